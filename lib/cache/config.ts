@@ -1,0 +1,106 @@
+/**
+ * Every setting of cachesvc: its shape, and (below) the schema that is also the manual.
+ */
+import type { Milliseconds } from '../clock.ts'
+import type { Authority } from '../http/target.ts'
+
+/** An address the daemon listens on. `address` undefined means every address of the machine. */
+export interface ListenAddress {
+  readonly address: string | undefined
+  readonly port: number
+}
+
+/**
+ * One line of a host list: `archive.example.org` is that host, `.example.org` its subdomains too, `host:port` that port only.
+ */
+export interface HostPattern {
+  /** As written in the configuration; refusals quote it. */
+  readonly text: string
+  /** Lower case, no leading dot, no brackets. */
+  readonly host: string
+  readonly subdomains: boolean
+  readonly port: number | undefined
+}
+
+export interface ParentProxy extends Authority {
+  /** `user:password` for Proxy-Authorization, already decoded. Never log it. */
+  readonly credentials: string | undefined
+}
+
+export interface Config {
+  readonly cacheDirectory: string
+  /** The first is the main one: the one examples and `Location` hints name. */
+  readonly listen: readonly ListenAddress[]
+  /** Hosts that may be fetched and stored. Empty together with passthroughDomains: every host at a public address. */
+  readonly domains: readonly HostPattern[]
+  /** Hosts that are fetched or tunnelled but never stored. */
+  readonly passthroughDomains: readonly HostPattern[]
+  /** Networks in CIDR notation whose clients may use the proxy. The operations interface answers everybody. */
+  readonly clients: readonly string[]
+  /** Ports of origins that need no mention in a host list. */
+  readonly ports: readonly number[]
+  /** Ports that CONNECT may reach. */
+  readonly connectPorts: readonly number[]
+  readonly parentProxy: ParentProxy | undefined
+  readonly https: {
+    /** Refuse CONNECT altogether. */
+    readonly prevent: boolean
+  }
+  readonly index: {
+    /** Kept for compatibility; the pages answer regardless. */
+    readonly enable: boolean
+    /** Names this proxy goes by; the first is the host in generated examples. */
+    readonly hostnames: readonly string[]
+    /** Shown on the index page as text: whom to ask. */
+    readonly contact: string
+  }
+  readonly expiration: {
+    /** Stored objects nobody asked for in so many days are removed; 0 keeps them for ever. */
+    readonly unusedDays: number
+  }
+  readonly freshness: {
+    /** How long an index or Release file is answered without asking the origin, when the client does not insist. */
+    readonly index: Milliseconds
+    /** The same for files that are neither indexes nor immutable. */
+    readonly other: Milliseconds
+    /** How long an origin's 404 is remembered. */
+    readonly negative: Milliseconds
+    /** A validation this recent satisfies even a client that insists (max-age=0): many machines ask at once. */
+    readonly floor: Milliseconds
+  }
+  readonly timeouts: {
+    /** Name look-up and connection to an origin, parent proxy or tunnel end, each. */
+    readonly connect: Milliseconds
+    /** From a sent request to the origin's response head. */
+    readonly fields: Milliseconds
+    /** The longest silence within the origin's content. */
+    readonly content: Milliseconds
+    /** How long a client waits for the revalidation of something stored before it gets the stored copy. */
+    readonly revalidation: Milliseconds
+    /** The longest silence of a tunnel, both ways. */
+    readonly tunnel: Milliseconds
+    /** For a client to send its request head. */
+    readonly clientHead: Milliseconds
+    /** For an idle client connection between requests. */
+    readonly clientIdle: Milliseconds
+    /** For a client that does not take what it asked for. */
+    readonly clientStalled: Milliseconds
+    /** For running transfers when the daemon stops. */
+    readonly drain: Milliseconds
+  }
+  readonly limits: {
+    /** Bytes of a request's head. */
+    readonly head: number
+    /** Client connections at once; more wait in the kernel's queue. */
+    readonly connections: number
+    /** Memory for small content in demand, bytes. */
+    readonly memory: number
+    /** Connections to one origin at once. */
+    readonly originConnections: number
+  }
+  readonly log: {
+    readonly level: 'debug' | 'info' | 'warn' | 'error'
+    /** Whether every request is logged. */
+    readonly access: boolean
+  }
+}

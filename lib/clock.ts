@@ -1,0 +1,66 @@
+/**
+ * Time as a parameter. Everything that asks for the time or waits takes a Clock, so tests turn the hands themselves.
+ */
+
+/** Milliseconds: a duration, or a moment since the Unix epoch where the name says so. */
+export type Milliseconds = number
+
+/** Whole seconds: the unit HTTP fields count in. */
+export type Seconds = number
+
+export interface Clock {
+  /** The moment, in milliseconds since the Unix epoch. */
+  now(): Milliseconds
+  /** Calls `action` once after `delay`; the answer cancels it. A pending timer never keeps the process alive. */
+  after(delay: Milliseconds, action: () => void): () => void
+}
+
+/** The machine's own clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after(delay, action) {
+    const timer = setTimeout(action, delay)
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+interface Appointment {
+  readonly at: Milliseconds
+  readonly action: () => void
+}
+
+/** A clock that stands still until `advance` is called: for tests and for nothing else. */
+export class ManualClock implements Clock {
+  #now: Milliseconds
+  #appointments = new Set<Appointment>()
+
+  constructor(start: Milliseconds) {
+    this.#now = start
+  }
+
+  now(): Milliseconds {
+    return this.#now
+  }
+
+  after(delay: Milliseconds, action: () => void): () => void {
+    const appointment = { at: this.#now + delay, action }
+    this.#appointments.add(appointment)
+    return () => this.#appointments.delete(appointment)
+  }
+
+  /** Moves the hands forward and keeps the appointments that fall due, in their order. */
+  advance(by: Milliseconds): void {
+    const until = this.#now + by
+    for (;;) {
+      const due = [...this.#appointments]
+        .filter(appointment => appointment.at <= until)
+        .sort((a, b) => a.at - b.at)[0]
+      if (due === undefined) break
+      this.#appointments.delete(due)
+      this.#now = due.at
+      due.action()
+    }
+    this.#now = until
+  }
+}

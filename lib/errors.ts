@@ -1,0 +1,50 @@
+/**
+ * What every failure of ours carries: a stable code, whose fault it is, the facts, the cause, and the one sentence that
+ * strangers may read. The message and the facts are for the log; `publicText` is for the client.
+ */
+
+/** Who is to blame: the client, the origin or backend, or we ourselves. */
+export type Fault = 'downstream' | 'upstream' | 'internal'
+
+export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
+
+export interface FailureDetails {
+  readonly code: string
+  readonly fault: Fault
+  /** A fixed sentence safe to show to anybody. */
+  readonly publicText: string
+  readonly facts?: Facts
+  readonly cause?: unknown
+}
+
+export class Failure extends Error {
+  readonly code: string
+  readonly fault: Fault
+  readonly publicText: string
+  readonly facts: Facts
+
+  constructor(message: string, details: FailureDetails) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.name = new.target.name
+    this.code = details.code
+    this.fault = details.fault
+    this.publicText = details.publicText
+    this.facts = details.facts ?? {}
+  }
+}
+
+/** The `code` of an error thrown by Node, such as `ENOENT`; undefined for anything else. */
+export function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** The message of whatever was thrown, with the messages of its causes, in one line. */
+export function explainError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const own = error.message === '' ? (systemCode(error) ?? error.name) : error.message
+  if (error instanceof AggregateError && error.message === '') {
+    return error.errors.map(explainError).join('; ')
+  }
+  return error.cause === undefined ? own : `${own}: ${explainError(error.cause)}`
+}

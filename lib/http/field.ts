@@ -1,0 +1,122 @@
+/**
+ * Fields of a message, RFC 9110 section 5.
+ *
+ * # Facts
+ * - Order matters among lines of one name and nowhere else; names are case-insensitive, values are not.
+ * - Several lines of one name mean the same as one line joined by ", " (5.3), except Set-Cookie.
+ * - Node hands lines over, and takes them, as one flat list: name, value, name, value.
+ *
+ * # Representation
+ * That flat list, never changed after it was made. Messages carry a handful of lines, so a scan beats an index, and nothing
+ * has to be converted on the way in or out.
+ */
+
+export class Fields {
+  static readonly empty = new Fields([])
+
+  readonly #flat: readonly string[]
+
+  private constructor(flat: readonly string[]) {
+    this.#flat = flat
+  }
+
+  /** From a flat list as Node's `rawHeaders` gives it. The list must not be changed afterwards. */
+  static fromFlat(flat: readonly string[]): Fields {
+    return flat.length === 0 ? Fields.empty : new Fields(flat)
+  }
+
+  /** From pairs; a value of undefined is left out. */
+  static of(...pairs: ReadonlyArray<readonly [name: string, value: string | undefined]>): Fields {
+    const flat: string[] = []
+    for (const [name, value] of pairs) if (value !== undefined) flat.push(name, value)
+    return Fields.fromFlat(flat)
+  }
+
+  /** The flat list, ready for `writeHead`. */
+  get flat(): readonly string[] {
+    return this.#flat
+  }
+
+  /** How many field lines there are. */
+  get count(): number {
+    return this.#flat.length / 2
+  }
+
+  /** The combined field value (5.3): all lines of this name joined by ", ", undefined when there is none. */
+  get(name: string): string | undefined {
+    let combined: string | undefined
+    for (const [line, value] of this) {
+      if (!sameName(line, name)) continue
+      combined = combined === undefined ? value : `${combined}, ${value}`
+    }
+    return combined
+  }
+
+  /** The values of this name, a line each, in order. */
+  all(name: string): readonly string[] {
+    const values: string[] = []
+    for (const [line, value] of this) if (sameName(line, name)) values.push(value)
+    return values
+  }
+
+  has(name: string): boolean {
+    for (const [line] of this) if (sameName(line, name)) return true
+    return false
+  }
+
+  /** These fields with every line of `name` replaced by one, at the end. */
+  with(name: string, value: string): Fields {
+    return new Fields([...this.without(name).#flat, name, value])
+  }
+
+  /** These fields with one more line. */
+  plus(name: string, value: string): Fields {
+    return new Fields([...this.#flat, name, value])
+  }
+
+  /** These fields less every line of the given names. */
+  without(...names: readonly string[]): Fields {
+    const flat: string[] = []
+    for (const [line, value] of this) {
+      if (!names.some(name => sameName(line, name))) flat.push(line, value)
+    }
+    return Fields.fromFlat(flat)
+  }
+
+  /** The lines as pairs of name and value, as they came. */
+  *[Symbol.iterator](): Generator<readonly [name: string, value: string]> {
+    for (let i = 0; i + 1 < this.#flat.length; i += 2) {
+      yield [this.#flat[i] ?? '', this.#flat[i + 1] ?? '']
+    }
+  }
+}
+
+/** Whether two field names are the same: ASCII case does not count (5.1). */
+export function sameName(a: string, b: string): boolean {
+  return a.length === b.length && (a === b || a.toLowerCase() === b.toLowerCase())
+}
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+
+/** token = 1*tchar (5.6.2) */
+export function isToken(text: string): boolean {
+  return TOKEN.test(text)
+}
+
+/** Members of a comma-separated list (5.6.1), trimmed, empty ones dropped; commas inside quoted strings do not separate. */
+export function listMembers(value: string): readonly string[] {
+  const members: string[] = []
+  let start = 0
+  let quoted = false
+  for (let i = 0; i <= value.length; i += 1) {
+    const c = value[i]
+    if (quoted && c === '\\') i += 1
+    else if (c === '"') quoted = !quoted
+    else if (c === undefined || (c === ',' && !quoted)) {
+      const member = value.slice(start, i).trim()
+      if (member !== '') members.push(member)
+      start = i + 1
+    }
+  }
+  return members
+}
