@@ -1,0 +1,63 @@
+/**
+ * Small state on disk, whole or not at all: temporary name, exclusive create, write, fsync, rename, fsync of the directory.
+ * Bodies have their own writer in `cache/store/`; nothing else in the project writes a file that is to be read again.
+ */
+import { randomBytes } from 'node:crypto'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/** How temporary names begin, so that a start-up sweep can tell them from everything else. */
+export const temporaryPrefix = '.tmp-'
+
+export interface AtomicWriteOptions {
+  /** Permission bits of the new file; 0o644 when not given. */
+  readonly mode?: number
+  /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
+  readonly durable?: boolean
+}
+
+/**
+ * Replaces `path` with `content`. Readers see the old file or the new one, never a part. Throws what the file system
+ * throws; the old file is then untouched and the temporary one gone.
+ */
+export async function writeFileAtomically(
+  path: string,
+  content: string | Uint8Array,
+  options: AtomicWriteOptions = {},
+): Promise<void> {
+  const temporary = join(
+    dirname(path),
+    `${temporaryPrefix}${randomBytes(8).toString('hex')}-${basename(path)}`,
+  )
+  const durable = options.durable ?? true
+  try {
+    await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
+      await file.writeFile(content)
+      if (durable) await file.sync()
+    })
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+  if (durable) await syncDirectory(dirname(path))
+}
+
+/** Makes a rename inside `directory` survive a power cut. */
+export async function syncDirectory(directory: string): Promise<void> {
+  await withFile(directory, 'r', undefined, file => file.sync())
+}
+
+async function withFile(
+  path: string,
+  flags: string,
+  mode: number | undefined,
+  act: (file: FileHandle) => Promise<void>,
+): Promise<void> {
+  const file = await open(path, flags, mode)
+  try {
+    await act(file)
+  } finally {
+    await file.close()
+  }
+}

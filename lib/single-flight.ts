@@ -1,0 +1,20 @@
+/**
+ * One run for any number of callers who want the same thing at the same time.
+ */
+export class SingleFlight<Result> {
+  readonly #flights = new Map<string, Promise<Result>>()
+
+  /** Joins the flight under `key`, or starts one. All callers share its result or its error; the next call starts anew. */
+  run(key: string, start: () => Promise<Result>): Promise<Result> {
+    const flying = this.#flights.get(key)
+    if (flying !== undefined) return flying
+    const flight = start().finally(() => this.#flights.delete(key))
+    this.#flights.set(key, flight)
+    return flight
+  }
+
+  /** How many flights are in the air. */
+  get size(): number {
+    return this.#flights.size
+  }
+}
