@@ -1,0 +1,41 @@
+/**
+ * Responses made of a few words: the ones that say what went wrong and the ones without content.
+ */
+import { Fields } from './field.ts'
+import { noContent, type Response } from './message.ts'
+
+/** A plain-text answer. The sentence is what a person reads in a terminal, so it ends with a line feed. */
+export function textResponse(
+  status: number,
+  sentence: string,
+  more: { fields?: Fields; facts?: Response['facts'] } = {},
+): Response {
+  const fields = Fields.fromFlat([
+    'Content-Type',
+    'text/plain; charset=utf-8',
+    'X-Content-Type-Options',
+    'nosniff',
+    ...(more.fields?.flat ?? []),
+  ])
+  const content = { kind: 'bytes' as const, bytes: Buffer.from(`${sentence}\n`) }
+  return more.facts === undefined
+    ? { status, fields, content }
+    : { status, fields, content, facts: more.facts }
+}
+
+/** An answer without content. */
+export function emptyResponse(status: number, fields: Fields = Fields.empty): Response {
+  return { status, fields, content: noContent }
+}
+
+/**
+ * The answer to HEAD that GET would have had: the same status and fields, the length of the content announced, and no
+ * content (RFC 9110 section 9.3.2).
+ */
+export function withoutContent(response: Response): Response {
+  const { content } = response
+  if (content.kind === 'none') return response
+  const length = content.kind === 'bytes' ? content.bytes.length : content.length
+  const bare = { ...response, content: noContent }
+  return length === undefined ? bare : { ...bare, announcedLength: length }
+}

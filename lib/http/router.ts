@@ -1,0 +1,45 @@
+/**
+ * Exact paths to handlers, RFC 9110 sections 9.1 and 15.5: HEAD is answered from GET, a known path with another method is 405
+ * with Allow, an unknown path is the caller's business.
+ */
+import { Fields } from './field.ts'
+import type { Handler, Request, Response } from './message.ts'
+import { textResponse, withoutContent } from './reply.ts'
+
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly handle: Handler
+}
+
+/**
+ * Builds the table once. The answer of the router is undefined for a path no route names.
+ */
+export function router(
+  routes: readonly Route[],
+): (request: Request, path: string) => Promise<Response> | undefined {
+  const table = new Map<string, Map<string, Handler>>()
+  for (const { method, path, handle } of routes) {
+    const methods = table.get(path) ?? new Map<string, Handler>()
+    methods.set(method, handle)
+    if (method === 'GET')
+      methods.set('HEAD', async request => withoutContent(await handle(request)))
+    table.set(path, methods)
+  }
+  return (request, path) => {
+    const methods = table.get(path)
+    if (methods === undefined) return undefined
+    const handle = methods.get(request.method)
+    return handle === undefined
+      ? Promise.resolve(methodNotAllowed([...methods.keys()]))
+      : handle(request)
+  }
+}
+
+/** 405 with the methods that would have been allowed. */
+export function methodNotAllowed(allowed: readonly string[]): Response {
+  const list = allowed.join(', ')
+  return textResponse(405, `This method is not allowed here; allowed: ${list}.`, {
+    fields: Fields.of(['Allow', list]),
+  })
+}
