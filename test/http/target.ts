@@ -24,6 +24,10 @@ function isProblem(result: object): result is Problem {
   return 'problem' in result
 }
 
+function tunnel(host: string): Target {
+  return { form: 'authority', authority: { host, port: 443 } }
+}
+
 const host = 'deb.example.org'
 const name63 = 'a'.repeat(63)
 const name253 = [name63, name63, name63, 'a'.repeat(61)].join('.')
@@ -84,29 +88,13 @@ t.test('the four forms of RFC 9112 section 3.2', t => {
       absolute({ ...uri, host: '::ffff:192.0.2.7', path: '/' }),
     ],
     // authority-form
-    ['CONNECT', 'Deb.Example.org:443', { form: 'authority', authority: { host, port: 443 } }],
-    [
-      'CONNECT',
-      '192.0.2.7:443',
-      { form: 'authority', authority: { host: '192.0.2.7', port: 443 } },
-    ],
-    [
-      'CONNECT',
-      '[2001:db8::1]:443',
-      { form: 'authority', authority: { host: '2001:db8::1', port: 443 } },
-    ],
+    ['CONNECT', 'Deb.Example.org:443', tunnel(host)],
+    ['CONNECT', '192.0.2.7:443', tunnel('192.0.2.7')],
+    ['CONNECT', '[2001:db8::1]:443', tunnel('2001:db8::1')],
     // what apt sends for an IPv6 address
-    [
-      'CONNECT',
-      '2001:db8::1:443',
-      { form: 'authority', authority: { host: '2001:db8::1', port: 443 } },
-    ],
-    ['CONNECT', '::1:443', { form: 'authority', authority: { host: '::1', port: 443 } }],
-    [
-      'CONNECT',
-      '1:2:3:4:5:6:7:8:443',
-      { form: 'authority', authority: { host: '1:2:3:4:5:6:7:8', port: 443 } },
-    ],
+    ['CONNECT', '2001:db8::1:443', tunnel('2001:db8::1')],
+    ['CONNECT', '::1:443', tunnel('::1')],
+    ['CONNECT', '1:2:3:4:5:6:7:8:443', tunnel('1:2:3:4:5:6:7:8')],
     // asterisk-form
     ['OPTIONS', '*', { form: 'asterisk' }],
   ]
