@@ -24,7 +24,8 @@ type Served =
   | { readonly hit: true }
   | {
       readonly hit: false
-      readonly forward: ForwardReason
+      /** Undefined when nobody was asked either, as for a refusal. */
+      readonly forward?: ForwardReason | undefined
       /** Status the origin answered with, when it differs or there is something to learn from it (2.3). */
       readonly forwardStatus?: number | undefined
       /** Whether the answer was stored (2.5). */
@@ -52,7 +53,7 @@ export function formatCacheStatus(cache: string, status: CacheStatus): string {
   let member = formatTokenOrString(cache)
   if (status.hit) member += '; hit'
   else {
-    member += `; fwd=${status.forward}`
+    if (status.forward !== undefined) member += `; fwd=${status.forward}`
     member += integer('fwd-status', status.forwardStatus)
   }
   member += integer('ttl', status.ttl)

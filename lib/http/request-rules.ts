@@ -3,7 +3,7 @@
  * already refuses folded lines, two lengths, bare CR or LF, space before the colon and unknown methods; what it lets through
  * and two recipients could read in two ways is refused here.
  */
-import type { Fields } from './field.ts'
+import { type Fields, isToken, trimWhitespace } from './field.ts'
 import { parseHost } from './target.ts'
 
 export interface RequestHead {
@@ -95,12 +95,16 @@ export function checkRequest(
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
 
-/** RFC 9112 section 6.1: chunked must come last, once; codings before it are not understood here. */
+/** RFC 9112 sections 6.1 and 7: chunked, alone; after codings that would have to be undone it is at least honest framing. */
 function checkTransferEncoding(value: string): Refusal | undefined {
-  const codings = value.split(',').map(coding => coding.trim().toLowerCase())
-  if (codings.indexOf('chunked') !== codings.length - 1) return refusals.framing
-  return codings.length === 1 ? undefined : refusals.coding
+  if (CHUNKED.test(value)) return undefined
+  const codings = value.split(',').map(trimWhitespace)
+  // Not last, or more than once: where the request ends cannot be told.
+  const understood = codings.findIndex(coding => CHUNKED.test(coding)) === codings.length - 1
+  return understood && codings.every(isToken) ? refusals.coding : refusals.framing
 }
+
+const CHUNKED = /^chunked$/i
 
 const refusals = {
   version: { status: 505, sentence: 'Only HTTP/1.1 and HTTP/1.0 are spoken here.' },

@@ -226,13 +226,14 @@ function isPlainIPv6(text: string): boolean {
 function canonicalHost(host: string): string | Problem {
   if (host.includes(':')) return new SocketAddress({ address: host, family: 'ipv6' }).address
   if (host === '') return refuse('The host is empty.')
-  const name = (host.endsWith('.') ? host.slice(0, -1) : host).toLowerCase()
-  if (name.length > 253) return refuse('A host name has at most 253 characters.')
-  if (!NAME.test(name)) {
+  const written = host.endsWith('.') ? host.slice(0, -1) : host
+  if (written.length > 253) return refuse('A host name has at most 253 characters.')
+  if (!NAME.test(written)) {
     return refuse(
       'A host name consists of labels of 1 to 63 letters, digits, hyphens or underscores, separated by dots.',
     )
   }
+  const name = written.toLowerCase()
   // Resolvers read "127.1", "0177.0.0.1" and "0x7f000001" as addresses; RFC 3986 section 3.2.2 knows only the full form.
   if (NUMERIC.test(name) && !isIPv4(name)) {
     return refuse('An IPv4 address consists of four decimal numbers from 0 to 255.')
@@ -240,7 +241,7 @@ function canonicalHost(host: string): string | Problem {
   return name
 }
 
-const NAME = /^[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*$/
+const NAME = /^[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*$/
 const NUMERIC = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
 
 function refuse(problem: string): Problem {
