@@ -49,6 +49,11 @@ export class Connections {
     return this.#open.size
   }
 
+  /** Ends the connections on which nothing is under way, those included that never sent a request. */
+  endIdle(): void {
+    for (const [socket, { underWay }] of this.#open) if (underWay.size === 0) socket.destroySoon()
+  }
+
   /** Cuts every connection, whatever is under way. */
   destroyAll(): void {
     for (const socket of this.#open.keys()) socket.destroy()

@@ -122,7 +122,7 @@ export class HttpServer {
   async close(deadline: AbortSignal): Promise<void> {
     this.#draining = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
-    this.#server.closeIdleConnections()
+    this.#connections.endIdle()
     const cut = () => this.#connections.destroyAll()
     if (deadline.aborted) cut()
     else deadline.addEventListener('abort', cut, { once: true })
