@@ -7,7 +7,7 @@
  * - A name tells nothing about where it leads. Whoever lists a host trusts it wherever it is; any other host is reached at
  *   public addresses only, which the origin client checks after DNS. Addresses written out are judged here.
  */
-import { formatAuthority, type Authority, type Scheme } from '../http/target.ts'
+import { type Authority, formatAuthority, type Scheme } from '../http/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../ip.ts'
 import type { Config, HostPattern } from './config.ts'
 import { isOwn, type Own } from './own.ts'
@@ -180,9 +180,7 @@ function openly(ports: readonly number[]): string {
 }
 
 function and(items: ReadonlyArray<string | number>): string {
-  return items.length < 2
-    ? items.join()
-    : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
+  return items.length < 2 ? items.join() : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
 /** Patterns by the host they name; those with a leading dot apart. */
