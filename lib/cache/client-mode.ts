@@ -9,16 +9,16 @@
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
  * - The operations interface answers at its exact paths on every listener, whatever Host says: discovery tools ask by address.
  */
+
+import type { Request } from '../http/message.ts'
 import {
   type Authority,
   defaultPort,
-  formatAuthority,
   parseAuthority,
   parseHost,
   type Scheme,
   type TargetUri,
 } from '../http/target.ts'
-import type { Request } from '../http/message.ts'
 import { normaliseAddress } from '../ip.ts'
 import { isOwn, isOwnHost, type Own } from './own.ts'
 
@@ -111,7 +111,8 @@ function isMeantForUs(host: Authority, { asked, own, scheme }: Circumstances): b
 
 /** Whether an authority is the very address and port the client is connected to. */
 function isLocal({ host, port }: Authority, { local }: Asked): boolean {
-  return port === local.port && normaliseAddress(host) === normaliseAddress(local.address)
+  const address = normaliseAddress(host)
+  return port === local.port && address !== undefined && address === normaliseAddress(local.address)
 }
 
 /** `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on our own host. */
