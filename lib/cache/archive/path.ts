@@ -1,9 +1,16 @@
 /**
  * What a path inside an APT archive names. Pure.
+ *
+ * # Facts
+ * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and
+ *   depth does not.
+ * - A kind is a promise about change, not a permission: what has no known shape is `other` and is cached with revalidation.
+ * - Only a name that must change with its content makes a file immutable: a digest, or a version.
  */
+import type { Milliseconds } from '../../clock.ts'
 
 /**
- * - pool: a package or source file below `/pool/`, or any file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)
+ * - pool: a package or source file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)
  * - by-hash: an index addressed by its digest; its content can never change
  * - release: InRelease, Release, Release.gpg
  * - index: Packages, Sources, Contents, Translation, Components, Commands, icons, with or without compression
@@ -18,4 +25,141 @@ export interface ArchivePath {
   readonly kind: Kind
   /** For by-hash: what the content must hash to, lower-case hex. */
   readonly digest?: { readonly algorithm: DigestAlgorithm; readonly hex: string }
+  /** Whether the name promises that the content never changes. */
+  readonly immutable: boolean
+  /**
+   * For dated archives (`/archive/debian/20250520T000000Z/dists/…`): the moment asked for, milliseconds since the epoch.
+   * What lies below is immutable once that moment has passed; a moment to come is answered with the newest there is.
+   */
+  readonly snapshot?: Milliseconds
+}
+
+/**
+ * What a target's path names. Percent-encoding is decoded once for judging; a broken escape stands for itself. Never throws.
+ */
+export function classify(path: string): ArchivePath {
+  const segments = judgedSegments(path)
+  const snapshot = snapshotOf(segments)
+  const named = byName(segments)
+  return snapshot === undefined ? named : { ...named, snapshot }
+}
+
+function byName(segments: readonly string[]): ArchivePath {
+  const name = segments.at(-1) ?? ''
+  const parent = segments.at(-2) ?? ''
+  const digest = digestOf(segments)
+  if (digest !== undefined) return { kind: 'by-hash', digest, immutable: true }
+  if (RELEASE.test(name)) return { kind: 'release', immutable: false }
+  // Before the pool: a flat repository may well be called "pool".
+  if (INDEX.test(name) || isDiffIndex(parent, name)) return { kind: 'index', immutable: false }
+  if (parent.endsWith('.diff')) return { kind: 'pdiff', immutable: DATED_PATCH.test(name) }
+  if (carriesVersion(name) || (segments.slice(0, -1).includes('pool') && isPoolFile(name))) {
+    return { kind: 'pool', immutable: true }
+  }
+  return { kind: 'other', immutable: false }
+}
+
+const RELEASE = /^(InRelease|Release|Release\.gpg)$/
+
+const COMPRESSION = '(\\.(gz|bz2|xz|lzma|zst|lz4|lz))?'
+
+/**
+ * The indexes a Release file names. Components is DEP-11 (appstream), whose icons come as archives by size; Commands is
+ * command-not-found's.
+ */
+const INDEX = new RegExp(
+  `^((Packages|Sources|Contents(-[\\w-]+)?|Translation-[\\w@-]+|Commands-[\\w-]+)${COMPRESSION}` +
+    `|Components-[\\w-]+\\.yml${COMPRESSION}|CID-Index-[\\w-]+\\.json${COMPRESSION}` +
+    `|icons-\\d+x\\d+(@\\d+)?\\.tar${COMPRESSION})$`,
+)
+
+/** `Packages.diff/Index` lists patches; `i18n/Index` is its elder sister for translations. */
+function isDiffIndex(parent: string, name: string): boolean {
+  return name === 'Index' && (parent.endsWith('.diff') || parent === 'i18n')
+}
+
+/**
+ * A patch named by date and digest. A date alone is no promise: some archives merge patches anew under the old name, and
+ * applying yesterday's merge to today's index costs the client its whole update.
+ */
+const DATED_PATCH =
+  /^(T-)?\d{4}-\d\d-\d\d-\d{4}\.\d\d\b.*[-+._][0-9a-f]{32,128}(\.(gz|xz|bz2|zst))?$/
+
+const ALGORITHMS: ReadonlyMap<string, { algorithm: DigestAlgorithm; digits: number }> = new Map([
+  ['MD5Sum', { algorithm: 'md5', digits: 32 }],
+  ['SHA1', { algorithm: 'sha1', digits: 40 }],
+  ['SHA256', { algorithm: 'sha256', digits: 64 }],
+  ['SHA512', { algorithm: 'sha512', digits: 128 }],
+])
+
+/** `…/by-hash/SHA256/<hex>`: the digest, when the digits are as many as the algorithm has and lower case as archives write them. */
+function digestOf(segments: readonly string[]): ArchivePath['digest'] {
+  const [marker, field = '', hex = ''] = segments.slice(-3)
+  if (marker !== 'by-hash') return undefined
+  const known = ALGORITHMS.get(field)
+  if (known === undefined || hex.length !== known.digits || !/^[0-9a-f]+$/.test(hex))
+    return undefined
+  return { algorithm: known.algorithm, hex }
+}
+
+const NAME = '[A-Za-z0-9][A-Za-z0-9+.-]*'
+/** Versions begin with a digit (deb-version(7)): `_current_` and `_latest_` are none. An epoch may stand in front. */
+const VERSION = '[0-9][A-Za-z0-9.+~:%-]*'
+const TAR = 'tar\\.(gz|bz2|xz|lzma|zst)'
+
+/** `name_version_arch.deb`, and the parts of a source package with their detached signatures. */
+const VERSIONED = new RegExp(
+  `^${NAME}_${VERSION}(_[A-Za-z0-9-]+\\.[ud]?deb` +
+    `|\\.(dsc|diff\\.gz|((orig(-[A-Za-z0-9-]+)?|debian)\\.)?${TAR})(\\.(asc|sig))?)$`,
+)
+
+function carriesVersion(name: string): boolean {
+  return VERSIONED.test(name)
+}
+
+/**
+ * Below `pool/` a package or source file under a looser name will do (`foo-1.2.3.deb`, a digest), as long as something in
+ * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, and for ever is long. Upload control
+ * files (`.changes`, `.buildinfo`) are signed anew under their old names, so they are none.
+ */
+function isPoolFile(name: string): boolean {
+  const file = POOL_FILE.exec(name)
+  if (file === null) return false
+  const stem = name.slice(0, file.index)
+  const [, version, architecture] = stem.split('_')
+  if (version !== undefined && architecture !== undefined) return /^v?[0-9]/.test(version)
+  return /[-_]v?[0-9]/.test(stem) || /^[0-9a-f]{32,128}$/.test(stem)
+}
+
+const POOL_FILE = new RegExp(`\\.([ud]?deb|dsc|diff\\.gz|${TAR})(\\.(asc|sig))?$`)
+
+/** The moment in a dated archive's path, when something lies below it and the digits are a date. */
+function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
+  for (const segment of segments.slice(0, -1)) {
+    const stamp = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(segment)
+    if (stamp === null) continue
+    const [, year, month, day, hour, minute, second] = stamp
+    const moment = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`)
+    if (!Number.isNaN(moment)) return moment
+  }
+  return undefined
+}
+
+/** The segments of a path, decoded after they were parted, so that an escaped slash stays inside its segment. */
+function judgedSegments(path: string): readonly string[] {
+  const segments: string[] = []
+  for (const raw of path.split('/')) {
+    const segment = raw.includes('%') ? decodeOnce(raw) : raw
+    if (segment === '' || segment === '.') continue
+    if (segment === '..') segments.pop()
+    else segments.push(segment)
+  }
+  if (path.endsWith('/')) segments.push('') // a directory, whatever its name looks like
+  return segments
+}
+
+function decodeOnce(segment: string): string {
+  return segment.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  )
 }

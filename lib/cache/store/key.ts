@@ -1,0 +1,94 @@
+/**
+ * Canonical keys: one text for each cached target, RFC 3986 section 6. Pure.
+ *
+ * The canonical URI is also the one the origin is asked for. Were it asked in the client's own spelling, two spellings that
+ * share a key but not an answer would let one client choose what another is given.
+ */
+import { createHash } from 'node:crypto'
+import { formatUri, type TargetUri } from '../../http/target.ts'
+
+/**
+ * `scheme://host[:port]/path[?query]` in its canonical spelling, without user information. Undefined where `canonicalUri` is.
+ */
+export function cacheKey(uri: TargetUri): string | undefined {
+  const canonical = canonicalUri(uri)
+  return canonical === undefined ? undefined : formatUri(canonical)
+}
+
+/** The name of a key's entry: the SHA-256 of its text, lower-case hex. */
+export function entryName(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+/**
+ * The target in its canonical spelling; canonical again gives the same. Undefined for a path that climbs above its root and
+ * for control characters, escaped or not: no archive has such names.
+ */
+export function canonicalUri(uri: TargetUri): TargetUri | undefined {
+  if (CONTROL.test(uri.path) || (uri.query !== undefined && CONTROL.test(uri.query)))
+    return undefined
+  const path = canonicalPath(uri.path)
+  if (path === undefined) return undefined
+  const host = uri.host.toLowerCase()
+  return uri.query === undefined
+    ? { ...uri, host, path }
+    : { ...uri, host, path, query: canonicalEscapes(uri.query, QUERY_EXCEPT) }
+}
+
+/** NUL, the other C0 controls and DEL, raw or escaped. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+const CONTROL = /[\u0000-\u001f\u007f]|%[01][0-9A-Fa-f]|%7[Ff]/
+
+/**
+ * Dot segments are resolved (RFC 3986 section 5.2.4). Empty segments go too, though the RFC would keep them: `archive//dists`
+ * comes from a trailing slash in sources.list, and file servers answer both alike. A slash at the end stays: it names the
+ * directory.
+ */
+function canonicalPath(path: string): string | undefined {
+  const kept: string[] = []
+  let directory = true
+  for (const raw of path.split('/')) {
+    const segment = canonicalEscapes(raw, PATH_EXCEPT)
+    directory = segment === '' || segment === '.' || segment === '..'
+    if (segment === '..') {
+      if (kept.pop() === undefined) return undefined
+    } else if (!directory) kept.push(segment)
+  }
+  return directory && kept.length > 0 ? `/${kept.join('/')}/` : `/${kept.join('/')}`
+}
+
+/**
+ * Escapes of unreserved characters are decoded, all others written in upper case (RFC 3986 section 6.2.2); so `%2F` never
+ * becomes a separator. What may not stand raw, a lone `%` among it, is escaped.
+ */
+function canonicalEscapes(text: string, except: RegExp): string {
+  if (PLAIN.test(text)) return text
+  return text
+    .replace(/%(?![0-9A-Fa-f]{2})/g, '%25')
+    .replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => {
+      const character = String.fromCharCode(Number.parseInt(hex, 16))
+      return UNRESERVED.test(character) ? character : `%${hex.toUpperCase()}`
+    })
+    .replace(except, escaped)
+}
+
+/** Text that is its own canonical spelling, in paths and queries alike: nearly every segment there is. */
+const PLAIN = /^[A-Za-z0-9\-._~!$&'()*,;=:@]*$/
+
+const UNRESERVED = /^[A-Za-z0-9\-._~]$/
+
+/**
+ * What is escaped in a path: all but pchar (RFC 3986 section 3.3), and `+`, which is pchar: object stores read a raw one as
+ * a space, every server reads `%2B` as a plus, and apt itself sends it escaped for that reason.
+ */
+const PATH_EXCEPT = /[^A-Za-z0-9\-._~!$&'()*,;=:@%]/gu
+
+/** What is escaped in a query: all but pchar, `/` and `?` (section 3.4). A raw `+` is a space here and stays what it is. */
+const QUERY_EXCEPT = /[^A-Za-z0-9\-._~!$&'()*,;=:@%/?+]/gu
+
+/** One character as escapes. Targets come from the wire a byte a character; beyond that, UTF-8. */
+function escaped(character: string): string {
+  const code = character.codePointAt(0) ?? 0
+  const bytes = code < 0x100 ? [code] : Buffer.from(character, 'utf8')
+  return [...bytes].map(byte => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+}

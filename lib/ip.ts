@@ -1,0 +1,220 @@
+/**
+ * IP addresses: one spelling for each, which of them are public, and sets of networks in CIDR notation.
+ * Knows text only. Names, and old spellings of IPv4 such as `127.1`, are no addresses here: a resolver has to speak first,
+ * and what it answers is judged again.
+ */
+import { BlockList, isIP } from 'node:net'
+import { Failure } from './errors.ts'
+
+type Family = 'ipv4' | 'ipv6'
+
+/** One network in CIDR notation. */
+interface Network {
+  readonly address: string
+  readonly prefix: number
+  readonly family: Family
+}
+
+/** Eight groups of 16 bits; IPv4 stands in its IPv4-mapped form `::ffff:a.b.c.d`. */
+type Groups = readonly number[]
+
+/**
+ * The one spelling of an address: IPv4 in dotted form, IPv6 as RFC 5952 writes it, IPv4-mapped IPv6 as IPv4, no zone, no
+ * brackets. Undefined when the text is no IP address.
+ */
+export function normaliseAddress(text: string): string | undefined {
+  const groups = parse(text)
+  return groups === undefined ? undefined : format(groups)
+}
+
+/**
+ * Whether an address lies in the public Internet: what the IANA special-purpose registries call globally reachable. IPv6
+ * that carries IPv4 within (NAT64, 6to4, Teredo, IPv4-compatible) is judged by what it carries. False for text that is no
+ * address. The documentation ranges count as public: nothing private ever lives there, and examples stay usable.
+ */
+export function isPublicAddress(address: string): boolean {
+  const groups = parse(address)
+  if (groups === undefined) return false
+  if (isMapped(groups)) return isPublicIPv4(pair(groups, 6))
+  const [first = 0, second = 0] = groups
+  if (first === 0x64 && second === 0xff9b && zero(groups, 2, 6)) {
+    return isPublicIPv4(pair(groups, 6)) // NAT64, RFC 6052
+  }
+  if (zero(groups, 0, 6)) return isPublicIPv4(pair(groups, 6)) // IPv4-compatible; `::` and `::1` fall in 0.0.0.0/8
+  if (first === 0x2002) return isPublicIPv4(pair(groups, 1)) // 6to4, RFC 3056
+  if (first === 0x2001 && second === 0) {
+    // Teredo, RFC 4380: the server's address, and the client's with every bit inverted.
+    return isPublicIPv4(pair(groups, 2)) && isPublicIPv4(~pair(groups, 6) >>> 0)
+  }
+  return GLOBAL_UNICAST.has(address) && !SPECIAL_IPV6.has(address)
+}
+
+/** What is wrong with a network in CIDR notation, as a sentence; undefined when nothing is. */
+export function cidrProblem(text: string): string | undefined {
+  const network = parseCidr(text)
+  return typeof network === 'string' ? network : undefined
+}
+
+/** A set of networks. A single address without `/length` is a network of one. */
+export class AddressSet {
+  // One list a family: a single BlockList would find IPv4 addresses in ::/0.
+  readonly #ipv4 = new BlockList()
+  readonly #ipv6 = new BlockList()
+
+  private constructor(networks: readonly Network[]) {
+    for (const { address, prefix, family } of networks) {
+      this.#list(family).addSubnet(address, prefix, family)
+    }
+  }
+
+  /** Throws a Failure on the first text `cidrProblem` has something to say about. */
+  static fromCidrs(list: readonly string[]): AddressSet {
+    return new AddressSet(
+      list.map(text => {
+        const network = parseCidr(text)
+        if (typeof network !== 'string') return network
+        throw new Failure(network, {
+          code: 'cidr',
+          fault: 'internal',
+          publicText: 'The configuration is not usable.',
+        })
+      }),
+    )
+  }
+
+  /** Whether the address, in any spelling, lies in one of the networks. False for text that is no address. */
+  has(address: string): boolean {
+    const normal = normaliseAddress(address)
+    if (normal === undefined) return false
+    const family = familyOf(normal)
+    return this.#list(family).check(normal, family)
+  }
+
+  #list(family: Family): BlockList {
+    return family === 'ipv4' ? this.#ipv4 : this.#ipv6
+  }
+}
+
+/** The network, or a sentence that says why the text is none. */
+function parseCidr(text: string): Network | string {
+  const slash = text.indexOf('/')
+  const written = slash === -1 ? text : text.slice(0, slash)
+  if (written.includes('%')) return `"${text}" names a zone; networks have none: drop the % part`
+  const groups = parse(written)
+  if (groups === undefined || written.startsWith('[')) {
+    return `"${text}" does not begin with an IP address; write a network as 192.0.2.0/24 or 2001:db8::/32`
+  }
+  const address = format(groups)
+  const family = familyOf(address)
+  // A mapped network such as ::ffff:192.0.2.0/120 counts 96 bits before those of IPv4.
+  const skipped = family === 'ipv4' && written.includes(':') ? 96 : 0
+  const longest = family === 'ipv4' && skipped === 0 ? 32 : 128
+  const length = slash === -1 ? String(longest) : text.slice(slash + 1)
+  if (!/^(0|[1-9][0-9]{0,2})$/.test(length) || Number(length) > longest) {
+    return `"${text}" has no usable prefix length; after the slash stands a number from 0 to ${longest}`
+  }
+  const prefix = Number(length) - skipped
+  if (prefix < 0) return `"${text}" is wider than the IPv4-mapped addresses; write it as plain IPv4`
+  const network = format(masked(groups, Number(length) + (longest === 32 ? 96 : 0)))
+  if (network !== address) {
+    return `"${text}" has bits set behind its prefix; write ${network}/${prefix} for the network or ${address} for the one address`
+  }
+  return { address, prefix, family }
+}
+
+/** The groups of an address in any spelling, zone and brackets dropped; undefined when it is none. */
+function parse(text: string): Groups | undefined {
+  const bracketed = text.startsWith('[') && text.endsWith(']')
+  const bare = bracketed ? text.slice(1, -1) : text
+  const family = isIP(bare)
+  if (family === 0 || (bracketed && family === 4)) return undefined
+  if (family === 4) return [0, 0, 0, 0, 0, 0xffff, ...dotted(bare)]
+  const zone = bare.indexOf('%')
+  const [head = '', tail] = (zone === -1 ? bare : bare.slice(0, zone)).split('::')
+  const before = groupsOf(head)
+  if (tail === undefined) return before
+  const after = groupsOf(tail)
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after]
+}
+
+function groupsOf(text: string): Groups {
+  if (text === '') return []
+  return text.split(':').flatMap(g => (g.includes('.') ? dotted(g) : [Number.parseInt(g, 16)]))
+}
+
+function dotted(text: string): Groups {
+  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number)
+  return [a * 256 + b, c * 256 + d]
+}
+
+function format(groups: Groups): string {
+  if (isMapped(groups)) {
+    const [high = 0, low = 0] = groups.slice(6)
+    return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
+  }
+  // RFC 5952: lower case, and the first of the longest runs of two or more zero groups becomes `::`.
+  const hex = groups.map(group => group.toString(16)).join(':')
+  const runs = hex.match(/\b0(:0)+\b/g) ?? []
+  const longest = runs.reduce((a, b) => (b.length > a.length ? b : a), '')
+  if (longest === '') return hex
+  const at = hex.search(new RegExp(`\\b${longest}\\b`))
+  const rest = hex.slice(at + longest.length)
+  return `${hex.slice(0, at).replace(/:$/, '')}::${rest.replace(/^:/, '')}`
+}
+
+function masked(groups: Groups, prefix: number): Groups {
+  return groups.map((group, index) => {
+    const kept = Math.min(16, Math.max(0, prefix - index * 16))
+    return group & (0xffff << (16 - kept)) & 0xffff
+  })
+}
+
+function familyOf(normal: string): Family {
+  return normal.includes(':') ? 'ipv6' : 'ipv4'
+}
+
+function isMapped(groups: Groups): boolean {
+  return zero(groups, 0, 5) && groups[5] === 0xffff
+}
+
+function zero(groups: Groups, from: number, to: number): boolean {
+  return groups.slice(from, to).every(group => group === 0)
+}
+
+/** Two groups as one number of 32 bits: an IPv4 address. */
+function pair(groups: Groups, at: number): number {
+  return (groups[at] ?? 0) * 0x10000 + (groups[at + 1] ?? 0)
+}
+
+function isPublicIPv4(bits: number): boolean {
+  return !SPECIAL_IPV4.has(
+    format([0, 0, 0, 0, 0, 0xffff, Math.floor(bits / 0x10000), bits & 0xffff]),
+  )
+}
+
+/** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
+const SPECIAL_IPV4 = AddressSet.fromCidrs([
+  '0.0.0.0/8', // this network
+  '10.0.0.0/8', // private
+  '100.64.0.0/10', // shared by carriers, CGNAT
+  '127.0.0.0/8', // loopback
+  '169.254.0.0/16', // link-local; clouds keep credentials there
+  '172.16.0.0/12', // private
+  '192.0.0.0/24', // IETF protocol assignments
+  '192.88.99.0/24', // 6to4 relays, withdrawn
+  '192.168.0.0/16', // private
+  '198.18.0.0/15', // benchmarks of network devices, and the made-up answers of some resolvers
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
+])
+
+/**
+ * The only IPv6 space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast, local-use
+ * NAT64, discard-only and everything not yet assigned lie outside.
+ */
+const GLOBAL_UNICAST = AddressSet.fromCidrs(['2000::/3'])
+
+/** What is special within global unicast: IANA IPv6 Special-Purpose Address Registry. */
+const SPECIAL_IPV6 = AddressSet.fromCidrs([
+  '2001::/23', // IETF protocol assignments: benchmarks, ORCHID, AMT, …
+])
