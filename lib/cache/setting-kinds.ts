@@ -141,8 +141,7 @@ function decodeCredentials(userinfo: string): Read<string> {
     const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
     // RFC 7617 section 2: no colon in the user name, no control characters anywhere.
     if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-    if (/[\u0000-\u001f\u007f]/.test(decoded.join(''))) {
+    if (/\p{Cc}/u.test(decoded.join(''))) {
       return wrong('the credentials of the parent proxy have a control character')
     }
     return right(decoded.join(':'))
@@ -172,11 +171,7 @@ function canonicalHost(written: string): string | undefined {
   if (isIPv6(address)) return address.includes('%') ? undefined : canonicalAddress(address)
   if (bracketed) return undefined
   if (isIPv4(address)) return address
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the test is for what is not ASCII
-  const name = (/^[\u0000-\u007f]*$/.test(address) ? address : domainToASCII(address)).replace(
-    /\.$/,
-    '',
-  )
+  const name = (/^\p{ASCII}*$/u.test(address) ? address : domainToASCII(address)).replace(/\.$/, '')
   const labels = name.split('.')
   const right = labels.every(label => /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/.test(label))
   // A name that ends in a number is an IPv4 address written wrongly (WHATWG URL, "ends in a number").
