@@ -1,5 +1,6 @@
 /**
- * Every setting of cachesvc: its shape, and (below) the schema that is also the manual.
+ * The configuration of cachesvc as the rest of the service sees it. What its file may say, with defaults and manual, is told
+ * in settings.ts; how one becomes the other in load-config.ts.
  */
 import type { Milliseconds } from '../clock.ts'
 import type { Authority } from '../http/target.ts'

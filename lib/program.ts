@@ -1,0 +1,46 @@
+/**
+ * A run of one of our programs: what it says to a terminal or a script, and the code it ends with.
+ */
+import { explainError, systemCode } from './errors.ts'
+
+/** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3). */
+export const exitCodes = { success: 0, failure: 1, usage: 2, configuration: 78 } as const
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/**
+ * Runs a program and ends the process with its code. Whatever `main` throws is told in one line on standard error and is a
+ * failure. What is still open then does not keep the process.
+ */
+export async function run(name: string, main: () => Promise<ExitCode>): Promise<never> {
+  let code: ExitCode
+  try {
+    code = await main()
+  } catch (error) {
+    await print(`${name}: ${explainError(error)}\n`, process.stderr)
+    code = exitCodes.failure
+  }
+  return process.exit(code)
+}
+
+/**
+ * Writes text and settles when it is written. A reader that has gone (`cachesvc --help | head -1`) is not an error; anything
+ * else that fails is thrown.
+ */
+export function print(text: string, to: NodeJS.WritableStream = process.stdout): Promise<void> {
+  return new Promise((settle, fail) => {
+    const onError = (error: Error) => {
+      if (systemCode(error) === 'EPIPE') settle()
+      else fail(error)
+    }
+    // Without a listener the stream's own 'error' event would end the process. It comes after the callback: never removed.
+    to.once('error', onError)
+    to.write(text, error => {
+      if (error) onError(error)
+      else {
+        to.removeListener('error', onError)
+        settle()
+      }
+    })
+  })
+}

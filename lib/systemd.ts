@@ -1,0 +1,125 @@
+/**
+ * What systemd and its services say to each other: readiness (sd_notify) and listening sockets handed over at start
+ * (LISTEN_FDS, sd_listen_fds(3)).
+ *
+ * # Facts
+ * - sd_notify is a datagram to a Unix socket, and Node has no Unix datagram sockets. systemd ships a program that sends it:
+ *   systemd-notify. The message then comes from a child of ours, so the unit needs `NotifyAccess=all`.
+ * - The program returns when the manager has taken note (a barrier), so messages sent one after the other arrive in order.
+ * - Without NOTIFY_SOCKET nothing is sent and nothing is started. A program that is missing or fails is logged once; the
+ *   service goes on, as it would under any other supervisor.
+ */
+import { execFile } from 'node:child_process'
+import { systemCode } from './errors.ts'
+import type { Logger } from './log.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** A listening socket that was open before we were started. */
+export interface InheritedSocket {
+  readonly fd: number
+  /** `FileDescriptorName=` of the socket unit; empty when it has none. */
+  readonly name: string
+}
+
+/** Tells the service manager how we are. Every method settles within seconds and none ever throws. */
+export interface Notifier {
+  /** We serve; also the end of a reload. `status` is shown by `systemctl status`. */
+  ready(status: string): Promise<void>
+  reloading(): Promise<void>
+  stopping(status: string): Promise<void>
+  /** Interval at which `alive` is to be called, in milliseconds; undefined without a watchdog. */
+  readonly watchdog: number | undefined
+  /** We are alive. Does nothing while the previous call is still on its way. */
+  alive(): Promise<void>
+}
+
+/** The first descriptor handed over: SD_LISTEN_FDS_START. */
+const FIRST_FD = 3
+
+const PROGRAM = 'systemd-notify'
+const LONGEST_RUN = 5000
+
+/** The sockets systemd opened for this very process; none when the variables are meant for another one. */
+export function inheritedSockets(
+  environment: Environment,
+  pid: number,
+): readonly InheritedSocket[] {
+  if (environment['LISTEN_PID'] !== String(pid)) return []
+  const count = Number(environment['LISTEN_FDS'])
+  if (!Number.isInteger(count) || count < 1 || count > 1024) return []
+  const names = environment['LISTEN_FDNAMES']?.split(':') ?? []
+  return Array.from({ length: count }, (_, i) => ({ fd: FIRST_FD + i, name: names[i] ?? '' }))
+}
+
+/** A notifier for the manager named in NOTIFY_SOCKET; one that does nothing when there is none. */
+export function createNotifier(environment: Environment, pid: number, log: Logger): Notifier {
+  const socket = environment['NOTIFY_SOCKET'] ?? ''
+  // A path or, with "@", an abstract name; systemd-notify understands both, and vsock beside them.
+  if (socket === '') return silentNotifier
+
+  let failed = false
+  let last: Promise<void> = Promise.resolve()
+  let alive: Promise<void> | undefined
+  const send = (...assignments: readonly string[]): Promise<void> => {
+    last = last.then(async () => {
+      if (failed) return
+      const error = await runNotify(assignments, environment)
+      if (error === undefined) return
+      // A run that was merely slow may do better next time; a program that is not there will not.
+      failed = systemCode(error) === 'ENOENT'
+      log.warn(`${PROGRAM} failed; the service manager has not heard of us`, { error })
+    })
+    return last
+  }
+
+  return {
+    ready: status => send('READY=1', `STATUS=${oneLine(status)}`),
+    // CLOCK_MONOTONIC is what hrtime counts on Linux; Type=notify-reload wants it to pair the messages.
+    reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`),
+    stopping: status => send('STOPPING=1', `STATUS=${oneLine(status)}`),
+    watchdog: watchdogInterval(environment, pid),
+    alive() {
+      alive ??= send('WATCHDOG=1').finally(() => {
+        alive = undefined
+      })
+      return alive
+    },
+  }
+}
+
+const nothing = () => Promise.resolve()
+
+const silentNotifier: Notifier = {
+  ready: nothing,
+  reloading: nothing,
+  stopping: nothing,
+  watchdog: undefined,
+  alive: nothing,
+}
+
+/** Half of WATCHDOG_USEC, as sd_watchdog_enabled(3) advises. */
+function watchdogInterval(environment: Environment, pid: number): number | undefined {
+  const meant = environment['WATCHDOG_PID']
+  if (meant !== undefined && meant !== String(pid)) return undefined
+  const interval = Number(environment['WATCHDOG_USEC']) / 2000
+  return Number.isFinite(interval) && interval >= 1 ? Math.min(interval, 2 ** 31 - 1) : undefined
+}
+
+function runNotify(assignments: readonly string[], environment: Environment): Promise<unknown> {
+  const options = {
+    env: {
+      PATH: environment['PATH'] ?? '/usr/bin:/bin',
+      NOTIFY_SOCKET: environment['NOTIFY_SOCKET'],
+    },
+    timeout: LONGEST_RUN,
+    killSignal: 'SIGKILL',
+  } as const
+  return new Promise(settle => {
+    execFile(PROGRAM, [...assignments], options, error => settle(error ?? undefined))
+  })
+}
+
+function oneLine(status: string): string {
+  return status.replace(/\s+/g, ' ').slice(0, 200)
+}
