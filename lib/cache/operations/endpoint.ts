@@ -1,0 +1,48 @@
+/**
+ * The address examples name: under which host and port clients reach this service. Pure.
+ */
+import { isIP, isIPv4 } from 'node:net'
+import type { Config } from '../config.ts'
+import type { Listener } from './sources.ts'
+
+/** What `Acquire::http::Proxy` and the examples are made of. */
+export interface Endpoint {
+  readonly host: string
+  readonly port: number
+  /** `http://cache.example.org:3142`, without a slash at the end. */
+  readonly url: string
+  /** Whether `host` is an address, not a name. */
+  readonly numeric: boolean
+}
+
+const fallbackPort = 3142
+
+/** The main listener at the host of the examples. */
+export function endpoint(
+  config: Config,
+  addresses: readonly string[],
+  listeners: readonly Listener[],
+): Endpoint {
+  const main = listeners.find(listener => !listener.secure) ?? listeners[0]
+  const host = exampleHost(config, addresses)
+  const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
+  const scheme = main?.secure === true ? 'https' : 'http'
+  return { host, port, url: `${scheme}://${hostInUri(host)}:${port}`, numeric: isIP(host) !== 0 }
+}
+
+/** The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. */
+export function exampleHost(config: Config, addresses: readonly string[]): string {
+  const name = config.index.hostnames.map(text => text.trim()).find(text => text !== '')
+  const address = addresses.find(text => isIPv4(text) && !text.startsWith('127.'))
+  return name ?? address ?? '127.0.0.1'
+}
+
+/** A host as URIs write it: IPv6 addresses in brackets (RFC 3986 section 3.2.2). */
+export function hostInUri(host: string): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+}
+
+/** Whether an address reaches this machine from this machine only. */
+export function isLoopback(address: string): boolean {
+  return address === '::1' || address === 'localhost' || address.startsWith('127.')
+}

@@ -1,0 +1,37 @@
+/**
+ * What an example is, and what all of them are made from.
+ */
+import type { Endpoint } from '../endpoint.ts'
+import type { HttpsMode } from '../sources.ts'
+
+/** Something to paste. */
+export interface Example {
+  /** Unique on the page: the end of its link. */
+  readonly id: string
+  readonly title: string
+  /** What it is for, a sentence or two. */
+  readonly intro: string
+  /** Where it goes: a file's name, or `Shell`. */
+  readonly place: string
+  /** The grammar it is written in. */
+  readonly grammar: 'apt' | 'shell' | 'yaml' | 'dockerfile' | 'zone' | 'preseed' | 'sources'
+  readonly text: string
+  /** What else one should know. */
+  readonly notes: readonly string[]
+}
+
+/** A group of examples under one heading. */
+export interface Chapter {
+  readonly id: string
+  readonly title: string
+  readonly examples: readonly Example[]
+}
+
+export interface Setting {
+  readonly here: Endpoint
+  /** Ports of all listeners. */
+  readonly ports: readonly number[]
+  readonly httpsMode: HttpsMode
+  /** Host names of archives to name in examples, never empty. */
+  readonly archives: readonly [string, ...string[]]
+}

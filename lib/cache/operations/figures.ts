@@ -1,0 +1,59 @@
+/**
+ * Figures for people: sizes in binary units (IEC 80000-13), counts in groups of three, rates in percent, durations in words.
+ */
+import type { Milliseconds } from '../../clock.ts'
+
+const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const
+
+/** A size in the largest unit that leaves at least 1, with three significant digits: `1.46 GiB`, `812 KiB`, `17 bytes`. */
+export function size(bytes: number): string {
+  let value = bytes
+  let unit = 0
+  // 1023.5 would be written as 1024: it belongs to the next unit.
+  while (value >= (unit === 0 ? 1024 : 1023.5) && unit < units.length - 1) {
+    value /= 1024
+    unit += 1
+  }
+  if (unit === 0) return value === 1 ? '1 byte' : `${value} bytes`
+  const digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0
+  return `${value.toFixed(digits)} ${units[unit]}`
+}
+
+/** A size as an axis names it, without idle zeros: `1.5 GiB`, `512 MiB`. */
+export function shortSize(bytes: number): string {
+  return size(bytes).replace(/\.(\d*?)0+ /, (_, digits: string) =>
+    digits === '' ? ' ' : `.${digits} `,
+  )
+}
+
+/** A whole number with its thousands apart: `1,268,435,456`. */
+export function count(value: number): string {
+  return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',')
+}
+
+/** `1 request`, `2 requests`. */
+export function countOf(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`
+}
+
+/** A rate from 0 to 1 as `87.3%`; only all is written as 100%, only nothing as 0%. */
+export function percent(rate: number): string {
+  if (rate === 0 || rate === 1) return `${rate * 100}%`
+  const rounded = Math.min(99.9, Math.max(0.1, rate * 100))
+  return `${rounded.toFixed(1)}%`
+}
+
+/** A duration in its largest whole unit: `5 minutes`, `1 day`, `90 seconds`. */
+export function duration(milliseconds: Milliseconds): string {
+  const steps = [
+    [86_400_000, 'day'],
+    [3_600_000, 'hour'],
+    [60_000, 'minute'],
+    [1_000, 'second'],
+  ] as const
+  for (const [length, noun] of steps) {
+    if (milliseconds >= length && milliseconds % length === 0)
+      return countOf(milliseconds / length, noun)
+  }
+  return countOf(milliseconds, 'millisecond')
+}

@@ -1,0 +1,61 @@
+/**
+ * The setup page: examples made for this service, with its real host and ports. Pure.
+ */
+import type { View } from '../../template.ts'
+import type { Config } from '../config.ts'
+import { type Endpoint, isLoopback } from './endpoint.ts'
+import { automationChapters } from './examples/automation.ts'
+import { checkChapters } from './examples/check.ts'
+import { clientChapters } from './examples/client.ts'
+import { discoveryChapter } from './examples/discovery.ts'
+import type { Chapter, Setting } from './examples/example.ts'
+import type { OperationsSources } from './sources.ts'
+
+/** Named in examples when the configuration names no archive. */
+const placeholderArchive = 'archive.example.org'
+
+/** All examples, in the order of the page. */
+export function chapters(setting: Setting): readonly Chapter[] {
+  return [
+    ...clientChapters(setting),
+    discoveryChapter(setting),
+    ...automationChapters(setting),
+    ...checkChapters(setting),
+  ]
+}
+
+export function setupView(sources: OperationsSources, here: Endpoint): View {
+  const listeners = sources.listeners()
+  const setting: Setting = {
+    here,
+    ports: listeners.map(listener => listener.port),
+    httpsMode: sources.httpsMode,
+    archives: exampleArchives(sources.config),
+  }
+  return {
+    url: here.url,
+    host: here.host,
+    hostNote: hostNote(sources.config, here),
+    onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
+    placeholder: setting.archives[0] === placeholderArchive,
+    placeholderArchive,
+    chapters: chapters(setting),
+  }
+}
+
+/** Archives to name: the hosts the configuration lists outright, else a placeholder. */
+export function exampleArchives(config: Config): Setting['archives'] {
+  const [first, ...rest] = config.domains
+    .filter(pattern => !pattern.subdomains && pattern.port === undefined)
+    .map(pattern => pattern.host)
+  return first === undefined ? [placeholderArchive] : [first, ...rest]
+}
+
+function hostNote(config: Config, here: Endpoint): string {
+  if (config.index.hostnames.some(name => name.trim() !== '')) {
+    return 'It is the first name in index.hostnames.'
+  }
+  return isLoopback(here.host)
+    ? 'No other address of this machine is known; name it in index.hostnames for other machines to reach it.'
+    : 'It is the first address of this machine; a name in index.hostnames takes its place.'
+}

@@ -1,0 +1,28 @@
+/**
+ * Where this package lies and what it says of itself. The only file that knows that the compiled tree (`dist/lib`) is one
+ * level deeper than the sources (`lib`).
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Where the project is at home: `security.txt` and the foot of every page point there. */
+export const projectPage = 'https://cachesvc.example.org/'
+
+/** Absolute path of the directory that holds package.json, templates/ and man/. Throws when the package is incomplete. */
+export function packageRoot(): string {
+  for (const up of ['..', '../..']) {
+    const candidate = join(import.meta.dirname, up)
+    if (existsSync(join(candidate, 'package.json'))) return candidate
+  }
+  throw new Error(`no package.json above ${import.meta.dirname}: the installation is incomplete`)
+}
+
+/** The version in package.json. Reads the file: ask once, at start. Throws when it is missing or names no version. */
+export function packageVersion(): string {
+  const path = join(packageRoot(), 'package.json')
+  const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'))
+  if (typeof manifest === 'object' && manifest !== null && 'version' in manifest) {
+    if (typeof manifest.version === 'string') return manifest.version
+  }
+  throw new Error(`${path} names no version`)
+}
