@@ -133,7 +133,6 @@ export class HttpServer {
   async #answer(message: IncomingMessage, out: ServerResponse): Promise<void> {
     const connection = this.#connectionOf(message.socket)
     const checked = this.#check(message, connection)
-    if (this.#draining || checked.refusal !== undefined) out.shouldKeepAlive = false
     const { request } = checked
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
@@ -141,10 +140,13 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = checked.refusal ?? (await this.#handle(request))
+    if (this.#draining || checked.refusal !== undefined) out.shouldKeepAlive = false
     const sent = await send(out, request, response)
     connection.underWay.delete(request)
     this.#report(request, response, sent)
-    if (connection.underWay.size === 0) connection.afterLast?.()
+    if (connection.underWay.size > 0) return
+    connection.afterLast?.()
+    if (this.#draining) message.socket.destroySoon()
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
