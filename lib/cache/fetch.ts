@@ -1,0 +1,238 @@
+/**
+ * The miss and the revalidation: one flight to the origin per key, however many clients want it. A flight outlives its
+ * clients: who leaves stops nothing. Its first result is known with the origin's head, so everybody can stream from the
+ * growing content; its last with the final byte, when the entry is committed.
+ */
+import type { Clock, Milliseconds } from '../clock.ts'
+import { Failure } from '../errors.ts'
+import { Fields } from '../http/field.ts'
+import type { OriginResponse } from '../http/origin.ts'
+import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
+import { validatorsOf } from '../http/validator.ts'
+import type { Logger } from '../log.ts'
+import type { ArchivePath } from './archive/path.ts'
+import { confirmedEntry, draftEntry, type EntryDraft, finishedEntry } from './draft.ts'
+import { fill } from './fill.ts'
+import { mayStore } from './storable.ts'
+import type { Download } from './store/download.ts'
+import type { Entry } from './store/entry.ts'
+import type { Store } from './store/store.ts'
+
+/** What is to be fetched. */
+export interface Wanted {
+  readonly key: string
+  readonly uri: TargetUri
+  readonly archive: ArchivePath
+  /** What the store has; the origin is then asked whether it still holds. */
+  readonly stored: Entry | undefined
+  /** The client insists on the origin's own word, so caches on the way must not answer. */
+  readonly insist: boolean
+}
+
+/** Content on its way: its head is known, its bytes are arriving. */
+export interface Filling {
+  readonly draft: EntryDraft
+  readonly length: number | undefined
+  readonly download: Download
+  /** The entry once the content is whole and stored; undefined when it could not be had or not be stored. Never rejects. */
+  readonly settled: Promise<Entry | undefined>
+}
+
+/** What the origin's head amounts to. */
+export type Found =
+  | { readonly kind: 'validated'; readonly entry: Entry }
+  | { readonly kind: 'filling'; readonly filling: Filling }
+  | { readonly kind: 'answered'; readonly status: number; readonly fields: Fields }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+
+export interface Flight {
+  /** Never rejects. */
+  readonly found: Promise<Found>
+  /** Whether somebody else had asked before. */
+  readonly joined: boolean
+}
+
+export interface FetcherOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  /** Asks the outside within policy, redirects followed. */
+  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
+  /** Told of the bytes of every fetch when it ends, whole or not. */
+  readonly onFetched: (bytes: number) => void
+  /** How long an origin that just failed is not asked again about things the store has. */
+  readonly failureMemory: Milliseconds
+}
+
+interface Airborne {
+  readonly found: Promise<Found>
+  readonly landed: Promise<void>
+}
+
+export class Fetcher {
+  readonly #options: FetcherOptions
+  readonly #flights = new Map<string, Airborne>()
+  readonly #failing = new Map<string, Milliseconds>()
+  readonly #stop = new AbortController()
+
+  constructor(options: FetcherOptions) {
+    this.#options = options
+  }
+
+  /** Joins the flight for this key or starts one. */
+  fetch(wanted: Wanted): Flight {
+    const flying = this.#flights.get(wanted.key)
+    if (flying !== undefined) return { found: flying.found, joined: true }
+    const flight = this.#start(wanted)
+    this.#flights.set(wanted.key, flight)
+    void flight.landed.then(() => this.#flights.delete(wanted.key))
+    return { found: flight.found, joined: false }
+  }
+
+  /** Whether a fetch of this key is under way. */
+  isFlying(key: string): boolean {
+    return this.#flights.has(key)
+  }
+
+  /** Whether this origin failed so recently that stored answers should not wait for it. */
+  isFailing(uri: TargetUri): boolean {
+    const authority = formatAuthority(uri, uri.scheme)
+    const until = this.#failing.get(authority)
+    if (until === undefined) return false
+    if (until > this.#options.clock.now()) return true
+    this.#failing.delete(authority)
+    return false
+  }
+
+  /** Fetches under way. */
+  get count(): number {
+    return this.#flights.size
+  }
+
+  /** Waits for what is under way; when `deadline` fires the rest is abandoned and its parts are thrown away. */
+  async close(deadline: AbortSignal): Promise<void> {
+    const abandon = () => this.#stop.abort()
+    if (deadline.aborted) abandon()
+    else deadline.addEventListener('abort', abandon, { once: true })
+    await Promise.all([...this.#flights.values()].map(flight => flight.landed))
+    deadline.removeEventListener('abort', abandon)
+  }
+
+  #start(wanted: Wanted): Airborne {
+    let land: () => void = () => undefined
+    const landed = new Promise<void>(resolve => {
+      land = resolve
+    })
+    const found = this.#find(wanted, land).catch((error: unknown): Found => {
+      land()
+      return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
+    })
+    return { found, landed }
+  }
+
+  async #find(wanted: Wanted, land: () => void): Promise<Found> {
+    const { clock, store } = this.#options
+    const requested = clock.now()
+    const response = await this.#ask(wanted, conditionalFields(wanted))
+    this.#failing.delete(formatAuthority(wanted.uri, wanted.uri.scheme))
+    const received = clock.now()
+
+    if (response.status === 304 && wanted.stored !== undefined) {
+      await response.discard()
+      const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
+      await store.put(entry)
+      land()
+      return { kind: 'validated', entry }
+    }
+    if (response.status !== 200) {
+      await response.discard()
+      land()
+      return { kind: 'answered', status: response.status, fields: response.fields }
+    }
+    const draft = draftEntry(wanted.key, response.fields, {
+      requested,
+      received,
+      previous: wanted.stored,
+    })
+    const storable = mayStore({ status: 200, fields: response.fields })
+    const download = await store.download({
+      ...(response.length === undefined ? {} : { length: response.length }),
+      ...(wanted.archive.digest === undefined
+        ? {}
+        : { expected: { digest: wanted.archive.digest } }),
+      keep: storable.store,
+    })
+    const settled = this.#run(wanted, response, { draft, download }).finally(land)
+    return { kind: 'filling', filling: { draft, length: response.length, download, settled } }
+  }
+
+  /** The content, to its last byte. */
+  async #run(
+    wanted: Wanted,
+    response: OriginResponse,
+    into: { draft: EntryDraft; download: Download },
+  ): Promise<Entry | undefined> {
+    const { clock, store, log, onFetched } = this.#options
+    const { draft, download } = into
+    try {
+      await fill(response, download, {
+        clock,
+        validators: validatorsOf(response.fields, clock.now()),
+        signal: this.#stop.signal,
+        again: more => this.#ask(wanted, more),
+        onResume: (received, error) => {
+          log.warn('fetch broke off, resuming', { key: wanted.key, received, error })
+        },
+      })
+      const content = await download.complete()
+      if (content === undefined) return undefined
+      const entry = finishedEntry(draft, content, wanted.stored)
+      await store.put(entry)
+      log.debug('stored', { key: wanted.key, size: entry.size, digest: entry.digest })
+      return entry
+    } catch (error) {
+      await response.discard()
+      await download.discard(error)
+      this.#noteFailure(wanted.uri, error)
+      log.warn('fetch failed', { key: wanted.key, received: download.received, error })
+      return undefined
+    } finally {
+      onFetched(download.received)
+    }
+  }
+
+  #ask(wanted: Wanted, more: Fields): Promise<OriginResponse> {
+    return this.#options.ask(wanted.uri, more, this.#stop.signal)
+  }
+
+  #noteFailure(uri: TargetUri, error: unknown): Failure {
+    const failure = asFailure(uri, error)
+    if (failure.fault === 'upstream') {
+      const until = this.#options.clock.now() + this.#options.failureMemory
+      this.#failing.set(formatAuthority(uri, uri.scheme), until)
+    }
+    return failure
+  }
+}
+
+/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
+function conditionalFields(wanted: Wanted): Fields {
+  const insist = wanted.insist ? 'max-age=0' : undefined
+  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
+  const stored = Fields.of(...wanted.stored.fields)
+  return Fields.of(
+    ['Cache-Control', insist],
+    ['If-None-Match', stored.get('ETag')],
+    ['If-Modified-Since', stored.get('Last-Modified')],
+  )
+}
+
+function asFailure(uri: TargetUri, error: unknown): Failure {
+  if (error instanceof Failure) return error
+  return new Failure(`fetching ${formatUri(uri)} failed`, {
+    code: 'FETCH_FAILED',
+    fault: 'internal',
+    publicText: 'This proxy could not fetch the file.',
+    cause: error,
+  })
+}

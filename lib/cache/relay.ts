@@ -1,0 +1,113 @@
+/**
+ * One request, one answer, nothing stored and nothing shared: for hosts that are only passed through, for requests that carry
+ * credentials, and for clients that forbid storing. The origin sees the client's own end-to-end fields and the client the
+ * origin's own answer, redirects included.
+ */
+import { formatCacheStatus } from '../http/cache-status.ts'
+import type { Fields } from '../http/field.ts'
+import { endToEnd } from '../http/hop-by-hop.ts'
+import type { Content, Request, Response } from '../http/message.ts'
+import type { OriginClient } from '../http/origin.ts'
+import { textResponse } from '../http/reply.ts'
+import type { TargetUri } from '../http/target.ts'
+import { appendVia } from '../http/via.ts'
+import type { About } from './answers.ts'
+import type { MissReason } from './verdict.ts'
+
+export interface RelayOptions {
+  readonly origin: OriginClient
+  readonly trusted: boolean
+  /** Our pseudonym in Via, which also finds loops. */
+  readonly pseudonym: string
+  readonly because: MissReason
+  readonly onFetched: (bytes: number) => void
+}
+
+/** Asks the origin and streams its answer. Throws the origin client's failures. */
+export async function relay(
+  request: Request,
+  uri: TargetUri,
+  about: About,
+  options: RelayOptions,
+): Promise<Response> {
+  const response = await options.origin.request({
+    method: request.method,
+    uri,
+    fields: forwardedFields(request, uri, options.pseudonym),
+    signal: request.signal,
+    trusted: options.trusted,
+  })
+  const facts = { outcome: 'miss', because: options.because, ...about }
+  const cacheStatus = formatCacheStatus('cachesvc', {
+    hit: false,
+    forward: 'bypass',
+    forwardStatus: response.status,
+    detail: options.because,
+  })
+  const fields = appendVia(
+    endToEnd(response.fields).without('Content-Length'),
+    '1.1',
+    options.pseudonym,
+  )
+    .plus('X-Cache', 'MISS')
+    .plus('Cache-Status', cacheStatus)
+  // An error without a text makes apt give up at once; with one it tries again.
+  if (response.status >= 500 && response.length === 0) {
+    await response.discard()
+    return textResponse(
+      response.status,
+      `The origin ${about.origin} answered ${response.status}.`,
+      { facts },
+    )
+  }
+  if (request.method === 'HEAD' || response.status === 304) {
+    await response.discard()
+    const announced = response.length === undefined ? {} : { announcedLength: response.length }
+    return { status: response.status, fields, content: { kind: 'none' }, facts, ...announced }
+  }
+  const content: Content = {
+    kind: 'stream',
+    length: response.length,
+    open: () => counted(response.content, options.onFetched),
+  }
+  return { status: response.status, fields, content, facts }
+}
+
+/**
+ * The client's end-to-end fields. Credentials in the URI become Authorization, as RFC 3986 section 3.2.1 would have a client
+ * do, and go nowhere else.
+ */
+function forwardedFields(request: Request, uri: TargetUri, pseudonym: string): Fields {
+  const fields = appendVia(
+    endToEnd(request.fields).without('Host', 'Content-Length'),
+    request.version,
+    pseudonym,
+  )
+  if (uri.userinfo === undefined || fields.has('Authorization')) return fields
+  return fields.plus('Authorization', `Basic ${basic(uri.userinfo)}`)
+}
+
+function basic(userinfo: string): string {
+  let text = userinfo
+  try {
+    text = decodeURIComponent(userinfo)
+  } catch {
+    // Not percent-encoded text: the bytes as they came are the best guess.
+  }
+  return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
+}
+
+async function* counted(
+  content: AsyncIterable<Buffer>,
+  onFetched: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
+  let bytes = 0
+  try {
+    for await (const block of content) {
+      bytes += block.length
+      yield block
+    }
+  } finally {
+    onFetched(bytes)
+  }
+}
