@@ -2,6 +2,8 @@
  * An entry: what is remembered of one cached target, apart from its bytes. One small JSON file each (layout: docs/disk-layout.md).
  */
 import type { Milliseconds } from '../../clock.ts'
+import { isToken } from '../../http/field.ts'
+import { isDigest } from './layout.ts'
 
 export interface Entry {
   /** Canonical key, see key.ts; kept in the file so that a file can be checked against its name. */
@@ -23,4 +25,80 @@ export interface Entry {
   readonly validated: Milliseconds
   /** Age the origin's response had when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
   readonly initialAge: number
+}
+
+/** Version of the file format; a file of another version is foreign. */
+export const entryVersion = 1
+
+/** Longest entry file that is read, bytes: a head is some kilobytes at most. */
+export const maxEntryBytes = 256 * 1024
+
+/** What became of an entry that was read: the entry, or why the file is none. */
+export type Decoded =
+  | { readonly entry: Entry; readonly because?: undefined }
+  | { readonly entry?: undefined; readonly because: string }
+
+/** The file of an entry. */
+export function encodeEntry(entry: Entry): string {
+  return `${JSON.stringify({ version: entryVersion, ...entry })}\n`
+}
+
+/** Reads an entry file, trusting nothing in it: it may be torn, foreign or made up. */
+export function decodeEntry(text: string): Decoded {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { because: 'it is not JSON' }
+  }
+  if (!isRecord(value)) return { because: 'it is not a JSON object' }
+  const { version } = value
+  if (version !== entryVersion) return { because: 'it is of another version' }
+  return checkEntry(value)
+}
+
+/** Whether a value has the shape of an entry, and its fields that of fields that may be sent on. */
+export function checkEntry(value: Readonly<Record<string, unknown>>): Decoded {
+  const { key, fields, digest, size, lastModified, stored, validated, initialAge } = value
+  if (typeof key !== 'string' || key === '') return { because: 'key is no text' }
+  if (!isFieldList(fields)) return { because: 'fields are not pairs of name and value' }
+  if (typeof digest !== 'string' || !isDigest(digest)) return { because: 'digest is no SHA-256' }
+  if (!isCount(size)) return { because: 'size is no count of bytes' }
+  if (typeof lastModified !== 'string' || !IMF_FIXDATE.test(lastModified)) {
+    return { because: 'lastModified is no IMF-fixdate' }
+  }
+  if (!isQuantity(stored)) return { because: 'stored is no moment' }
+  if (!isQuantity(validated)) return { because: 'validated is no moment' }
+  if (!isQuantity(initialAge)) return { because: 'initialAge is no number of seconds' }
+  return { entry: { key, fields, digest, size, lastModified, stored, validated, initialAge } }
+}
+
+/** RFC 9110 section 5.6.7; only the shape, the bytes are what apt compares. */
+const IMF_FIXDATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
+
+/** field-value (RFC 9110 section 5.5): no CR, LF or NUL, so that a made-up file cannot write fields of its own. */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+function isFieldList(value: unknown): value is Entry['fields'] {
+  return Array.isArray(value) && value.every(isFieldLine)
+}
+
+function isFieldLine(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length !== 2) return false
+  const [name, text]: readonly unknown[] = value
+  return (
+    typeof name === 'string' && isToken(name) && typeof text === 'string' && FIELD_VALUE.test(text)
+  )
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+function isQuantity(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

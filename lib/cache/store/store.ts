@@ -1,0 +1,267 @@
+/**
+ * The store: bytes by SHA-256, entries by key, in one directory with one writer (docs/disk-layout.md). Wires the rooms of
+ * this drawer together; nobody outside it knows a path.
+ */
+import { type FileHandle, mkdir, open } from 'node:fs/promises'
+import type { Clock } from '../../clock.ts'
+import { explainError, Failure, systemCode } from '../../errors.ts'
+import { Download } from './download.ts'
+import { isEntryFile } from './entries.ts'
+import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
+import { Expectation, type Expected } from './expectation.ts'
+import { DiskHealth, type Health } from './health.ts'
+import { isDigest, Layout } from './layout.ts'
+import { type Lock, lockDirectory } from './lock.ts'
+import type { StoreLog } from './log.ts'
+import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './retention.ts'
+import {
+  checkVersion,
+  createDirectories,
+  directoryFailure,
+  sweepTemporary,
+  tryDisk,
+} from './self-test.ts'
+import { type ReadableStore, Shelves } from './shelves.ts'
+import type { Disk, GrowingFile } from './spool.ts'
+import { Space, type Usage } from './usage.ts'
+
+export interface StoreOptions {
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: StoreLog
+  /** Bytes of memory for small content in demand. */
+  readonly memory: number
+  /** How a temporary file is created; for trials with failing disks. */
+  readonly createFile?: (path: string) => Promise<GrowingFile>
+}
+
+/** Whether something was written, and if not, why; the disk's failures are answers here, never errors. */
+export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
+
+/**
+ * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk.
+ * Throws a Failure whose message is one sentence an operator can act on.
+ */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { log, clock } = options
+  const layout = new Layout(options.directory)
+  let lock: Lock | undefined
+  try {
+    await mkdir(options.directory, { recursive: true })
+    await checkVersion(layout, log)
+    lock = await lockDirectory(options.directory, { clock, log })
+    await createDirectories(layout)
+    const removed = await sweepTemporary(layout)
+    if (removed > 0) log.info({ removed }, 'removed what an earlier run left half-written')
+    await tryDisk(layout)
+    return new Store(layout, lock, options)
+  } catch (error) {
+    await lock?.release()
+    throw await directoryFailure(options.directory, error)
+  }
+}
+
+/** Opens the directory for reading beside whoever owns it. Changes nothing on disk. Throws a Failure like `openStore`. */
+export async function openStoreForReading(
+  options: Omit<StoreOptions, 'memory' | 'createFile'>,
+): Promise<ReadableStore> {
+  const layout = new Layout(options.directory)
+  try {
+    await checkVersion(layout, options.log)
+  } catch (error) {
+    throw await directoryFailure(options.directory, error)
+  }
+  return new Shelves({ ...options, layout, memory: 0, writable: false })
+}
+
+/** A store open for writing. */
+export class Store extends Shelves {
+  readonly #clock: Clock
+  readonly #lock: Lock
+  readonly #health: DiskHealth
+  readonly #space: Space
+  readonly #naming = new Naming()
+  readonly #downloads = new Set<Download>()
+  readonly #closing = new AbortController()
+  readonly #createFile: (path: string) => Promise<GrowingFile>
+  readonly #counting: Promise<void>
+
+  constructor(layout: Layout, lock: Lock, options: StoreOptions) {
+    const { clock, log, memory } = options
+    super({ layout, clock, log, memory, writable: true })
+    this.#clock = clock
+    this.#lock = lock
+    this.#createFile = options.createFile ?? createFile
+    this.#space = new Space(layout.root, clock)
+    this.#health = new DiskHealth({ clock, log, trial: () => tryDisk(layout) })
+    this.#counting = this.#count()
+  }
+
+  /**
+   * Remembers an entry whose content is in the store. Durable when it returns, unless only times changed. Throws a Failure
+   * when the entry is malformed.
+   */
+  async put(entry: Entry): Promise<Kept> {
+    checkShape(entry)
+    const done = this.#naming.start(entry.digest)
+    try {
+      if (!(await this.blobs.has(entry.digest, entry.size))) {
+        return { stored: false, because: 'its content is not in the store' }
+      }
+      await this.entryFiles.put(entry)
+      return { stored: true }
+    } catch (error) {
+      this.entryFiles.remember(entry)
+      return { stored: false, because: this.#health.failed(error, 'writing an entry') }
+    } finally {
+      done()
+    }
+  }
+
+  /** Notes that somebody asked for it: retention counts from here. */
+  touch(key: string): void {
+    this.entryFiles.touch(key)
+  }
+
+  /** Forgets an entry; its content goes with the next sweep if nobody else names it. */
+  async remove(key: string): Promise<void> {
+    await this.entryFiles.remove(key)
+  }
+
+  /**
+   * A place for content that is about to arrive. `length` is what the origin announced. Throws a Failure when that is not the
+   * expected size; a disk that cannot take it makes the download a relay from the start.
+   */
+  async download(
+    wanted: { readonly expected?: Expected; readonly length?: number | undefined } = {},
+  ): Promise<Download> {
+    const expectation = new Expectation(wanted.expected ?? {}, wanted.length)
+    const download: Download = new Download({
+      clock: this.#clock,
+      expectation,
+      disk: await this.#temporaryFile(expectation.length),
+      commit: (path, digest, size) => this.blobs.commit(path, digest, size),
+      reopen: (digest, range, signal) =>
+        this.blobs.stream({ digest, ...range, onBroken: () => undefined }, signal),
+      diskFailed: error => this.#health.failed(error, 'storing a download'),
+      onEnd: () => this.#downloads.delete(download),
+    })
+    this.#downloads.add(download)
+    return download
+  }
+
+  /** How much there is, without a walk. The file system's figures may be some seconds old. */
+  async usage(): Promise<Usage> {
+    return {
+      objects: this.entryTally.count,
+      blobs: this.blobTally.count,
+      bytes: this.blobTally.bytes,
+      counting: this.entryTally.counting || this.blobTally.counting,
+      filesystem: await this.#space.get(),
+    }
+  }
+
+  /** Whether the disk takes what it is given. */
+  health(): Health {
+    return this.#health.state
+  }
+
+  /** Kept when the count after the start is over. */
+  async counted(): Promise<void> {
+    await this.#counting
+  }
+
+  /** Removes what is due. See retention.ts. */
+  async sweep(options: SweepOptions): Promise<Swept> {
+    const { layout, entryFiles: entries, blobs } = this
+    return sweep({ layout, entries, blobs, naming: this.#naming }, options)
+  }
+
+  /** Sweeps every day until the store closes; `unusedDays` is asked anew each time. */
+  sweepDaily(unusedDays: () => number): void {
+    const stop = scheduleSweeps(
+      signal => this.sweep({ unusedDays: unusedDays(), now: this.#clock.now(), signal }),
+      { clock: this.#clock, log: this.log },
+    )
+    this.#closing.signal.addEventListener('abort', stop, { once: true })
+  }
+
+  /** Fails downloads under way, writes down what is pending, lets the directory go. */
+  override async close(): Promise<void> {
+    this.#closing.abort(new Error('the store closes'))
+    const downloads = [...this.#downloads]
+    await Promise.all(downloads.map(one => one.discard(closing())))
+    await this.#counting
+    await this.entryFiles.close()
+    this.#health.close()
+    await super.close()
+    await this.#lock.release()
+  }
+
+  protected override async broken(entry: Entry, because: string): Promise<void> {
+    await super.broken(entry, because)
+    try {
+      await this.entryFiles.remove(entry.key, { only: entry.digest })
+    } catch (error) {
+      this.log.warn({ key: entry.key, because: explainError(error) }, 'cannot remove it')
+    }
+  }
+
+  async #temporaryFile(length: number | undefined): Promise<Disk> {
+    const path = this.layout.temporaryFile()
+    try {
+      const free = (await this.#space.get())?.free
+      if (length !== undefined && free !== undefined && length > free) {
+        throw new Error(`${length} bytes do not fit into the ${free} that are free`)
+      }
+      return { file: await this.#create(path), path }
+    } catch (error) {
+      return { because: this.#health.failed(error, 'beginning a download') }
+    }
+  }
+
+  async #create(path: string): Promise<GrowingFile> {
+    try {
+      return await this.#createFile(path)
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error
+      await mkdir(this.layout.temporary, { recursive: true })
+      return this.#createFile(path)
+    }
+  }
+
+  async #count(): Promise<void> {
+    const { signal } = this.#closing
+    try {
+      await this.entryTally.countAll(isEntryFile, signal)
+      await this.blobTally.countAll(isDigest, signal)
+    } catch (error) {
+      this.log.warn({ because: explainError(error) }, 'cannot count what is stored')
+    }
+  }
+}
+
+function createFile(path: string): Promise<FileHandle> {
+  return open(path, 'wx+', 0o644)
+}
+
+function checkShape(entry: Entry): void {
+  const because =
+    checkEntry({ ...entry }).because ??
+    (Buffer.byteLength(encodeEntry(entry)) > maxEntryBytes ? 'it is too long' : undefined)
+  if (because === undefined) return
+  throw new Failure(`The entry of ${entry.key} cannot be stored: ${because}.`, {
+    code: 'malformed-entry',
+    fault: 'internal',
+    publicText: 'The response cannot be stored.',
+    facts: { key: entry.key, because },
+  })
+}
+
+function closing(): Failure {
+  return new Failure('The store closes while a download is under way.', {
+    code: 'store-closing',
+    fault: 'internal',
+    publicText: 'The service is shutting down.',
+  })
+}
