@@ -109,7 +109,7 @@ function settingEntry(name: string, setting: SettingManual): readonly Block[] {
   return [
     paragraph(`${type}. Default: ${fallback}.`),
     ...setting.manual.map(paragraph),
-    ...(available
+    ...(notAvailable.includes(name)
       ? [paragraph('Not available in this version: it may only say its default.')]
       : []),
     ...(example === undefined ? [] : [code(example)]),
