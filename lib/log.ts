@@ -220,12 +220,14 @@ function standardOutput(): {
     maxLength: MOST_WAITING,
   })
   let lost = 0
+  let lastTold = 0
   destination.on('drop', () => {
     lost += 1
   })
   // A broken pipe has silenced the destination already; nothing else can be done about its other errors either.
   destination.on('error', () => undefined)
   const tellLoss = () => {
+    lastTold = Date.now()
     const lines = lost
     const message = 'log lines were lost: nobody read them in time'
     const line = { level: 'warn', time: new Date().toISOString(), message, lines }
@@ -235,12 +237,13 @@ function standardOutput(): {
   }
   const writer: LineWriter = {
     write(line) {
-      if (lost > 0) tellLoss()
+      if (lost > 0 && Date.now() - lastTold >= 1000) tellLoss()
       destination.write(line)
     },
   }
   const flush = (deadline: number) =>
     new Promise<void>(settle => {
+      if (lost > 0) tellLoss()
       const timer = setTimeout(settle, deadline)
       destination.flush(() => {
         clearTimeout(timer)

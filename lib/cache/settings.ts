@@ -105,8 +105,8 @@ export const settings = group('', {
 
   remap: listOfGroups(
     {
-      from: setting(text, { default: '', manual: '' }),
-      to: setting(text, { default: '', manual: '' }),
+      from: setting(text, { default: '', manual: 'What is asked for.' }),
+      to: setting(text, { default: '', manual: 'What is fetched instead.' }),
     },
     {
       kind: 'list of groups',

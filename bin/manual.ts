@@ -1,0 +1,17 @@
+/**
+ * Writes the manuals and the JSON Schema into the repository: `npm run manual`.
+ */
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { writeFileAtomically } from '../lib/atomic-file.ts'
+import { manualFiles } from '../lib/cache/manual.ts'
+import { exitCodes, print, run } from '../lib/program.ts'
+
+await run('manual', async () => {
+  for (const [path, content] of manualFiles()) {
+    await mkdir(dirname(path), { recursive: true })
+    await writeFileAtomically(path, content)
+    await print(`${path}\n`)
+  }
+  return exitCodes.success
+})

@@ -1,0 +1,126 @@
+/**
+ * A manual as blocks, written as Markdown for readers of the repository and as man(7) source for readers of a terminal.
+ * Pure. In every text, words between back quotes are literal: names of settings, values, commands.
+ */
+
+export type Block =
+  | { readonly kind: 'heading'; readonly level: 2 | 3; readonly text: string }
+  | { readonly kind: 'paragraph'; readonly text: string }
+  | { readonly kind: 'code'; readonly text: string }
+  | { readonly kind: 'entry'; readonly term: string; readonly blocks: readonly Block[] }
+
+export interface ManPage {
+  /** `cachesvc.yaml` */
+  readonly name: string
+  readonly section: number
+  /** What stands in the middle of the head of the page. */
+  readonly title: string
+  readonly summary: string
+  readonly blocks: readonly Block[]
+}
+
+export const heading = (text: string, level: 2 | 3 = 2): Block => ({ kind: 'heading', level, text })
+export const paragraph = (text: string): Block => ({ kind: 'paragraph', text })
+export const code = (text: string): Block => ({ kind: 'code', text })
+export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
+  kind: 'entry',
+  term,
+  blocks,
+})
+
+/** The blocks as Markdown; an entry is a heading one level below the one it stands under. */
+export function markdown(title: string, blocks: readonly Block[]): string {
+  let level = 1
+  const written = blocks.map(block => {
+    if (block.kind === 'heading') level = block.level
+    return markdownBlock(block, level)
+  })
+  return `# ${title}\n\n${written.join('\n\n')}\n`
+}
+
+function markdownBlock(block: Block, level: number): string {
+  switch (block.kind) {
+    case 'heading':
+      return `${'#'.repeat(block.level)} ${block.text}`
+    case 'paragraph':
+      return block.text
+    case 'code':
+      return `\`\`\`yaml\n${block.text}\n\`\`\``
+    case 'entry':
+      return [
+        `${'#'.repeat(level + 1)} \`${block.term}\``,
+        ...block.blocks.map(inner => markdownBlock(inner, level + 1)),
+      ].join('\n\n')
+  }
+}
+
+/** The page as man(7) source, clean under `groff -man -ww`. */
+export function manPage(page: ManPage): string {
+  const head = [
+    '.\\" Written from the settings of the program: change them, not this file.',
+    `.TH ${page.name.toUpperCase()} ${page.section} "" "cachesvc" "${page.title}"`,
+    // A setting broken at a hyphen cannot be copied.
+    '.nh',
+    '.SH NAME',
+    `${roffText(page.name)} \\- ${roffText(page.summary)}`,
+  ]
+  return `${[...head, ...page.blocks.map(roffBlock)].join('\n')}\n`
+}
+
+function roffBlock(block: Block): string {
+  switch (block.kind) {
+    case 'heading':
+      return block.level === 2 ? `.SH ${block.text.toUpperCase()}` : `.SS ${roffText(block.text)}`
+    case 'paragraph':
+      return `.PP\n${roffText(block.text)}`
+    case 'code':
+      return `.PP\n.RS 4\n.nf\n${roffLines(block.text)}\n.fi\n.RE`
+    case 'entry':
+      return `.TP\n.B ${roffLiteral(block.term)}\n${block.blocks.map(roffInEntry).join('\n')}`
+  }
+}
+
+/** Inside an entry a paragraph keeps the indentation; the first one needs no request at all. */
+function roffInEntry(block: Block, index: number): string {
+  if (block.kind === 'paragraph')
+    return index === 0 ? roffText(block.text) : `.IP\n${roffText(block.text)}`
+  if (block.kind === 'code') return `.IP\n.nf\n${roffLines(block.text)}\n.fi`
+  return roffBlock(block)
+}
+
+/** Running text, a line a sentence as man(7) asks, literal words in bold. */
+function roffText(text: string): string {
+  const parts = text.split('`')
+  const marked = parts
+    .map((part, i) => (i % 2 === 1 ? `\\fB${roffLiteral(part)}\\fR` : roffEscape(part)))
+    .join('')
+  return marked
+    .split(/(?<=[.:;?]) (?=[A-Z`\\])/)
+    .map(protectLine)
+    .join('\n')
+}
+
+function roffLines(text: string): string {
+  return text.split('\n').map(roffLiteral).map(protectLine).join('\n')
+}
+
+function roffEscape(text: string): string {
+  return text.replace(/\\/g, '\\e').replace(/’/g, '\\(cq').replace(/…/g, '...')
+}
+
+/** Text to be copied: its hyphens and quotes have to stay what they are. */
+function roffLiteral(text: string): string {
+  return text
+    .replace(/\\/g, '\\e')
+    .replace(/-/g, '\\-')
+    .replace(/'/g, '\\(aq')
+    .replace(/"/g, '\\(dq')
+    .replace(/~/g, '\\(ti')
+    .replace(/\^/g, '\\(ha')
+    .replace(/`/g, '\\(ga')
+}
+
+/** A line that begins with a full stop or an apostrophe would be a request. */
+function protectLine(line: string): string {
+  return /^[.']/.test(line) ? `\\&${line}` : line
+}
