@@ -1,0 +1,174 @@
+/**
+ * From a decision to an answer, with the store and the origin at hand: hits, revalidations, misses, and HEAD, which never
+ * downloads content. Whatever fails on the way falls to the next best answer: stored content beats an error, and an error is
+ * one that apt will come back from.
+ */
+import type { Clock, Milliseconds } from '../clock.ts'
+import { Failure } from '../errors.ts'
+import { Fields } from '../http/field.ts'
+import type { Content, Response } from '../http/message.ts'
+import type { OriginResponse } from '../http/origin.ts'
+import type { TargetUri } from '../http/target.ts'
+import * as answers from './answers.ts'
+import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
+import type { StoreReason } from './lookup.ts'
+import type { NegativeMemory } from './negative.ts'
+import type { Allowed } from './pipeline.ts'
+import { revalidate } from './revalidate.ts'
+import type { Entry } from './store/entry.ts'
+import type { Store } from './store/store.ts'
+import type { HitReason, MissReason } from './verdict.ts'
+
+export interface AnswererParts {
+  readonly store: Store
+  readonly fetcher: Fetcher
+  readonly negative: NegativeMemory
+  readonly clock: Clock
+  /** Asks for the head alone, within policy, redirects followed. */
+  readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
+  /** How long the stored copy is held back while the origin is asked. */
+  readonly revalidationBudget: () => Milliseconds
+  /** When a client that has nothing stored to fall back to is told to come again: apt itself gives up after 30 s. */
+  readonly firstByteDeadline: Milliseconds
+}
+
+export class Answerer {
+  readonly #parts: AnswererParts
+
+  constructor(parts: AnswererParts) {
+    this.#parts = parts
+  }
+
+  /** The stored copy. Should its content turn out to be gone, the origin's. */
+  async fromStore(
+    allowed: Allowed,
+    entry: Entry,
+    because: StoreReason | HitReason,
+  ): Promise<Response> {
+    const { request, about, tools } = allowed
+    const answer = await answers.hit(request, this.#stored(entry), because, about, tools)
+    if (answer === undefined) return this.fetched(allowed)
+    this.#parts.store.touch(entry.key)
+    return answer
+  }
+
+  /** The stored copy, once the origin has said that it still holds, or has failed to. */
+  async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
+    const { request, about, tools, uri } = allowed
+    const { fetcher, clock } = this.#parts
+    if (fetcher.isFailing(uri)) return this.fromStore(allowed, entry, 'stale-origin-failed')
+    if (request.method === 'HEAD') return this.#head(allowed, entry)
+    const flight = this.#fetch(allowed, entry)
+    const wait = this.#parts.revalidationBudget()
+    const outcome = await revalidate(entry, flight, { clock, wait })
+    switch (outcome.use) {
+      case 'store':
+        return this.fromStore(allowed, outcome.entry, outcome.because)
+      case 'changed': {
+        const stored = this.#stored(outcome.entry)
+        const answer = await answers.fetched(request, stored, about, tools)
+        return answer ?? this.fetched(allowed)
+      }
+      case 'filling':
+        return this.#fromFilling(allowed, outcome.filling, 'changed')
+      case 'answer':
+        return this.#originSaid(allowed, outcome)
+    }
+  }
+
+  /** What the store does not have. */
+  async fetched(allowed: Allowed): Promise<Response> {
+    const { request, about, key } = allowed
+    const { fetcher, store } = this.#parts
+    if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
+    // A fetch may have ended between our look-up and here: whoever starts one looks again.
+    const arrived = fetcher.isFlying(key) ? undefined : store.peek(key)
+    const flight = this.#fetch(allowed, arrived)
+    const found = await this.#withinDeadline(flight.found)
+    if (found === undefined) return answers.unavailable(request, slowOrigin(about.origin), about)
+    return this.#fromFound(allowed, found, flight)
+  }
+
+  async #fromFound(allowed: Allowed, found: Found, flight: Flight): Promise<Response> {
+    switch (found.kind) {
+      case 'validated':
+        return this.fromStore(allowed, found.entry, 'validated')
+      case 'filling':
+        return this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')
+      case 'answered':
+        return this.#originSaid(allowed, found)
+      case 'failed':
+        return answers.unavailable(allowed.request, found.failure, allowed.about)
+    }
+  }
+
+  async #fromFilling(allowed: Allowed, filling: Filling, because: MissReason): Promise<Response> {
+    const { request, about, tools } = allowed
+    const answer = await answers.miss(request, filling, because, about, tools)
+    if (answer !== undefined) return answer
+    // The download passes through without being stored, and its beginning is gone: 503 brings apt back in a moment.
+    return answers.unavailable(request, passedBy(about.origin), about)
+  }
+
+  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer. */
+  async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
+    const { request, about, tools } = allowed
+    try {
+      const asked = this.#parts.askHead(allowed.uri, request.signal)
+      const response = await this.#withinDeadline(asked)
+      if (response === undefined) throw slowOrigin(about.origin)
+      await response.discard()
+      if (response.status !== 200) return this.#originSaid(allowed, response)
+      return answers.headOnly(request, response, about, tools)
+    } catch (error) {
+      if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
+      if (error instanceof Failure) return answers.unavailable(request, error, about)
+      throw error
+    }
+  }
+
+  #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
+    if (said.status === 404 || said.status === 410) this.#parts.negative.remember(allowed.key)
+    return answers.originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
+  }
+
+  #fetch(allowed: Allowed, stored: Entry | undefined): Flight {
+    const { key, uri, archive, directives } = allowed
+    const insist = directives.noCache || directives.maxAge === 0
+    return this.#parts.fetcher.fetch({ key, uri, archive, stored, insist })
+  }
+
+  #stored(entry: Entry): answers.Stored {
+    const content = (first: number, last: number): Promise<Content | undefined> =>
+      this.#parts.store.content(entry, first, last)
+    return { entry, content }
+  }
+
+  async #withinDeadline<Result>(promise: Promise<Result>): Promise<Result | undefined> {
+    let cancel: () => void = () => undefined
+    const late = new Promise<undefined>(resolve => {
+      cancel = this.#parts.clock.after(this.#parts.firstByteDeadline, () => resolve(undefined))
+    })
+    try {
+      return await Promise.race([promise, late])
+    } finally {
+      cancel()
+    }
+  }
+}
+
+function slowOrigin(origin: string): Failure {
+  return new Failure(`${origin} has not answered in time`, {
+    code: 'ORIGIN_SLOW',
+    fault: 'upstream',
+    publicText: 'The origin has not answered in time; the fetch goes on, try again.',
+  })
+}
+
+function passedBy(origin: string): Failure {
+  return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
+    code: 'NOT_JOINABLE',
+    fault: 'internal',
+    publicText: 'The file is being fetched for somebody else and cannot be stored; try again.',
+  })
+}

@@ -1,0 +1,182 @@
+/**
+ * The life of a request, step by step. The order is the argument: nothing is looked up before the policy has spoken, nothing
+ * asked for with credentials comes near the store, and the network is asked last (docs/life-of-a-request.md).
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../clock.ts'
+import { type RequestDirectives, requestDirectives } from '../http/cache-control.ts'
+import type { Handler, Request, Response } from '../http/message.ts'
+import type { OriginClient } from '../http/origin.ts'
+import { textResponse } from '../http/reply.ts'
+import { methodNotAllowed } from '../http/router.ts'
+import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
+import { hasPassed } from '../http/via.ts'
+import type { Answerer } from './answerer.ts'
+import { type About, type AnswerTools, notStored, originSaid, refused } from './answers.ts'
+import { type ArchivePath, classify } from './archive/path.ts'
+import { effectiveTarget } from './client-mode.ts'
+import type { Config } from './config.ts'
+import { type Decision, lookup } from './lookup.ts'
+import type { NegativeMemory } from './negative.ts'
+import { type Admission, type Admitted, admit, type Policy } from './policy.ts'
+import { relay } from './relay.ts'
+import { type RouteRules, route } from './route.ts'
+import { cacheKey } from './store/key.ts'
+import type { Store } from './store/store.ts'
+
+/** What a reload replaces, all at once. */
+export interface Rules {
+  readonly config: Config
+  readonly policy: Policy
+  readonly routes: RouteRules
+}
+
+export interface PipelineParts {
+  readonly rules: () => Rules
+  readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
+  readonly store: Store
+  readonly negative: NegativeMemory
+  readonly answerer: Answerer
+  readonly origin: OriginClient
+  readonly clock: Clock
+  /** Our name in Via, by which circles are seen. */
+  readonly pseudonym: string
+  readonly onFetched: (bytes: number) => void
+}
+
+/** A request that may be answered: who asks for what, under which key. */
+export interface Allowed {
+  readonly request: Request
+  /** The target the origin is asked for. */
+  readonly uri: TargetUri
+  readonly key: string
+  readonly archive: ArchivePath
+  readonly directives: RequestDirectives
+  readonly about: About
+  readonly tools: AnswerTools
+}
+
+/** The proxy as a handler. CONNECT has a way of its own (tunnel.ts). */
+export function pipeline(parts: PipelineParts): Handler {
+  return async request => {
+    const rules = parts.rules()
+
+    // 1. What is asked for: a page about us, or a file of an archive?
+    const asked = effectiveTarget(request, rules.policy.own)
+    if (asked.kind === 'refuse') return malformed(asked)
+    if (asked.kind === 'operations') return parts.operations(request, asked.path, asked.query)
+    if (asked.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
+
+    // 2. Archives are read. Nothing else is proxied.
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return methodNotAllowed(['GET', 'HEAD', 'CONNECT'])
+    }
+
+    // 3. May this client reach this target, and the place routing sends it to?
+    const routed = route(asked.uri, rules.routes)
+    const [uri] = routed.origins
+    const admission = admitAll(request, [asked.uri, uri], rules.policy, parts.pseudonym)
+    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+
+    // 4. Under which name is it kept? A target without one cannot be told from its neighbours.
+    const key = cacheKey(routed.target)
+    if (key === undefined) return malformed({ status: 400, sentence: unkeyable })
+    const archive = classify(routed.target.path)
+    const allowed: Allowed = {
+      request,
+      uri,
+      key,
+      archive,
+      directives: requestDirectives(request.fields),
+      about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
+      tools: { now: parts.clock.now(), boundary: newBoundary, via: `1.1 ${parts.pseudonym}` },
+    }
+
+    // 5. What does the store say, and is its word enough?
+    const decision = lookup({
+      stored: await parts.store.get(key),
+      negativeUntil: parts.negative.until(key),
+      path: archive,
+      directives: allowed.directives,
+      authorization: asked.uri.userinfo !== undefined || request.fields.has('Authorization'),
+      passthrough: admission.allow === 'passthrough',
+      settings: rules.config.freshness,
+      now: allowed.tools.now,
+    })
+
+    // 6. The answer.
+    return answer(decision, allowed, admission, parts)
+  }
+}
+
+async function answer(
+  decision: Decision,
+  allowed: Allowed,
+  admission: Admitted,
+  parts: PipelineParts,
+): Promise<Response> {
+  const { request, uri, about, tools } = allowed
+  const { answerer } = parts
+  switch (decision.use) {
+    case 'store':
+      return answerer.fromStore(allowed, decision.entry, decision.because)
+    case 'revalidate':
+      return answerer.revalidated(allowed, decision.entry)
+    case 'negative':
+      return originSaid(request, { status: 404, because: decision.because }, about)
+    case 'fail':
+      return notStored(request, about)
+    case 'origin':
+      if (decision.because === 'absent') return answerer.fetched(allowed)
+      return relay(request, uri, about, {
+        origin: parts.origin,
+        trusted: admission.trusted,
+        pseudonym: parts.pseudonym,
+        because: decision.because,
+        via: tools.via,
+        onFetched: parts.onFetched,
+      })
+  }
+}
+
+/** Both the asked and the routed target must be admitted; the stricter admission counts. */
+function admitAll(
+  request: Request,
+  uris: readonly [TargetUri, TargetUri],
+  policy: Policy,
+  pseudonym: string,
+): Admission {
+  const passedBefore = hasPassed(request.fields, pseudonym)
+  const [asked, routed] = uris.map(uri =>
+    admit(
+      {
+        kind: 'fetch',
+        scheme: uri.scheme,
+        authority: uri,
+        client: request.client.address,
+        passedBefore,
+      },
+      policy,
+    ),
+  )
+  if (asked === undefined || routed === undefined) throw new Error('two targets, two admissions')
+  if ('deny' in asked || 'deny' in routed) return 'deny' in asked ? asked : routed
+  return asked.allow === 'passthrough' ? asked : routed
+}
+
+const unkeyable = 'The path of this URL has control characters or climbs above its root.'
+
+function malformed(refusal: { status: number; sentence: string }): Response {
+  return textResponse(refusal.status, refusal.sentence, {
+    facts: { outcome: 'refused', because: 'malformed' },
+  })
+}
+
+function newBoundary(): string {
+  return randomBytes(16).toString('hex')
+}
+
+/** The URL as it may be written down anywhere: without credentials. */
+export function publicUrl(uri: TargetUri): string {
+  return formatUri(uri)
+}
