@@ -44,9 +44,11 @@ export class Fields {
 
   /** The combined field value (5.3): all lines of this name joined by ", ", undefined when there is none. */
   get(name: string): string | undefined {
+    const flat = this.#flat
     let combined: string | undefined
-    for (const [line, value] of this) {
-      if (!sameName(line, name)) continue
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      if (!sameName(flat[i] ?? '', name)) continue
+      const value = flat[i + 1] ?? ''
       combined = combined === undefined ? value : `${combined}, ${value}`
     }
     return combined
@@ -60,7 +62,8 @@ export class Fields {
   }
 
   has(name: string): boolean {
-    for (const [line] of this) if (sameName(line, name)) return true
+    const flat = this.#flat
+    for (let i = 0; i + 1 < flat.length; i += 2) if (sameName(flat[i] ?? '', name)) return true
     return false
   }
 
@@ -105,18 +108,47 @@ export function isToken(text: string): boolean {
 
 /** Members of a comma-separated list (5.6.1), trimmed, empty ones dropped; commas inside quoted strings do not separate. */
 export function listMembers(value: string): readonly string[] {
-  const members: string[] = []
+  return splitUnquoted(value, ',').filter(member => member !== '')
+}
+
+/**
+ * The pieces between separators that stand outside quoted strings, without the optional whitespace around them (5.6.3). A
+ * quoted string that never ends takes the rest of the value.
+ */
+export function splitUnquoted(value: string, separator: ',' | ';'): readonly string[] {
+  const pieces: string[] = []
   let start = 0
   let quoted = false
-  for (let i = 0; i <= value.length; i += 1) {
+  for (let i = 0; i < value.length; i += 1) {
     const c = value[i]
     if (quoted && c === '\\') i += 1
     else if (c === '"') quoted = !quoted
-    else if (c === undefined || (c === ',' && !quoted)) {
-      const member = value.slice(start, i).trim()
-      if (member !== '') members.push(member)
+    else if (c === separator && !quoted) {
+      pieces.push(trimWhitespace(value.slice(start, i)))
       start = i + 1
     }
   }
-  return members
+  pieces.push(trimWhitespace(value.slice(start)))
+  return pieces
+}
+
+/** Text without optional whitespace (OWS: spaces and tabs, nothing else) at its ends (5.6.3). */
+export function trimWhitespace(text: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && isWhitespace(text.charCodeAt(start))) start += 1
+  while (end > start && isWhitespace(text.charCodeAt(end - 1))) end -= 1
+  return start === 0 && end === text.length ? text : text.slice(start, end)
+}
+
+function isWhitespace(code: number): boolean {
+  return code === 0x20 || code === 0x09
+}
+
+const QUOTED = /^"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"$/
+
+/** What a quoted-string means (5.6.4), its escapes undone; undefined when `text` is not exactly one quoted-string. */
+export function unquote(text: string): string | undefined {
+  if (!QUOTED.test(text)) return undefined
+  return text.slice(1, -1).replace(/\\(.)/g, '$1')
 }
