@@ -1,7 +1,11 @@
 /**
  * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2.
  * Pure: text in, values out. Bytes of the path are kept as they came; canonical keys are made elsewhere.
+ *
+ * Two readers that see different hosts in one text are how requests get past policy. So an authority is read in one way or
+ * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
  */
+import { isIP, isIPv4, isIPv6, SocketAddress } from 'node:net'
 
 export type Scheme = 'http' | 'https'
 
@@ -27,3 +31,219 @@ export type Target =
   | { readonly form: 'absolute'; readonly uri: TargetUri }
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
+
+/** Why a text was refused: one fixed sentence that quotes nothing of the text, so anybody may read it. */
+export interface Problem {
+  readonly problem: string
+}
+
+/** The target of a request line, in the form its method calls for (RFC 9112 section 3.2), or what is wrong with it. */
+export function parseTarget(method: string, text: string): Target | Problem {
+  // authority-form is only used for CONNECT, and CONNECT uses nothing else (3.2.3).
+  if (method === 'CONNECT') {
+    const authority = parseTunnelEnd(text)
+    return 'problem' in authority ? authority : { form: 'authority', authority }
+  }
+  // asterisk-form is only used for a server-wide OPTIONS (3.2.4).
+  if (text === '*') {
+    return method === 'OPTIONS'
+      ? { form: 'asterisk' }
+      : refuse('Only OPTIONS may have the target "*".')
+  }
+  const unfit = unfitText(text)
+  if (unfit !== undefined) return unfit
+  // origin-form begins with a slash (3.2.1), absolute-form with a scheme (3.2.2).
+  if (text.startsWith('/')) return { form: 'origin', ...splitPath(text) }
+  const uri = parseAbsolute(text)
+  return 'problem' in uri ? uri : { form: 'absolute', uri }
+}
+
+/**
+ * An absolute http or https URI (RFC 9110 section 4.2), from a target, a setting or a Location field. A fragment is refused:
+ * take it off first where it is allowed.
+ */
+export function parseUri(text: string): TargetUri | Problem {
+  return unfitText(text) ?? parseAbsolute(text)
+}
+
+/**
+ * `host` or `host:port`, IPv6 in brackets (RFC 3986 section 3.2). An absent or empty port means `defaultPort`; when that is
+ * undefined a port is required.
+ */
+export function parseAuthority(text: string, defaultPort: number | undefined): Authority | Problem {
+  if (text.startsWith('[')) {
+    const end = text.indexOf(']')
+    if (end < 0) return refuse('The bracket before the IPv6 address is never closed.')
+    const after = text.slice(end + 1)
+    if (after !== '' && !after.startsWith(':')) {
+      return refuse('Only a colon and a port may follow the bracket after an IPv6 address.')
+    }
+    const literal = text.slice(1, end)
+    return authorityOf(isPlainIPv6(literal) ? literal : undefined, after.slice(1), defaultPort)
+  }
+  const colon = text.indexOf(':')
+  if (colon < 0) return authorityOf(text, '', defaultPort)
+  if (text.includes(':', colon + 1)) {
+    return refuse('There is more than one colon: an IPv6 address belongs in brackets.')
+  }
+  return authorityOf(text.slice(0, colon), text.slice(colon + 1), defaultPort)
+}
+
+/**
+ * The Host field (RFC 9110 section 7.2). Undefined when there is none or an empty one, which is how a client says that its
+ * target has no authority.
+ */
+export function parseHost(
+  value: string | undefined,
+  defaultPort: number,
+): Authority | undefined | Problem {
+  return value === undefined || value === '' ? undefined : parseAuthority(value, defaultPort)
+}
+
+/** `host:port`, IPv6 in brackets; the port is left out when it is the default of `scheme`. */
+export function formatAuthority(authority: Authority, scheme?: Scheme): string {
+  const host = authority.host.includes(':') ? `[${authority.host}]` : authority.host
+  const implied = scheme !== undefined && authority.port === defaultPort(scheme)
+  return implied ? host : `${host}:${authority.port}`
+}
+
+/** The URI as text, without its userinfo: fit for logs, pages and keys. */
+export function formatUri(uri: TargetUri): string {
+  return `${uri.scheme}://${formatAuthority(uri, uri.scheme)}${pathAndQuery(uri)}`
+}
+
+/** Path and query as origin-form has them. */
+export function pathAndQuery(of: { readonly path: string; readonly query?: string }): string {
+  return of.query === undefined ? of.path : `${of.path}?${of.query}`
+}
+
+/** 80 for http, 443 for https (RFC 9110 sections 4.2.1 and 4.2.2). */
+export function defaultPort(scheme: Scheme): number {
+  return scheme === 'http' ? 80 : 443
+}
+
+/** Whether a host is an IPv4 or an IPv6 address (without brackets) rather than a name. */
+export function isIpLiteral(host: string): boolean {
+  return isIP(host) !== 0
+}
+
+/**
+ * The target of CONNECT: host and port, both required (RFC 9110 section 9.3.6). apt writes IPv6 addresses without brackets
+ * (`2001:db8::1:443`), so the last colon separates the port when an IPv6 address stands before it.
+ */
+function parseTunnelEnd(text: string): Authority | Problem {
+  const colon = text.lastIndexOf(':')
+  const before = text.slice(0, Math.max(colon, 0))
+  if (before.includes(':') && isPlainIPv6(before)) {
+    return authorityOf(before, text.slice(colon + 1), undefined)
+  }
+  return parseAuthority(text, undefined)
+}
+
+function unfitText(text: string): Problem | undefined {
+  // A request target carries no fragment (RFC 9112 section 3.2).
+  if (text.includes('#')) return refuse('A target has no fragment: "#" must be written as %23.')
+  // RFC 3986 section 2: visible ASCII only. Characters it leaves out but clients send in paths, such as "|", stay.
+  return NOT_VISIBLE.test(text)
+    ? refuse('A target consists of visible ASCII characters; others must be percent-encoded.')
+    : undefined
+}
+
+const NOT_VISIBLE = /[^\x21-\x7e]/
+
+function parseAbsolute(text: string): TargetUri | Problem {
+  const scheme = schemeOf(text)
+  if (scheme === undefined) {
+    return refuse('The target must be a path or an absolute http:// or https:// URI.')
+  }
+  const start = scheme.length + 3
+  const end = endOfAuthority(text, start)
+  const authority = text.slice(start, end)
+  const at = authority.indexOf('@')
+  const userinfo = authority.slice(0, Math.max(at, 0))
+  // A second "@" fails here or in the host; either way nobody has to guess which of them counts.
+  if (!USERINFO.test(userinfo)) return refuse('The user information before "@" is malformed.')
+  const result = parseAuthority(authority.slice(at + 1), defaultPort(scheme))
+  if ('problem' in result) return result
+  return {
+    scheme,
+    host: result.host,
+    port: result.port,
+    ...(userinfo === '' ? {} : { userinfo }),
+    ...splitPath(text.slice(end)),
+  }
+}
+
+/** Schemes are case-insensitive (RFC 3986 section 3.1). */
+function schemeOf(text: string): Scheme | undefined {
+  const prefix = text.slice(0, 8).toLowerCase()
+  if (prefix.startsWith('http://')) return 'http'
+  return prefix === 'https://' ? 'https' : undefined
+}
+
+/** An authority ends at the first "/" or "?" or with the text (RFC 3986 section 3.2). */
+function endOfAuthority(text: string, start: number): number {
+  for (let i = start; i < text.length; i += 1) {
+    const c = text.charCodeAt(i)
+    if (c === 0x2f || c === 0x3f) return i
+  }
+  return text.length
+}
+
+/** userinfo = *( unreserved / pct-encoded / sub-delims / ":" ) (RFC 3986 section 3.2.1) */
+const USERINFO = /^(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*$/
+
+/** An empty path means "/" (RFC 9110 section 4.2.3). */
+function splitPath(text: string): { readonly path: string; readonly query?: string } {
+  const mark = text.indexOf('?')
+  if (mark < 0) return { path: text === '' ? '/' : text }
+  return { path: mark === 0 ? '/' : text.slice(0, mark), query: text.slice(mark + 1) }
+}
+
+/** `host` undefined: what stood in the brackets is no address. */
+function authorityOf(
+  host: string | undefined,
+  port: string,
+  defaultPort: number | undefined,
+): Authority | Problem {
+  const number = port === '' ? defaultPort : PORT.test(port) ? Number(port) : 0
+  if (number === undefined) return refuse('A port is required: host:port.')
+  if (number < 1 || number > 65_535) return refuse('A port is a number from 1 to 65535.')
+  if (host === undefined)
+    return refuse('Only an IPv6 address without a zone may stand in brackets.')
+  const canonical = canonicalHost(host)
+  return typeof canonical === 'string' ? { host: canonical, port: number } : canonical
+}
+
+const PORT = /^\d{1,5}$/
+
+/** A zone names an interface of the machine that wrote it and means nothing to us (RFC 6874 section 4). */
+function isPlainIPv6(text: string): boolean {
+  return isIPv6(text) && !text.includes('%')
+}
+
+/** Lower case, no trailing dot, IPv6 in its one canonical spelling (RFC 5952): equal hosts become equal text. */
+function canonicalHost(host: string): string | Problem {
+  if (host.includes(':')) return new SocketAddress({ address: host, family: 'ipv6' }).address
+  if (host === '') return refuse('The host is empty.')
+  const written = host.endsWith('.') ? host.slice(0, -1) : host
+  if (written.length > 253) return refuse('A host name has at most 253 characters.')
+  if (!NAME.test(written)) {
+    return refuse(
+      'A host name consists of labels of 1 to 63 letters, digits, hyphens or underscores, separated by dots.',
+    )
+  }
+  const name = written.toLowerCase()
+  // Resolvers read "127.1", "0177.0.0.1" and "0x7f000001" as addresses; RFC 3986 section 3.2.2 knows only the full form.
+  if (NUMERIC.test(name) && !isIPv4(name)) {
+    return refuse('An IPv4 address consists of four decimal numbers from 0 to 255.')
+  }
+  return name
+}
+
+const NAME = /^[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*$/
+const NUMERIC = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
+
+function refuse(problem: string): Problem {
+  return { problem }
+}
