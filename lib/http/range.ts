@@ -1,0 +1,167 @@
+/**
+ * Range requests in bytes, RFC 9110 section 14: what a Range field selects, and what Content-Range says. How several ranges
+ * are put into one message is `byteranges.ts`.
+ *
+ * A server may ignore any Range (14.2). This one ignores what is malformed, in another unit, or asks for very many pieces;
+ * what overlaps or nearly touches is sent once, so no request makes more work than its content.
+ */
+import { type Fields, listMembers } from './field.ts'
+
+/** Positions of the first and the last byte, both included, counted from 0. */
+export interface ByteRange {
+  readonly first: number
+  readonly last: number
+}
+
+export type WholeReason =
+  | 'no-range'
+  | 'method'
+  | 'if-range'
+  | 'unit'
+  | 'malformed'
+  | 'many'
+  | 'empty'
+
+export type Selection =
+  /** 200 with everything. */
+  | { readonly send: 'whole'; readonly because: WholeReason }
+  /** 206: one range as it is, several as multipart/byteranges. */
+  | { readonly send: 'ranges'; readonly ranges: readonly [ByteRange, ...ByteRange[]] }
+  /** 416 with `unsatisfiedRange`. */
+  | { readonly send: 'unsatisfiable' }
+
+/** More specs than this and the field is ignored. Download managers ask for a few, attacks for hundreds (17.15). */
+export const maxRanges = 16
+
+/** Gaps smaller than this are sent along: the head of one more part costs about as much (15.3.7.2). */
+const PART_OVERHEAD = 80
+
+/**
+ * What to send of a representation of `size` bytes. `conditionHolds` is the answer of `ifRangeHolds`. Ranges come in the
+ * order they were asked for, merged where they overlap or nearly touch.
+ */
+export function selectRange(
+  request: { readonly method: string; readonly fields: Fields },
+  size: number,
+  conditionHolds: boolean,
+): Selection {
+  const value = request.fields.get('range')
+  if (value === undefined) return whole('no-range')
+  // Range is defined for GET only (14.2).
+  if (request.method !== 'GET') return whole('method')
+  if (!conditionHolds) return whole('if-range')
+  // No range can be named inside nothing, yet clients that always send Range expect the empty file, not an error.
+  if (size === 0) return whole('empty')
+
+  // ranges-specifier = range-unit "=" range-set; units are case-insensitive (14.1).
+  if (!BYTES.test(value)) return whole(OTHER_UNIT.test(value) ? 'unit' : 'malformed')
+  const specs = rangeSet(value.slice('bytes='.length))
+  if (specs === 'malformed' || specs === 'many') return whole(specs)
+
+  const satisfiable = specs.map(spec => resolve(spec, size)).filter(range => range !== undefined)
+  const [first, ...rest] = coalesce(satisfiable)
+  return first === undefined
+    ? { send: 'unsatisfiable' }
+    : { send: 'ranges', ranges: [first, ...rest] }
+}
+
+/** Content-Range of a 206 or of one part (14.4). */
+export function contentRange(range: ByteRange, size: number): string {
+  return `bytes ${range.first}-${range.last}/${size}`
+}
+
+/** Content-Range of a 416: what the size really is (14.4). */
+export function unsatisfiedRange(size: number): string {
+  return `bytes */${size}`
+}
+
+/** What a received Content-Range says. `size` undefined: the sender does not know it. */
+export type ContentRange =
+  | { readonly kind: 'range'; readonly range: ByteRange; readonly size: number | undefined }
+  | { readonly kind: 'unsatisfied'; readonly size: number }
+
+/**
+ * A received Content-Range; undefined when it is malformed, in another unit, or contradicts itself, in which case the content
+ * must not be combined with anything (14.4).
+ */
+export function parseContentRange(value: string): ContentRange | undefined {
+  const found = CONTENT_RANGE.exec(value)
+  if (found === null) return undefined
+  const size = found[3] === undefined ? undefined : Number(found[3])
+  if (size !== undefined && !Number.isSafeInteger(size)) return undefined
+  if (found[1] === undefined || found[2] === undefined) {
+    return size === undefined ? undefined : { kind: 'unsatisfied', size }
+  }
+  const range = { first: Number(found[1]), last: Number(found[2]) }
+  if (!Number.isSafeInteger(range.last) || range.last < range.first) return undefined
+  if (size !== undefined && size <= range.last) return undefined
+  return { kind: 'range', range, size }
+}
+
+const BYTES = /^bytes=/i
+const OTHER_UNIT = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+=/
+const CONTENT_RANGE = /^bytes (?:([0-9]+)-([0-9]+)|\*)\/(?:([0-9]+)|\*)$/i
+
+function whole(because: WholeReason): Selection {
+  return { send: 'whole', because }
+}
+
+/** int-range = first-pos "-" [ last-pos ], suffix-range = "-" suffix-length (14.1.1). */
+type RangeSpec =
+  | { readonly first: number; readonly last: number | undefined }
+  | { readonly suffix: number }
+
+const SPEC = /^([0-9]*)-([0-9]*)$/
+
+function rangeSet(text: string): readonly RangeSpec[] | 'malformed' | 'many' {
+  const specs: RangeSpec[] = []
+  for (const member of listMembers(text)) {
+    if (specs.length === maxRanges) return 'many'
+    const spec = rangeSpec(member)
+    if (spec === undefined) return 'malformed'
+    specs.push(spec)
+  }
+  return specs.length === 0 ? 'malformed' : specs
+}
+
+/** Numbers too large to be exact are larger than any size, which is all that matters. */
+function rangeSpec(text: string): RangeSpec | undefined {
+  const found = SPEC.exec(text)
+  if (found === null) return undefined
+  const [, first = '', last = ''] = found
+  if (first === '') return last === '' ? undefined : { suffix: Number(last) }
+  if (last === '') return { first: Number(first), last: undefined }
+  // An int-range whose last-pos is less than its first-pos is invalid.
+  const spec = { first: Number(first), last: Number(last) }
+  return spec.last < spec.first ? undefined : spec
+}
+
+/** The bytes a spec means (14.1.2); undefined when it is not satisfiable. */
+function resolve(spec: RangeSpec, size: number): ByteRange | undefined {
+  if ('suffix' in spec) {
+    return spec.suffix === 0
+      ? undefined
+      : { first: Math.max(size - spec.suffix, 0), last: size - 1 }
+  }
+  if (spec.first >= size) return undefined
+  return { first: spec.first, last: Math.min(spec.last ?? size - 1, size - 1) }
+}
+
+/** Merges what overlaps or is nearer than a part's overhead; each result stands where its earliest member stood. */
+function coalesce(ranges: readonly ByteRange[]): readonly ByteRange[] {
+  if (ranges.length < 2) return ranges
+  const placed = ranges.map((range, place) => ({ ...range, place }))
+  placed.sort((a, b) => a.first - b.first)
+  const merged: Array<ByteRange & { readonly place: number }> = []
+  for (const next of placed) {
+    const before = merged.at(-1)
+    if (before === undefined || next.first - before.last - 1 >= PART_OVERHEAD) merged.push(next)
+    else {
+      const last = Math.max(before.last, next.last)
+      const place = Math.min(before.place, next.place)
+      merged[merged.length - 1] = { first: before.first, last, place }
+    }
+  }
+  merged.sort((a, b) => a.place - b.place)
+  return merged.map(({ first, last }) => ({ first, last }))
+}
