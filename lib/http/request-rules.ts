@@ -78,7 +78,9 @@ export function checkRequest(
   // RFC 9112 section 3.2: HTTP/1.1 requires a Host; one that is there must be valid, and may be empty.
   if (host === undefined && version === '1.1') return refusals.noHost
   const authority = parseHost(host, 80)
-  if (authority !== undefined && 'problem' in authority) return refusals.badHost
+  const malformed = authority !== undefined && 'problem' in authority
+  if (malformed && !(head.method === 'CONNECT' && APT_HOST.test(host ?? '')))
+    return refusals.badHost
   // Whether it agrees with an absolute target is no matter: the target counts (RFC 9112 section 3.2.2).
 
   if (transferEncoding !== undefined) {
@@ -91,6 +93,13 @@ export function checkRequest(
   if (!DIGITS.test(contentLength)) return refusals.framing
   return Number(contentLength) > limits.content ? refusals.content : undefined
 }
+
+/**
+ * Where we are laxer than RFC 9112 section 3.2: apt releases exist that send CONNECT with the proxy's own address as Host, an
+ * IPv6 one without brackets (`2001:db8::5:3142`), and a name within them when the target is IPv6 (`[proxy]:3142`). A CONNECT is
+ * about its target alone and its Host is never looked at, so what consists of a host's characters may pass.
+ */
+const APT_HOST = /^[A-Za-z0-9\-._:[\]]*$/
 
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
