@@ -21,8 +21,10 @@ export interface ChartData {
   /** `YYYY-MM-DD`, oldest first. */
   readonly dates: readonly string[]
   readonly series: readonly Series[]
-  /** A value in words, for axis and bars. */
+  /** A value in words. */
   readonly words: (value: number) => string
+  /** A value in as few characters as an axis has room for: seven. */
+  readonly axis: (value: number) => string
 }
 
 interface Bar {
@@ -55,6 +57,8 @@ const top = 10
 const bottom = 178
 /** The part of a day's place its bars take. */
 const fill = 0.72
+/** The widest place one day gets, when there are few. */
+const widest = 44
 
 /** Bars of one day stand on one another: the parts of a whole. */
 export function stackedChart(data: ChartData, ticks: readonly number[]): ChartView {
@@ -97,7 +101,8 @@ function chart(
   const height = (value: number) => (value / highest) * (bottom - top)
   const step = (right - left) / Math.max(1, data.dates.length)
   const bars = data.dates.flatMap((date, day) => {
-    const room = { x: left + day * step + (step * (1 - fill)) / 2, width: step * fill }
+    const width = Math.min(widest, step * fill)
+    const room = { x: left + (day + 0.5) * step - width / 2, width }
     return place(day, room)
       .filter(bar => bar.value > 0)
       .map(bar => ({
@@ -116,7 +121,7 @@ function chart(
     legend: data.series.map(({ name, colour }) => ({ name, colour })),
     lines: ticks.map(tick => {
       const y = bottom - height(tick)
-      return { y: round(y), textY: round(y + 4), label: data.words(tick) }
+      return { y: round(y), textY: round(y + 4), label: data.axis(tick) }
     }),
     days: data.dates.map((date, i) => ({
       x: round(left + (i + 0.5) * step),

@@ -30,16 +30,18 @@ export function endpoint(
   return { host, port, url: `${scheme}://${hostInUri(host)}:${port}`, numeric: isIP(host) !== 0 }
 }
 
-/** The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. */
+/**
+ * The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. Without brackets.
+ */
 export function exampleHost(config: Config, addresses: readonly string[]): string {
   const name = config.index.hostnames.map(text => text.trim()).find(text => text !== '')
   const address = addresses.find(text => isIPv4(text) && !text.startsWith('127.'))
-  return name ?? address ?? '127.0.0.1'
+  return name?.replace(/^\[(.*)\]$/, '$1') ?? address ?? '127.0.0.1'
 }
 
 /** A host as URIs write it: IPv6 addresses in brackets (RFC 3986 section 3.2.2). */
 export function hostInUri(host: string): string {
-  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+  return host.includes(':') ? `[${host}]` : host
 }
 
 /** Whether an address reaches this machine from this machine only. */

@@ -21,6 +21,7 @@ export function size(bytes: number): string {
 
 /** A size as an axis names it, without idle zeros: `1.5 GiB`, `512 MiB`. */
 export function shortSize(bytes: number): string {
+  if (bytes === 0) return '0'
   return size(bytes).replace(/\.(\d*?)0+ /, (_, digits: string) =>
     digits === '' ? ' ' : `.${digits} `,
   )
@@ -29,6 +30,12 @@ export function shortSize(bytes: number): string {
 /** A whole number with its thousands apart: `1,268,435,456`. */
 export function count(value: number): string {
   return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',')
+}
+
+/** A whole number as an axis names it: `800`, `2,000`, `15k`, `1.5M`. */
+export function shortCount(value: number): string {
+  if (value >= 1e6) return `${Number((value / 1e6).toFixed(2))}M`
+  return value >= 1e4 ? `${Number((value / 1e3).toFixed(2))}k` : count(value)
 }
 
 /** `1 request`, `2 requests`. */

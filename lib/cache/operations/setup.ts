@@ -37,7 +37,7 @@ export function setupView(sources: OperationsSources, here: Endpoint): View {
     host: here.host,
     hostNote: hostNote(sources.config, here),
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
-    placeholder: setting.archives[0] === placeholderArchive,
+    placeholder: listedArchives(sources.config).length === 0,
     placeholderArchive,
     chapters: chapters(setting),
   }
@@ -45,17 +45,21 @@ export function setupView(sources: OperationsSources, here: Endpoint): View {
 
 /** Archives to name: the hosts the configuration lists outright, else a placeholder. */
 export function exampleArchives(config: Config): Setting['archives'] {
-  const [first, ...rest] = config.domains
+  const [first, ...rest] = listedArchives(config)
+  return first === undefined ? [placeholderArchive] : [first, ...rest]
+}
+
+function listedArchives(config: Config): readonly string[] {
+  return config.domains
     .filter(pattern => !pattern.subdomains && pattern.port === undefined)
     .map(pattern => pattern.host)
-  return first === undefined ? [placeholderArchive] : [first, ...rest]
 }
 
 function hostNote(config: Config, here: Endpoint): string {
   if (config.index.hostnames.some(name => name.trim() !== '')) {
-    return 'It is the first name in index.hostnames.'
+    return 'The name comes first in index.hostnames.'
   }
   return isLoopback(here.host)
     ? 'No other address of this machine is known; name it in index.hostnames for other machines to reach it.'
-    : 'It is the first address of this machine; a name in index.hostnames takes its place.'
+    : 'The address is the first of this machine; a name in index.hostnames takes its place.'
 }

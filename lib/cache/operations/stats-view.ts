@@ -5,7 +5,7 @@ import type { View } from '../../template.ts'
 import type { Counters } from '../stats/counters.ts'
 import { type DayRecord, hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { binaryTicks, type ChartView, decimalTicks, groupedChart, stackedChart } from './chart.ts'
-import { count, countOf, percent, shortSize, size } from './figures.ts'
+import { count, countOf, percent, shortCount, shortSize, size } from './figures.ts'
 
 export function statsView(report: StatisticsReport): View {
   const { totals, daily } = report
@@ -56,6 +56,7 @@ function requestsChart(daily: readonly DayRecord[]): ChartView {
     description: `Bars for ${countOf(days.length, 'day')}, each made of hits, misses and tunnels. The busiest day had ${countOf(highest, 'request')}. The table below has every figure.`,
     dates: days.map(day => day.date),
     words: count,
+    axis: shortCount,
     series: [
       { name: 'hits', colour: 'hits', values: of(days, 'hits') },
       { name: 'misses', colour: 'misses', values: of(days, 'misses') },
@@ -75,7 +76,8 @@ function trafficChart(daily: readonly DayRecord[]): ChartView {
     title: 'Traffic a day',
     description: `Two bars for each of ${countOf(days.length, 'day')}: what clients got, and what had to be fetched for them. The highest is ${size(highest)}. The table below has every figure.`,
     dates: days.map(day => day.date),
-    words: shortSize,
+    words: size,
+    axis: shortSize,
     series: [
       { name: 'to clients', colour: 'hits', values: up },
       { name: 'from origins', colour: 'misses', values: down },

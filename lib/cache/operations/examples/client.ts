@@ -50,7 +50,9 @@ function oneCommand(setting: Setting): Example {
     intro: 'For a terminal.',
     place: 'Shell',
     grammar: 'shell',
-    text: `printf '%s\\n' '${proxyLine(setting)}' 'Acquire::https::Proxy "DIRECT";' |\n  sudo tee /etc/apt/apt.conf.d/30cachesvc`,
+    text: `sudo tee /etc/apt/apt.conf.d/30cachesvc <<'END'
+${aptConf(setting).text}
+END`,
     notes: [],
   }
 }
@@ -65,19 +67,21 @@ function detectScript({ here }: Setting): Example {
     place: '/usr/local/bin/apt-proxy-detect',
     grammar: 'shell',
     text: `#!/bin/sh
-# Tells apt which proxy to use: the cache if it answers within a second, else none.
-# Needs nothing but the essential packages dash, coreutils and perl-base.
+# Tells apt which proxy to use: the cache if it answers within a second.
+# Needs the essential packages only: dash, coreutils, perl-base.
 proxy='${here.url}'
 host='${here.host}'
 port='${here.port}'
 
 if timeout 1 perl -MIO::Socket::IP -e '
-  my ($host, $port) = @ARGV;
-  my $peer = IO::Socket::IP->new(PeerHost => $host, PeerPort => $port) or exit 1;
-  print $peer "GET /_cachesvc/api/stats HTTP/1.1\\r\\nHost: $host\\r\\nConnection: close\\r\\n\\r\\n";
-  my $status = <$peer>;
-  exit(defined $status && $status =~ m{^HTTP/1[.][01] 2} ? 0 : 1);
-' "$host" "$port" 2>/dev/null; then
+  my ($host, $port, $authority) = @ARGV;
+  my $cache = IO::Socket::IP->new(PeerHost => $host, PeerPort => $port)
+    or exit 1;
+  print $cache join("\\r\\n", "GET /_cachesvc/api/stats HTTP/1.1",
+    "Host: $authority", "Connection: close", "", "");
+  my $status = <$cache> // "";
+  exit($status =~ m{^HTTP/1[.][01] 2} ? 0 : 1);
+' "$host" "$port" "\${proxy#*//}" 2>/dev/null; then
   echo "$proxy"
 else
   echo DIRECT

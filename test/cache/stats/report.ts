@@ -1,0 +1,87 @@
+import t from 'tap'
+import { type Counters, noCounters, sum } from '../../../lib/cache/stats/counters.ts'
+import { dailyLimit, hitRate, report, trafficSaved } from '../../../lib/cache/stats/report.ts'
+
+function day(hits: number): Counters {
+  return { ...noCounters, requests: hits, hits, traffic_up: hits * 1000 }
+}
+
+/** Dates in no order: months first. */
+function days(amount: number): Map<string, Counters> {
+  const dates = Array.from({ length: amount }, (_, i) => {
+    return new Date(Date.UTC(2025, 0, 1 + i)).toISOString().slice(0, 10)
+  })
+  dates.sort((a, b) => a.slice(8).localeCompare(b.slice(8)))
+  return new Map(dates.map((date, i) => [date, day(i + 1)]))
+}
+
+t.test('without any day the report says so', async t => {
+  t.strictSame(report(new Map(), '2025-03-14'), {
+    totals: noCounters,
+    daily: [],
+    oldest_day: '2025-03-14',
+  })
+})
+
+t.test('daily holds the fourteen most recent recorded days, newest first', async t => {
+  for (const amount of [1, 13, 14, 15, 100]) {
+    const { daily } = report(days(amount), '2030-01-01')
+    t.equal(daily.length, Math.min(amount, dailyLimit), `of ${amount}`)
+    const dates = daily.map(record => record.date)
+    t.strictSame(dates, [...dates].sort().reverse())
+    t.equal(dates[0], [...days(amount).keys()].sort().at(-1))
+  }
+})
+
+t.test('days without records are not made up', async t => {
+  const sparse = new Map([
+    ['2024-02-29', day(1)],
+    ['2025-03-14', day(2)],
+  ])
+  t.strictSame(
+    report(sparse, '2025-03-20').daily.map(record => record.date),
+    ['2025-03-14', '2024-02-29'],
+  )
+})
+
+t.test('totals include the days daily leaves out', async t => {
+  const all = days(40)
+  const { totals, daily } = report(all, '2030-01-01')
+  t.strictSame(totals, [...all.values()].reduce(sum))
+  t.ok(totals.requests > daily.reduce((total, record) => total + record.requests, 0))
+})
+
+t.test('the oldest day is the oldest recorded one, listed or not', async t => {
+  t.equal(report(days(40), '2030-01-01').oldest_day, '2025-01-01')
+})
+
+t.test('a day record is a counter record with a date, and nothing else', async t => {
+  const [record] = report(new Map([['2025-03-14', day(3)]]), '2025-03-14').daily
+  t.strictSame(record, { date: '2025-03-14', ...day(3) })
+})
+
+t.test('byte counters stay whole numbers in JSON, however large', async t => {
+  const large = { ...noCounters, traffic_up: Number.MAX_SAFE_INTEGER }
+  const { totals } = report(
+    new Map([
+      ['2025-03-13', large],
+      ['2025-03-14', large],
+    ]),
+    '2025-03-14',
+  )
+  t.match(JSON.stringify(totals), /"traffic_up":18014398509481982[,}]/)
+})
+
+t.test('the hit rate is hits per request, 0 with no requests', async t => {
+  t.equal(hitRate(noCounters), 0)
+  t.equal(hitRate({ ...noCounters, requests: 8, hits: 2 }), 0.25)
+  t.equal(hitRate({ ...noCounters, requests: 3, tunnel: 3 }), 0)
+})
+
+t.test(
+  'traffic saved is what clients got less what was fetched, never less than nothing',
+  async t => {
+    t.equal(trafficSaved({ ...noCounters, traffic_up: 10, traffic_down: 4 }), 6)
+    t.equal(trafficSaved({ ...noCounters, traffic_up: 4, traffic_down: 10 }), 0)
+  },
+)
