@@ -5,11 +5,12 @@
  */
 import type { Clock, Milliseconds } from '../clock.ts'
 import { Failure } from '../errors.ts'
-import { Fields } from '../http/field.ts'
+import type { Fields } from '../http/field.ts'
 import type { Content, Response } from '../http/message.ts'
 import type { OriginResponse } from '../http/origin.ts'
 import type { TargetUri } from '../http/target.ts'
 import * as answers from './answers.ts'
+import { originSaid, unavailable } from './error-answers.ts'
 import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
@@ -85,7 +86,7 @@ export class Answerer {
     const arrived = fetcher.isFlying(key) ? undefined : store.peek(key)
     const flight = this.#fetch(allowed, arrived)
     const found = await this.#withinDeadline(flight.found)
-    if (found === undefined) return answers.unavailable(request, slowOrigin(about.origin), about)
+    if (found === undefined) return unavailable(request, slowOrigin(about.origin), about)
     return this.#fromFound(allowed, found, flight)
   }
 
@@ -98,7 +99,7 @@ export class Answerer {
       case 'answered':
         return this.#originSaid(allowed, found)
       case 'failed':
-        return answers.unavailable(allowed.request, found.failure, allowed.about)
+        return unavailable(allowed.request, found.failure, allowed.about)
     }
   }
 
@@ -107,7 +108,7 @@ export class Answerer {
     const answer = await answers.miss(request, filling, because, about, tools)
     if (answer !== undefined) return answer
     // The download passes through without being stored, and its beginning is gone: 503 brings apt back in a moment.
-    return answers.unavailable(request, passedBy(about.origin), about)
+    return unavailable(request, passedBy(about.origin), about)
   }
 
   /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer. */
@@ -122,14 +123,14 @@ export class Answerer {
       return answers.headOnly(request, response, about, tools)
     } catch (error) {
       if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
-      if (error instanceof Failure) return answers.unavailable(request, error, about)
+      if (error instanceof Failure) return unavailable(request, error, about)
       throw error
     }
   }
 
   #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
     if (said.status === 404 || said.status === 410) this.#parts.negative.remember(allowed.key)
-    return answers.originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
+    return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
   #fetch(allowed: Allowed, stored: Entry | undefined): Flight {

@@ -1,21 +1,19 @@
 /**
- * The answers of the proxy path, each saying why: the fields Age, Cache-Status (RFC 9211), X-Cache and Via, and the facts for
- * the log. What apt makes of each status decided which one is used where: an outage is 503 with a text (apt keeps its lists
- * and tries again), a refusal is 403 with a sentence that names the setting, an origin's 404 stays a 404 (apt then looks for
- * the next compression), and nothing is ever 507, which apt takes as final.
+ * The answers that carry a file, each saying why: the fields Age, Cache-Status (RFC 9211), X-Cache and Via, and the facts for
+ * the log.
  */
-import type { Failure } from '../errors.ts'
 import { type CacheStatus, formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
-import type { Content, Request, Response } from '../http/message.ts'
-import { textResponse, withoutContent } from '../http/reply.ts'
+import { type Content, noContent, type Request, type Response } from '../http/message.ts'
+import { evaluatePreconditions } from '../http/precondition.ts'
 import type { Validators } from '../http/validator.ts'
 import { validatorsOf } from '../http/validator.ts'
 import type { Filling } from './fetch.ts'
 import { currentAge } from './freshness.ts'
 import { serve } from './serve.ts'
+import { fieldsToStore } from './storable.ts'
 import type { Entry } from './store/entry.ts'
-import type { HitReason, MissReason, Verdict } from './verdict.ts'
+import { type HitReason, type MissReason, verdictFacts } from './verdict.ts'
 
 /** What every answer about one target has in common. */
 export interface About {
@@ -32,7 +30,7 @@ export interface AnswerTools {
 }
 
 /** The name we go by in Cache-Status. */
-const cacheName = 'cachesvc'
+export const cacheName = 'cachesvc'
 
 /** An entry and the way to its bytes. */
 export interface Stored {
@@ -107,7 +105,7 @@ function fromStore(
       now: tools.now,
       boundary: tools.boundary,
       added: Fields.fromFlat(added),
-      facts: facts({ outcome: history.outcome, because: history.because, ...about }),
+      facts: verdictFacts({ outcome: history.outcome, because: history.because, ...about }),
     },
   )
 }
@@ -152,89 +150,39 @@ export function miss(
         ['Cache-Status', formatCacheStatus(cacheName, status)],
         ['Via', tools.via],
       ),
-      facts: facts({ outcome: 'miss', because, ...about }),
+      facts: verdictFacts({ outcome: 'miss', because, ...about }),
     },
   )
 }
 
-/** The origin's own word when it is not content: its status, and a sentence instead of its page. */
-export function originSaid(
+/** HEAD answered by the origin's head: its fields and its length. */
+export function headOnly(
   request: Request,
-  said: { status: number; fields: Fields; because: MissReason },
+  response: { fields: Fields; length: number | undefined },
   about: About,
+  tools: AnswerTools,
 ): Response {
-  const status = said.status >= 500 ? 503 : said.status
-  const sentence =
-    said.because === 'not-found-remembered'
-      ? `The origin ${about.origin} answered ${said.status} a moment ago.`
-      : `The origin ${about.origin} answered ${said.status}.`
-  const cacheStatus = formatCacheStatus(cacheName, {
-    hit: false,
-    forward: 'uri-miss',
-    forwardStatus: said.status,
-    detail: said.because,
-  })
-  return forMethod(
-    request,
-    textResponse(status, sentence, {
-      fields: Fields.of(
-        ['WWW-Authenticate', said.fields.get('WWW-Authenticate')],
-        ['Retry-After', retryAfter(said.fields)],
-        ['X-Cache', 'MISS'],
-        ['Cache-Status', cacheStatus],
-      ),
-      facts: facts({ outcome: 'failed', because: `origin-${said.status}`, ...about }),
-    }),
+  const status = formatCacheStatus(cacheName, { hit: false, forward: 'method', detail: 'head' })
+  const fields = Fields.of(
+    ...fieldsToStore(response.fields),
+    ['X-Cache', 'MISS'],
+    ['Cache-Status', status],
+    ['Via', tools.via],
   )
-}
-
-/** The origin could not be asked, and there is nothing stored to give instead. */
-export function unavailable(request: Request, failure: Failure, about: About): Response {
-  return forMethod(
+  const outcome = evaluatePreconditions(
     request,
-    textResponse(503, `${failure.publicText} (${about.origin}, ${failure.code})`, {
-      fields: Fields.of(
-        ['X-Cache', 'MISS'],
-        [
-          'Cache-Status',
-          formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
-        ],
-      ),
-      facts: facts({ outcome: 'failed', because: failure.code, ...about }),
-    }),
+    { validators: validatorsOf(response.fields, tools.now), role: 'cache' },
+    tools.now,
   )
-}
-
-/** 504 to only-if-cached (RFC 9111 section 5.2.1.7). */
-export function notStored(request: Request, about: About): Response {
-  return forMethod(
-    request,
-    textResponse(504, 'The file is not stored here and the request forbids to fetch it.', {
-      facts: facts({ outcome: 'failed', because: 'only-if-cached', ...about }),
-    }),
-  )
-}
-
-/** A refusal by policy: 403 and the sentence that names the rule. */
-export function refused(request: Request, rule: string, sentence: string): Response {
-  return forMethod(
-    request,
-    textResponse(403, sentence, { facts: facts({ outcome: 'refused', because: rule }) }),
-  )
-}
-
-function forMethod(request: Request, response: Response): Response {
-  return request.method === 'HEAD' ? withoutContent(response) : response
-}
-
-function facts(verdict: Verdict): Response['facts'] {
-  return { ...verdict }
-}
-
-/** apt refuses the whole head when Retry-After is neither a date nor at most four digits. */
-function retryAfter(fields: Fields): string | undefined {
-  const value = fields.get('Retry-After')
-  return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
+  return {
+    status: outcome.proceed ? 200 : outcome.status,
+    fields,
+    content: noContent,
+    facts: verdictFacts({ outcome: 'miss', because: 'head', ...about }),
+    ...(response.length === undefined || !outcome.proceed
+      ? {}
+      : { announcedLength: response.length }),
+  }
 }
 
 const hitStatus: Readonly<Record<HitReason, string>> = {
@@ -242,7 +190,7 @@ const hitStatus: Readonly<Record<HitReason, string>> = {
   fresh: formatCacheStatus(cacheName, { hit: true, detail: 'fresh' }),
   'validated-just-now': formatCacheStatus(cacheName, { hit: true, detail: 'validated-just-now' }),
   validated: formatCacheStatus(cacheName, { hit: false, forward: 'stale', detail: 'validated' }),
-  'stale-allowed': formatCacheStatus(cacheName, { hit: true, detail: 'stale-allowed' }),
+  'max-stale': formatCacheStatus(cacheName, { hit: true, detail: 'max-stale' }),
   'stale-origin-failed': formatCacheStatus(cacheName, {
     hit: false,
     forward: 'stale',

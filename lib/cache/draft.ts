@@ -2,37 +2,26 @@
  * From the origin's response to an entry: which fields are kept, what Last-Modified clients will see, how old it already was.
  * RFC 9111 sections 3.1, 3.2 and 4.2.3. Pure.
  */
-import type { Milliseconds, Seconds } from '../clock.ts'
-import { ageOf } from '../http/cache-control.ts'
+import type { Milliseconds } from '../clock.ts'
 import { formatDate, parseDate } from '../http/date.ts'
 import { Fields } from '../http/field.ts'
-import { endToEnd } from '../http/hop-by-hop.ts'
+import { initialAge, type ResponseTimes } from './freshness.ts'
+import { fieldsToStore } from './storable.ts'
 import type { Entry } from './store/entry.ts'
 
 /** An entry whose content is still arriving. */
 export type EntryDraft = Omit<Entry, 'digest' | 'size'>
 
-export interface Exchanged {
-  /** When the request left. */
-  readonly requested: Milliseconds
-  /** When the response head arrived. */
-  readonly received: Milliseconds
-}
-
 /**
- * What is not kept: framing and history of the one message (it is made anew for each answer), and cookies, which belong to one
- * client.
+ * Beyond what storable.ts leaves out: history of the one message, made anew for each answer, and words about the origin's own
+ * site that do not belong on ours.
  */
 const notKept = [
-  'Content-Length',
   'Content-Range',
   'Accept-Ranges',
-  'Age',
   'Via',
   'X-Cache',
   'Cache-Status',
-  'Set-Cookie',
-  'Set-Cookie2',
   'Alt-Svc',
   'Strict-Transport-Security',
   'Clear-Site-Data',
@@ -41,11 +30,11 @@ const notKept = [
 export function draftEntry(
   key: string,
   fields: Fields,
-  given: Exchanged & { previous: Entry | undefined },
+  given: ResponseTimes & { previous: Entry | undefined },
 ): EntryDraft {
   return {
     key,
-    fields: [...endToEnd(fields).without(...notKept)],
+    fields: [...fieldsToStore(fields).without(...notKept)],
     lastModified: lastModifiedFor(fields, given.received, given.previous),
     stored: given.received,
     validated: given.received,
@@ -67,14 +56,12 @@ export function finishedEntry(
   return { ...entry, lastModified: previous.lastModified, stored: previous.stored }
 }
 
+/** What describes the stored bytes themselves: a 304 has no say in it. */
+const unchangeable = ['Last-Modified', 'Content-Type', 'Content-Encoding']
+
 /** The entry after a 304: fields the origin sent anew replace the stored ones (RFC 9111 section 3.2). */
-export function confirmedEntry(stored: Entry, fields: Fields, given: Exchanged): Entry {
-  const fresh = endToEnd(fields).without(
-    ...notKept,
-    'Last-Modified',
-    'Content-Type',
-    'Content-Encoding',
-  )
+export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTimes): Entry {
+  const fresh = fieldsToStore(fields).without(...notKept, ...unchangeable)
   const names = [...fresh].map(([name]) => name)
   const kept = Fields.of(...stored.fields).without(...names)
   return {
@@ -98,13 +85,4 @@ function lastModifiedFor(
   if (given !== undefined) return formatDate(given)
   const before = previous === undefined ? undefined : parseDate(previous.lastModified, received)
   return formatDate(before === undefined ? received : Math.max(received, before + 1000))
-}
-
-/** RFC 9111 section 4.2.3: corrected_initial_age, in seconds. */
-function initialAge(fields: Fields, given: Exchanged): Seconds {
-  const date = parseDate(fields.get('Date') ?? '', given.received)
-  const apparent = date === undefined ? 0 : Math.max(0, given.received - date)
-  const delay = given.received - given.requested
-  const corrected = (ageOf(fields) ?? 0) * 1000 + delay
-  return Math.floor(Math.max(apparent, corrected) / 1000)
 }

@@ -5,6 +5,7 @@
  */
 import type { Clock, Milliseconds } from '../clock.ts'
 import { Failure } from '../errors.ts'
+import { requestDirectives } from '../http/cache-control.ts'
 import { Fields } from '../http/field.ts'
 import type { OriginResponse } from '../http/origin.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
@@ -13,7 +14,7 @@ import type { Logger } from '../log.ts'
 import type { ArchivePath } from './archive/path.ts'
 import { confirmedEntry, draftEntry, type EntryDraft, finishedEntry } from './draft.ts'
 import { fill } from './fill.ts'
-import { mayStore } from './storable.ts'
+import { storable } from './storable.ts'
 import type { Download } from './store/download.ts'
 import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
@@ -154,13 +155,20 @@ export class Fetcher {
       received,
       previous: wanted.stored,
     })
-    const storable = mayStore({ status: 200, fields: response.fields })
+    const kept = storable({
+      method: 'GET',
+      request: Fields.empty,
+      directives: requestDirectives(Fields.empty),
+      passthrough: false,
+      status: response.status,
+      response: response.fields,
+    })
     const download = await store.download({
       ...(response.length === undefined ? {} : { length: response.length }),
       ...(wanted.archive.digest === undefined
         ? {}
         : { expected: { digest: wanted.archive.digest } }),
-      keep: storable.store,
+      passing: kept.store ? undefined : kept.because,
     })
     const settled = this.#run(wanted, response, { draft, download }).finally(land)
     return { kind: 'filling', filling: { draft, length: response.length, download, settled } }
@@ -185,19 +193,18 @@ export class Fetcher {
         },
       })
       const content = await download.complete()
-      if (content === undefined) return undefined
+      if (!content.stored) return undefined
       const entry = finishedEntry(draft, content, wanted.stored)
-      await store.put(entry)
-      log.debug('stored', { key: wanted.key, size: entry.size, digest: entry.digest })
+      const kept = await store.put(entry)
+      if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
       return entry
     } catch (error) {
       await response.discard()
-      await download.discard(error)
-      this.#noteFailure(wanted.uri, error)
-      log.warn('fetch failed', { key: wanted.key, received: download.received, error })
+      await download.discard(this.#noteFailure(wanted.uri, error))
+      log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return undefined
     } finally {
-      onFetched(download.received)
+      onFetched(download.size)
     }
   }
 

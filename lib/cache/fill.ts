@@ -42,14 +42,14 @@ export async function fill(
   let response = first
   let fruitless = 0
   for (;;) {
-    const before = download.received
+    const before = download.size
     try {
       for await (const block of response.content) await download.append(block)
       return
     } catch (error) {
-      fruitless = download.received > before ? 0 : fruitless + 1
+      fruitless = download.size > before ? 0 : fruitless + 1
       if (options.signal.aborted || !mayResume(error) || fruitless >= maxFruitless) throw error
-      options.onResume(download.received, error)
+      options.onResume(download.size, error)
       response = await continuation(download, first.length, fruitless, options)
     }
   }
@@ -86,9 +86,9 @@ async function askForRest(
 ): Promise<OriginResponse> {
   const validator = ifRange(options.validators)
   const conditional =
-    validator === undefined || download.received === 0
+    validator === undefined || download.size === 0
       ? Fields.empty
-      : Fields.of(['Range', `bytes=${download.received}-`], ['If-Range', validator])
+      : Fields.of(['Range', `bytes=${download.size}-`], ['If-Range', validator])
   const response = await options.again(conditional)
   try {
     if (response.status === 206) return checkPart(response, download, total, options)
@@ -108,7 +108,7 @@ function checkPart(
   options: FillOptions,
 ): OriginResponse {
   const part = parseContentRange(response.fields.get('Content-Range') ?? '')
-  if (part?.kind !== 'range' || part.range.first !== download.received) {
+  if (part?.kind !== 'range' || part.range.first !== download.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
   }
   if (total !== undefined && part.size !== total) {
@@ -146,7 +146,7 @@ async function skipPrefix(
   if (total !== undefined && response.length !== undefined && response.length !== total) {
     throw new ContentChanged('the content has another length now')
   }
-  const wanted = download.received
+  const wanted = download.size
   if (wanted === 0) return response
   const prefix = createHash('sha256')
   const iterator = response.content[Symbol.asyncIterator]()

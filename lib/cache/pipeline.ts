@@ -12,7 +12,8 @@ import { methodNotAllowed } from '../http/router.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
 import { hasPassed } from '../http/via.ts'
 import type { Answerer } from './answerer.ts'
-import { type About, type AnswerTools, notStored, originSaid, refused } from './answers.ts'
+import type { About, AnswerTools } from './answers.ts'
+import { notStored, originSaid, refused } from './error-answers.ts'
 import { type ArchivePath, classify } from './archive/path.ts'
 import { effectiveTarget } from './client-mode.ts'
 import type { Config } from './config.ts'
@@ -21,7 +22,7 @@ import type { NegativeMemory } from './negative.ts'
 import { type Admission, type Admitted, admit, type Policy } from './policy.ts'
 import { relay } from './relay.ts'
 import { type RouteRules, route } from './route.ts'
-import { cacheKey } from './store/key.ts'
+import { canonicalUri } from './store/key.ts'
 import type { Store } from './store/store.ts'
 
 /** What a reload replaces, all at once. */
@@ -74,14 +75,18 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 3. May this client reach this target, and the place routing sends it to?
     const routed = route(asked.uri, rules.routes)
-    const [uri] = routed.origins
+    const uri = canonicalUri(routed.origins[0])
+    const target = canonicalUri(routed.target)
+    if (uri === undefined || target === undefined) {
+      return malformed({ status: 400, sentence: unkeyable })
+    }
     const admission = admitAll(request, [asked.uri, uri], rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
-    // 4. Under which name is it kept? A target without one cannot be told from its neighbours.
-    const key = cacheKey(routed.target)
-    if (key === undefined) return malformed({ status: 400, sentence: unkeyable })
-    const archive = classify(routed.target.path)
+    // 4. Under which name is it kept, and what may change about it? The canonical target is also what the origin is asked
+    // for: of two spellings none can put its answer under the other's name.
+    const key = formatUri(target)
+    const archive = classify(target.path)
     const allowed: Allowed = {
       request,
       uri,
@@ -115,7 +120,7 @@ async function answer(
   admission: Admitted,
   parts: PipelineParts,
 ): Promise<Response> {
-  const { request, uri, about, tools } = allowed
+  const { request, uri, about } = allowed
   const { answerer } = parts
   switch (decision.use) {
     case 'store':
@@ -133,7 +138,6 @@ async function answer(
         trusted: admission.trusted,
         pseudonym: parts.pseudonym,
         because: decision.because,
-        via: tools.via,
         onFetched: parts.onFetched,
       })
   }
@@ -174,9 +178,4 @@ function malformed(refusal: { status: number; sentence: string }): Response {
 
 function newBoundary(): string {
   return randomBytes(16).toString('hex')
-}
-
-/** The URL as it may be written down anywhere: without credentials. */
-export function publicUrl(uri: TargetUri): string {
-  return formatUri(uri)
 }

@@ -19,7 +19,7 @@ export type HitReason =
   | 'fresh'
   | 'validated-just-now'
   | 'validated'
-  | 'stale-allowed'
+  | 'max-stale'
   | 'stale-origin-failed'
   | 'stale-origin-slow'
 

@@ -19,11 +19,11 @@ import { syncDirectory } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message.ts'
+import type { Logger } from '../../log.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import { type BlockSource, iterate, ReadAhead, ShortFile } from './blocks.ts'
 import { Handles, type Lease } from './handles.ts'
 import type { Layout } from './layout.ts'
-import type { StoreLog } from './log.ts'
 import { Turns } from './turns.ts'
 import type { Tally } from './usage.ts'
 
@@ -47,7 +47,7 @@ export interface BlobRequest {
 export class Blobs {
   readonly #layout: Layout
   readonly #clock: Clock
-  readonly #log: StoreLog
+  readonly #log: Logger
   readonly #tally: Tally
   readonly #turns = new Turns()
   readonly #handles: Handles
@@ -58,7 +58,7 @@ export class Blobs {
   constructor(parts: {
     readonly layout: Layout
     readonly clock: Clock
-    readonly log: StoreLog
+    readonly log: Logger
     readonly tally: Tally
     /** Bytes for hot content; 0 keeps none. */
     readonly memory: number
@@ -184,7 +184,7 @@ export class Blobs {
     if (lease.size === size) return lease
     this.#handles.forget(path)
     lease.release()
-    this.#log.warn({ digest, size, found: lease.size }, 'a blob has the wrong size')
+    this.#log.warn('a blob has the wrong size', { digest, size, found: lease.size })
     return undefined
   }
 
@@ -201,7 +201,7 @@ export class Blobs {
     } catch (error) {
       this.#handles.forget(this.#layout.blob(digest))
       if (!(error instanceof ShortFile)) throw error
-      this.#log.warn({ digest, size, because: explainError(error) }, 'a blob is too short')
+      this.#log.warn('a blob is too short', { digest, size, because: explainError(error) })
       return undefined
     } finally {
       lease.release()

@@ -96,6 +96,11 @@ export class Download {
     return this.#parts.expectation.length
   }
 
+  /** The SHA-256 of the bytes so far, lower-case hex. */
+  digestSoFar(): string {
+    return this.#parts.expectation.digestSoFar()
+  }
+
   /** How many read it now: when nobody does and it is not stored, fetching on serves nobody. */
   get readers(): number {
     return this.#readers.size

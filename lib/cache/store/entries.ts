@@ -11,9 +11,9 @@ import { LRUCache } from 'lru-cache'
 import { syncDirectory, writeFileAtomically } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
 import { type Decoded, decodeEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
 import { entryName, isDigest, type Layout, shards } from './layout.ts'
-import type { StoreLog } from './log.ts'
 import { Turns } from './turns.ts'
 import { listed, type Tally } from './usage.ts'
 
@@ -36,7 +36,7 @@ const maxPending = 1_000
 export class Entries {
   readonly #layout: Layout
   readonly #clock: Clock
-  readonly #log: StoreLog
+  readonly #log: Logger
   readonly #tally: Tally
   readonly #writable: boolean
   readonly #turns = new Turns()
@@ -52,7 +52,7 @@ export class Entries {
   constructor(parts: {
     readonly layout: Layout
     readonly clock: Clock
-    readonly log: StoreLog
+    readonly log: Logger
     readonly tally: Tally
     /** False leaves every file as it is, broken ones too. */
     readonly writable: boolean
@@ -187,12 +187,12 @@ export class Entries {
 
   /** A file that is no entry: removed, for whatever it held is fetched again. */
   async #setAside(path: string, because: string): Promise<void> {
-    this.#log.warn({ path, because }, 'not an entry; treated as absent')
+    this.#log.warn('not an entry; treated as absent', { path, because })
     if (!this.#writable) return
     try {
       if (await unlinked(path)) this.#tally.removed(nameOf(path), 0)
     } catch (error) {
-      this.#log.warn({ path, because: explainError(error) }, 'cannot remove it')
+      this.#log.warn('cannot remove it', { path, because: explainError(error) })
     }
   }
 
@@ -201,7 +201,7 @@ export class Entries {
       const moment = new Date(used)
       await utimes(this.#layout.entry(key), moment, moment).catch(error => {
         if (systemCode(error) === 'ENOENT') return
-        this.#log.warn({ key, because: explainError(error) }, 'cannot note the last use')
+        this.#log.warn('cannot note the last use', { key, because: explainError(error) })
       })
     }
   }

@@ -54,6 +54,11 @@ export class Expectation {
     return Math.max(0, Math.min(size, length - Math.min(heldBytes, length)))
   }
 
+  /** The SHA-256 of the bytes so far: what a second delivery of the same content must begin with. */
+  digestSoFar(): string {
+    return this.#sha256.copy().digest('hex')
+  }
+
   /** The SHA-256 of all bytes. Throws a Failure when they are not what was expected. To be called once. */
   verify(size: number): string {
     if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)

@@ -4,7 +4,7 @@
  */
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import type { StoreLog } from './log.ts'
+import type { Logger } from '../../log.ts'
 
 /** Readiness of the store for writing; reading goes on regardless. */
 export type Health =
@@ -16,7 +16,7 @@ export const trialInterval: Milliseconds = 15_000
 
 export class DiskHealth {
   readonly #clock: Clock
-  readonly #log: StoreLog
+  readonly #log: Logger
   readonly #trial: () => Promise<void>
   #because: string | undefined
   #cancel: (() => void) | undefined
@@ -24,7 +24,7 @@ export class DiskHealth {
 
   constructor(parts: {
     readonly clock: Clock
-    readonly log: StoreLog
+    readonly log: Logger
     readonly trial: () => Promise<void>
   }) {
     this.#clock = parts.clock
@@ -42,7 +42,7 @@ export class DiskHealth {
   failed(error: unknown, doing: string): string {
     const because = `${doing}: ${plainly(error)}`
     if (this.#because === undefined) {
-      this.#log.warn({ because, system: systemCode(error) }, 'the disk fails; serving without it')
+      this.#log.warn('the disk fails; serving without it', { because, system: systemCode(error) })
     }
     this.#because = because
     this.#schedule()
@@ -70,7 +70,7 @@ export class DiskHealth {
   #recovered(): void {
     this.#cancel = undefined
     this.#because = undefined
-    this.#log.info({}, 'the disk takes writes again')
+    this.#log.info('the disk takes writes again')
   }
 }
 

@@ -20,7 +20,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import type { StoreLog } from './log.ts'
+import type { Logger } from '../../log.ts'
 
 export interface Lock {
   /** Lets the directory go; the socket's file stays behind, dead. */
@@ -36,7 +36,7 @@ const patience: Milliseconds = 1000
  */
 export async function lockDirectory(
   directory: string,
-  { clock, log }: { readonly clock: Clock; readonly log: StoreLog },
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): Promise<Lock> {
   const handle = await open(directory, 'r')
   // Socket paths end at 107 bytes; by way of the open directory every one is short.
@@ -55,8 +55,8 @@ export async function lockDirectory(
   } catch (error) {
     if (cannotHoldSockets(error)) {
       log.warn(
-        { directory, because: explainError(error) },
         'the file system of the cache directory cannot hold a lock: see that no other process writes to it',
+        { directory, because: explainError(error) },
       )
       return { release }
     }

@@ -12,10 +12,10 @@ import { join } from 'node:path'
 import { temporaryPrefix } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
 import type { Blobs } from './blob.ts'
 import type { Entries } from './entries.ts'
 import { isDigest, type Layout, shards } from './layout.ts'
-import type { StoreLog } from './log.ts'
 import { listed } from './usage.ts'
 
 export interface SweepOptions {
@@ -114,17 +114,17 @@ async function removeLeftovers(directory: string, before: Milliseconds): Promise
 /** Sweeps once after a while and then every day by the clock, and logs the figures. The answer stops it. */
 export function scheduleSweeps(
   run: (signal: AbortSignal) => Promise<Swept>,
-  { clock, log }: { readonly clock: Clock; readonly log: StoreLog },
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): () => void {
   const stopped = new AbortController()
   let cancel: () => void
   const once = (): void => {
     run(stopped.signal)
       .then(
-        swept => log.info({ ...swept }, 'retention: swept'),
+        swept => log.info('retention: swept', { ...swept }),
         error => {
           if (stopped.signal.aborted) return
-          log.warn({ because: explainError(error) }, 'retention: the sweep stopped half-way')
+          log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
         },
       )
       .finally(() => {

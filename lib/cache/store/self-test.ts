@@ -16,8 +16,8 @@ import {
 } from 'node:fs/promises'
 import { join } from 'node:path'
 import { explainError, Failure, systemCode } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
 import { cacheDirectoryTag, type Layout, layoutVersion } from './layout.ts'
-import type { StoreLog } from './log.ts'
 
 /** Creates what is missing of the layout. Throws what the file system throws. */
 export async function createDirectories(layout: Layout): Promise<void> {
@@ -30,7 +30,7 @@ export async function createDirectories(layout: Layout): Promise<void> {
 }
 
 /** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */
-export async function checkVersion(layout: Layout, log: StoreLog): Promise<void> {
+export async function checkVersion(layout: Layout, log: Logger): Promise<void> {
   const { directory } = layout
   const versions = (await readdir(directory)).flatMap(name => /^v(\d{1,6})$/.exec(name)?.[1] ?? [])
   for (const version of versions.map(Number)) {
@@ -46,10 +46,10 @@ export async function checkVersion(layout: Layout, log: StoreLog): Promise<void>
       )
     }
     if (version < layoutVersion) {
-      log.warn(
-        { directory: join(directory, `v${version}`), version },
-        'an older layout lies in the cache directory; it is not read and may be removed',
-      )
+      log.warn('an older layout lies in the cache directory; it is not read and may be removed', {
+        directory: join(directory, `v${version}`),
+        version,
+      })
     }
   }
 }

@@ -4,11 +4,11 @@
 import type { Clock } from '../../clock.ts'
 import { explainError } from '../../errors.ts'
 import type { Content } from '../../http/message.ts'
+import type { Logger } from '../../log.ts'
 import { type BlobRequest, Blobs } from './blob.ts'
 import { Entries, type UsedEntry } from './entries.ts'
 import type { Entry } from './entry.ts'
 import type { Layout } from './layout.ts'
-import type { StoreLog } from './log.ts'
 import { Tally } from './usage.ts'
 
 /** What reading needs: no lock, no writing. */
@@ -30,7 +30,7 @@ export interface ReadableStore {
 export interface ShelvesParts {
   readonly layout: Layout
   readonly clock: Clock
-  readonly log: StoreLog
+  readonly log: Logger
   /** Bytes of memory for small content in demand. */
   readonly memory: number
   /** False leaves every file as it is. */
@@ -40,7 +40,7 @@ export interface ShelvesParts {
 /** Entries and blobs for reading; what both openers share. */
 export class Shelves implements ReadableStore {
   protected readonly layout: Layout
-  protected readonly log: StoreLog
+  protected readonly log: Logger
   protected readonly entryTally: Tally
   protected readonly blobTally: Tally
   protected readonly entryFiles: Entries
@@ -63,7 +63,7 @@ export class Shelves implements ReadableStore {
     try {
       return await this.entryFiles.get(key)
     } catch (error) {
-      this.log.warn({ key, because: explainError(error) }, 'cannot read an entry')
+      this.log.warn('cannot read an entry', { key, because: explainError(error) })
       return undefined
     }
   }
@@ -90,7 +90,7 @@ export class Shelves implements ReadableStore {
       if (content === undefined) await this.broken(entry, 'the blob is missing or of another size')
       return content
     } catch (error) {
-      this.log.warn({ key, digest, because: explainError(error) }, 'cannot read a blob')
+      this.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
       return undefined
     }
   }
@@ -101,6 +101,6 @@ export class Shelves implements ReadableStore {
 
   /** What to do about an entry whose content is not what it says. */
   protected async broken(entry: Entry, because: string): Promise<void> {
-    this.log.warn({ key: entry.key, digest: entry.digest, because }, 'an entry without its content')
+    this.log.warn('an entry without its content', { key: entry.key, digest: entry.digest, because })
   }
 }

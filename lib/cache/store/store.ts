@@ -5,6 +5,7 @@
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import type { Clock } from '../../clock.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
 import { Download } from './download.ts'
 import { isEntryFile } from './entries.ts'
 import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
@@ -12,7 +13,6 @@ import { Expectation, type Expected } from './expectation.ts'
 import { DiskHealth, type Health } from './health.ts'
 import { isDigest, Layout } from './layout.ts'
 import { type Lock, lockDirectory } from './lock.ts'
-import type { StoreLog } from './log.ts'
 import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './retention.ts'
 import {
   checkVersion,
@@ -28,7 +28,7 @@ import { Space, type Usage } from './usage.ts'
 export interface StoreOptions {
   readonly directory: string
   readonly clock: Clock
-  readonly log: StoreLog
+  readonly log: Logger
   /** Bytes of memory for small content in demand. */
   readonly memory: number
   /** How a temporary file is created; for trials with failing disks. */
@@ -52,7 +52,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     lock = await lockDirectory(options.directory, { clock, log })
     await createDirectories(layout)
     const removed = await sweepTemporary(layout)
-    if (removed > 0) log.info({ removed }, 'removed what an earlier run left half-written')
+    if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await tryDisk(layout)
     return new Store(layout, lock, options)
   } catch (error) {
@@ -133,13 +133,21 @@ export class Store extends Shelves {
    * expected size; a disk that cannot take it makes the download a relay from the start.
    */
   async download(
-    wanted: { readonly expected?: Expected; readonly length?: number | undefined } = {},
+    wanted: {
+      readonly expected?: Expected
+      readonly length?: number | undefined
+      /** Why the content must not touch the disk; it is then relayed to whoever is there. */
+      readonly passing?: string | undefined
+    } = {},
   ): Promise<Download> {
     const expectation = new Expectation(wanted.expected ?? {}, wanted.length)
     const download: Download = new Download({
       clock: this.#clock,
       expectation,
-      disk: await this.#temporaryFile(expectation.length),
+      disk:
+        wanted.passing === undefined
+          ? await this.#temporaryFile(expectation.length)
+          : { because: wanted.passing },
       commit: (path, digest, size) => this.blobs.commit(path, digest, size),
       reopen: (digest, range, signal) =>
         this.blobs.stream({ digest, ...range, onBroken: () => undefined }, signal),
@@ -203,7 +211,7 @@ export class Store extends Shelves {
     try {
       await this.entryFiles.remove(entry.key, { only: entry.digest })
     } catch (error) {
-      this.log.warn({ key: entry.key, because: explainError(error) }, 'cannot remove it')
+      this.log.warn('cannot remove it', { key: entry.key, because: explainError(error) })
     }
   }
 
@@ -236,7 +244,7 @@ export class Store extends Shelves {
       await this.entryTally.countAll(isEntryFile, signal)
       await this.blobTally.countAll(isDigest, signal)
     } catch (error) {
-      this.log.warn({ because: explainError(error) }, 'cannot count what is stored')
+      this.log.warn('cannot count what is stored', { because: explainError(error) })
     }
   }
 }

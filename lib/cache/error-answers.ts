@@ -1,0 +1,88 @@
+/**
+ * The answers that are no content, each a status and a sentence. What apt makes of a status decided: an outage is 503 with a
+ * text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that names the
+ * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
+ */
+import type { Failure } from '../errors.ts'
+import { formatCacheStatus } from '../http/cache-status.ts'
+import { Fields } from '../http/field.ts'
+import type { Request, Response } from '../http/message.ts'
+import { textResponse, withoutContent } from '../http/reply.ts'
+import { type About, cacheName } from './answers.ts'
+import { type MissReason, verdictFacts } from './verdict.ts'
+
+/** The origin's own word when it is not content: its status, and a sentence instead of its page. */
+export function originSaid(
+  request: Request,
+  said: { status: number; fields?: Fields; because: MissReason },
+  about: About,
+): Response {
+  const status = said.status >= 500 ? 503 : said.status
+  const sentence =
+    said.because === 'not-found-remembered'
+      ? `The origin ${about.origin} answered ${said.status} a moment ago.`
+      : `The origin ${about.origin} answered ${said.status}.`
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'uri-miss',
+    forwardStatus: said.status,
+    detail: said.because,
+  })
+  return forMethod(
+    request,
+    textResponse(status, sentence, {
+      fields: Fields.of(
+        ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
+        ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
+        ['X-Cache', 'MISS'],
+        ['Cache-Status', cacheStatus],
+      ),
+      facts: verdictFacts({ outcome: 'failed', because: `origin-${said.status}`, ...about }),
+    }),
+  )
+}
+
+/** The origin could not be asked, and there is nothing stored to give instead. */
+export function unavailable(request: Request, failure: Failure, about: About): Response {
+  return forMethod(
+    request,
+    textResponse(503, `${failure.publicText} (${about.origin}, ${failure.code})`, {
+      fields: Fields.of(
+        ['X-Cache', 'MISS'],
+        [
+          'Cache-Status',
+          formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
+        ],
+      ),
+      facts: verdictFacts({ outcome: 'failed', because: failure.code, ...about }),
+    }),
+  )
+}
+
+/** 504 to only-if-cached (RFC 9111 section 5.2.1.7). */
+export function notStored(request: Request, about: About): Response {
+  return forMethod(
+    request,
+    textResponse(504, 'The file is not stored here and the request forbids to fetch it.', {
+      facts: verdictFacts({ outcome: 'failed', because: 'only-if-cached', ...about }),
+    }),
+  )
+}
+
+/** A refusal by policy: 403 and the sentence that names the rule. */
+export function refused(request: Request, rule: string, sentence: string): Response {
+  return forMethod(
+    request,
+    textResponse(403, sentence, { facts: verdictFacts({ outcome: 'refused', because: rule }) }),
+  )
+}
+
+function forMethod(request: Request, response: Response): Response {
+  return request.method === 'HEAD' ? withoutContent(response) : response
+}
+
+/** apt refuses the whole head when Retry-After is neither a date nor at most four digits. */
+function retryAfter(fields: Fields): string | undefined {
+  const value = fields.get('Retry-After')
+  return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
+}
