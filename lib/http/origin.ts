@@ -1,0 +1,278 @@
+/**
+ * The way to origins: sends a request over a kept or a new connection and hands the response over as a value whose content
+ * is a stream. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
+ *
+ * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
+ * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
+ */
+import type { Clock, Milliseconds } from '../clock.ts'
+import {
+  type Connection,
+  ConnectionPool,
+  type PoolCounts,
+  type PoolLimits,
+} from './connection-pool.ts'
+import { within } from './deadline.ts'
+import { type DialDeadlines, Dialler, type DialOptions } from './dial.ts'
+import {
+  type ExchangeDeadlines,
+  exchange,
+  type WireRequest,
+  type WireResponse,
+} from './exchange.ts'
+import type { Fields } from './field.ts'
+import { Fields as FieldList } from './field.ts'
+import { type Content, noContent } from './message.ts'
+import {
+  OriginAborted,
+  OriginBusy,
+  OriginFieldsFailure,
+  OriginSendFailure,
+  ParentProxyFailure,
+} from './origin-errors.ts'
+import { proxyAuthorization } from './parent-proxy.ts'
+import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from './target.ts'
+
+export interface OriginDeadlines extends DialDeadlines, ExchangeDeadlines {
+  /** For a connection to become free when the origin has as many as it may. */
+  readonly queue: Milliseconds
+}
+
+export const defaultOriginDeadlines: OriginDeadlines = {
+  queue: 30_000,
+  lookup: 10_000,
+  connect: 10_000,
+  parent: 20_000,
+  tls: 10_000,
+  send: 30_000,
+  fields: 30_000,
+  content: 30_000,
+}
+
+export interface OriginLimits extends PoolLimits {
+  /** Bytes of a response's head. */
+  readonly head: number
+}
+
+export const defaultOriginLimits: OriginLimits = {
+  perOrigin: 16,
+  freePerOrigin: 8,
+  free: 64,
+  waiting: 1000,
+  idle: 4000,
+  head: 65_536,
+}
+
+export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
+  readonly clock: Clock
+  readonly deadlines?: Partial<OriginDeadlines>
+  readonly limits?: Partial<OriginLimits>
+}
+
+export interface OriginRequest {
+  readonly method: string
+  /** Its userinfo is not sent. */
+  readonly uri: TargetUri
+  /** End-to-end fields. Host, Connection, framing and the fields of one hop are written here; any given are left out. */
+  readonly fields: Fields
+  readonly content?: Content
+  /** Ends the request in whatever phase it is, its content included. */
+  readonly signal: AbortSignal
+  /** Whether the host is listed by name and may be at any address, or only at public ones. */
+  readonly trusted: boolean
+  readonly deadlines?: Partial<OriginDeadlines>
+}
+
+export interface OriginResponse {
+  readonly status: number
+  readonly reason: string
+  readonly version: '1.0' | '1.1'
+  /** As they came, those of the connection included. */
+  readonly fields: Fields
+  /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
+  readonly length: number | undefined
+  /**
+   * Read it to the end, or end the iteration early, or fire the signal: until then the connection is taken. Throws an
+   * OriginFailure when it breaks off.
+   */
+  readonly content: AsyncIterableIterator<Buffer>
+  /** IP address of the origin, or of the parent proxy. */
+  readonly address: string
+  /** Whether it came over a connection that an earlier request had used. */
+  readonly reused: boolean
+}
+
+export interface OriginCounts extends PoolCounts {
+  /** Connections ever opened. */
+  readonly opened: number
+  /** Requests that went over a kept connection. */
+  readonly reused: number
+  /** Requests sent once more because a kept connection had died. */
+  readonly retried: number
+}
+
+export class OriginClient {
+  /** Opens connections under the same rules, for tunnels. */
+  readonly dialler: Dialler
+  readonly #clock: Clock
+  readonly #deadlines: OriginDeadlines
+  readonly #headLimit: number
+  readonly #pool: ConnectionPool
+  readonly #closing = new AbortController()
+  #opened = 0
+  #reused = 0
+  #retried = 0
+
+  constructor(options: OriginOptions) {
+    const limits = { ...defaultOriginLimits, ...options.limits }
+    this.#clock = options.clock
+    this.#deadlines = { ...defaultOriginDeadlines, ...options.deadlines }
+    this.#headLimit = limits.head
+    this.#pool = new ConnectionPool(options.clock, limits)
+    this.dialler = new Dialler({ ...options, deadlines: this.#deadlines })
+  }
+
+  /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
+  async request(asked: OriginRequest): Promise<OriginResponse> {
+    const connection = await this.#lease(asked, false)
+    const heard = connection.socket.bytesRead
+    try {
+      return await this.#exchange(connection, asked)
+    } catch (error) {
+      const silent = connection.socket.bytesRead === heard
+      if (!(connection.reused && silent && isRepeatable(asked) && isBrokenOff(error))) throw error
+      this.#retried += 1
+      return this.#exchange(await this.#lease(asked, true), asked)
+    }
+  }
+
+  counts(): OriginCounts {
+    const counted = { opened: this.#opened, reused: this.#reused, retried: this.#retried }
+    return { ...this.#pool.counts(), ...counted }
+  }
+
+  /** Breaks off everything under way and settles when every connection is closed. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#pool.close()
+  }
+
+  async #lease(asked: OriginRequest, fresh: boolean): Promise<Connection> {
+    const { uri, trusted } = asked
+    const origin = formatAuthority(uri)
+    const given = this.#givenUp(asked.signal)
+    const { signal } = given
+    const after = { ...this.#deadlines, ...asked.deadlines }.queue
+    const limit = {
+      clock: this.#clock,
+      after,
+      signal,
+      late: () => new OriginBusy(origin, { after }),
+      aborted: () => new OriginAborted(origin, { phase: 'queue', cause: signal.reason }),
+    }
+    try {
+      if (signal.aborted) throw limit.aborted()
+      const connection = await this.#pool.lease({
+        // Who may be anywhere and who may not never share a connection.
+        key: `${uri.scheme}://${origin} ${trusted ? 'trusted' : 'public'}`,
+        fresh,
+        open: () => this.#open(asked, signal),
+        wait: turn => within(limit, turn),
+        full: () => new OriginBusy(origin, {}),
+      })
+      if (connection.reused) this.#reused += 1
+      return connection
+    } finally {
+      given.done()
+    }
+  }
+
+  async #open({ uri, trusted, deadlines }: OriginRequest, signal: AbortSignal) {
+    const use = uri.scheme
+    const dialled = await this.dialler.dial({ authority: uri, use, trusted, signal, deadlines })
+    this.#opened += 1
+    return dialled
+  }
+
+  async #exchange(connection: Connection, asked: OriginRequest): Promise<OriginResponse> {
+    const { uri, signal } = asked
+    const { address, reused, socket } = connection
+    const origin = formatAuthority(uri)
+    socket.once('free', () => this.#pool.release(connection))
+    const response: WireResponse = await exchange(connection, this.#onWire(asked), {
+      clock: this.#clock,
+      deadlines: { ...this.#deadlines, ...asked.deadlines },
+      signal,
+      origin,
+      headLimit: this.#headLimit,
+    })
+    const { parent } = this.dialler
+    if (response.status === 407 && parent !== undefined && uri.scheme === 'http') {
+      await response.content.return()
+      throw new ParentProxyFailure(origin, {
+        parent: formatAuthority(parent),
+        status: 407,
+        address,
+      })
+    }
+    return { ...response, address, reused }
+  }
+
+  /** The message as the next hop is to get it. */
+  #onWire(asked: OriginRequest): WireRequest {
+    const { method, uri, content = noContent } = asked
+    const parent = uri.scheme === 'http' ? this.dialler.parent : undefined
+    const fields = FieldList.of(
+      ['Host', formatAuthority(uri, uri.scheme)],
+      ...asked.fields.without(...OURS),
+      ...framing(method, content),
+      ['Proxy-Authorization', parent === undefined ? undefined : proxyAuthorization(parent)],
+      ['Connection', 'keep-alive'],
+    )
+    const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
+    return { method, target, fields, content }
+  }
+
+  /** A signal that fires with the request's own and when the client is closed. */
+  #givenUp(asked: AbortSignal): { readonly signal: AbortSignal; readonly done: () => void } {
+    const control = new AbortController()
+    const sources = [asked, this.#closing.signal]
+    const onAbort = () => control.abort(asked.reason)
+    for (const source of sources) {
+      if (source.aborted) onAbort()
+      source.addEventListener('abort', onAbort)
+    }
+    const done = () => {
+      for (const source of sources) source.removeEventListener('abort', onAbort)
+    }
+    return { signal: control.signal, done }
+  }
+}
+
+/** Fields of one hop, of framing, and those we write ourselves. Expect goes because content is sent without waiting. */
+const OURS = [
+  ...['Host', 'Connection', 'Keep-Alive', 'Proxy-Connection', 'Proxy-Authorization', 'TE'],
+  ...['Transfer-Encoding', 'Trailer', 'Upgrade', 'Content-Length', 'Expect'],
+]
+
+/** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
+function framing(method: string, content: Content): ReadonlyArray<readonly [string, string]> {
+  const length =
+    content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
+  if (length === undefined) return [['Transfer-Encoding', 'chunked']]
+  const implied = content.kind === 'none' && !['POST', 'PUT', 'PATCH'].includes(method)
+  return implied ? [] : [['Content-Length', String(length)]]
+}
+
+/** Idempotent methods (RFC 9110 section 9.2.2). */
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
+
+function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
+  return content.kind === 'none' && IDEMPOTENT.includes(method)
+}
+
+/** Whether the connection broke, rather than fell silent. */
+function isBrokenOff(error: unknown): boolean {
+  const broke = error instanceof OriginFieldsFailure || error instanceof OriginSendFailure
+  return broke && !error.timedOut
+}
