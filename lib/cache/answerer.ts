@@ -118,7 +118,7 @@ export class Answerer {
       const asked = this.#parts.askHead(allowed.uri, request.signal)
       const response = await this.#withinDeadline(asked)
       if (response === undefined) throw slowOrigin(about.origin)
-      await response.discard()
+      await response.content.return?.()
       if (response.status !== 200) return this.#originSaid(allowed, response)
       return answers.headOnly(request, response, about, tools)
     } catch (error) {

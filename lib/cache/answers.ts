@@ -6,6 +6,7 @@ import { type CacheStatus, formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
 import { type Content, noContent, type Request, type Response } from '../http/message.ts'
 import { evaluatePreconditions } from '../http/precondition.ts'
+import { announced } from '../http/reply.ts'
 import type { Validators } from '../http/validator.ts'
 import { validatorsOf } from '../http/validator.ts'
 import type { Filling } from './fetch.ts'
@@ -158,7 +159,7 @@ export function miss(
 /** HEAD answered by the origin's head: its fields and its length. */
 export function headOnly(
   request: Request,
-  response: { fields: Fields; length: number | undefined },
+  response: { fields: Fields },
   about: About,
   tools: AnswerTools,
 ): Response {
@@ -179,9 +180,7 @@ export function headOnly(
     fields,
     content: noContent,
     facts: verdictFacts({ outcome: 'miss', because: 'head', ...about }),
-    ...(response.length === undefined || !outcome.proceed
-      ? {}
-      : { announcedLength: response.length }),
+    ...announced(outcome.proceed ? response.fields : Fields.empty),
   }
 }
 

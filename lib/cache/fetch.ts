@@ -139,14 +139,14 @@ export class Fetcher {
     const received = clock.now()
 
     if (response.status === 304 && wanted.stored !== undefined) {
-      await response.discard()
+      await response.content.return?.()
       const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
       await store.put(entry)
       land()
       return { kind: 'validated', entry }
     }
     if (response.status !== 200) {
-      await response.discard()
+      await response.content.return?.()
       land()
       return { kind: 'answered', status: response.status, fields: response.fields }
     }
@@ -199,7 +199,7 @@ export class Fetcher {
       if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
       return entry
     } catch (error) {
-      await response.discard()
+      await response.content.return?.()
       await download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return undefined

@@ -95,7 +95,7 @@ async function askForRest(
     if (response.status === 200) return await skipPrefix(response, download, total)
     throw new ContentChanged(`the origin answered ${response.status} when asked for the rest`)
   } catch (error) {
-    await response.discard()
+    await response.content.return?.()
     throw error
   }
 }
@@ -163,7 +163,7 @@ async function skipPrefix(
   if (prefix.digest('hex') !== download.digestSoFar()) {
     throw new ContentChanged('the content begins differently now')
   }
-  return { ...response, content: chain(rest, iterator), discard: () => response.discard() }
+  return { ...response, content: chain(rest, iterator) }
 }
 
 async function* chain(

@@ -8,7 +8,7 @@ import type { Fields } from '../http/field.ts'
 import { endToEnd } from '../http/hop-by-hop.ts'
 import type { Content, Request, Response } from '../http/message.ts'
 import type { OriginClient } from '../http/origin.ts'
-import { textResponse } from '../http/reply.ts'
+import { announced, textResponse } from '../http/reply.ts'
 import type { TargetUri } from '../http/target.ts'
 import { appendVia } from '../http/via.ts'
 import type { About } from './answers.ts'
@@ -53,7 +53,7 @@ export async function relay(
     .plus('Cache-Status', cacheStatus)
   // An error without a text makes apt give up at once; with one it tries again.
   if (response.status >= 500 && response.length === 0) {
-    await response.discard()
+    await response.content.return?.()
     return textResponse(
       response.status,
       `The origin ${about.origin} answered ${response.status}.`,
@@ -61,9 +61,9 @@ export async function relay(
     )
   }
   if (request.method === 'HEAD' || response.status === 304) {
-    await response.discard()
-    const announced = response.length === undefined ? {} : { announcedLength: response.length }
-    return { status: response.status, fields, content: { kind: 'none' }, facts, ...announced }
+    await response.content.return?.()
+    const length = request.method === 'HEAD' ? announced(response.fields) : {}
+    return { status: response.status, fields, content: { kind: 'none' }, facts, ...length }
   }
   const content: Content = {
     kind: 'stream',

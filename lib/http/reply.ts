@@ -23,6 +23,14 @@ export function textResponse(
     : { status, fields, content, facts: more.facts }
 }
 
+/** The Content-Length of a response to HEAD, as `Response` announces it to our own client. */
+export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
+  const length = fields.get('Content-Length')
+  return length !== undefined && /^\d{1,15}$/.test(length)
+    ? { announcedLength: Number(length) }
+    : {}
+}
+
 /** An answer without content. */
 export function emptyResponse(status: number, fields: Fields = Fields.empty): Response {
   return { status, fields, content: noContent }
