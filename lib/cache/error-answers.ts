@@ -3,7 +3,8 @@
  * text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that names the
  * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
  */
-import type { Failure } from '../errors.ts'
+import { Failure } from '../errors.ts'
+import type { Logger } from '../log.ts'
 import { formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
 import type { Request, Response } from '../http/message.ts'
@@ -85,4 +86,24 @@ function forMethod(request: Request, response: Response): Response {
 function retryAfter(fields: Fields): string | undefined {
   const value = fields.get('Retry-After')
   return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
+}
+
+/** The answer when a handler throws: the failure's public words, or, for what nobody foresaw, a request ID to look for. */
+export function failureResponse(request: Request, error: unknown, log: Logger): Response {
+  if (error instanceof Failure && error.fault !== 'internal') {
+    const status = error.fault === 'upstream' ? 503 : 400
+    return forMethod(
+      request,
+      textResponse(status, error.publicText, {
+        facts: verdictFacts({ outcome: 'failed', because: error.code }),
+      }),
+    )
+  }
+  log.error('a request failed in a way nobody foresaw', { id: request.id, error })
+  return forMethod(
+    request,
+    textResponse(500, `This proxy failed to answer; its log knows more about request ${request.id}.`, {
+      facts: verdictFacts({ outcome: 'failed', because: 'internal' }),
+    }),
+  )
 }

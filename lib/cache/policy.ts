@@ -12,11 +12,15 @@ import { AddressSet, isPublicAddress, normaliseAddress } from '../ip.ts'
 import type { Config, HostPattern } from './config.ts'
 import { isOwn, type Own } from './own.ts'
 
-/** What a client, or a redirect on its behalf, wants to reach. */
-export interface Approach {
+/** What is to be reached. */
+export interface TargetApproach {
   readonly kind: 'fetch' | 'connect'
   readonly scheme: Scheme
   readonly authority: Authority
+}
+
+/** What a client wants to reach. */
+export interface Approach extends TargetApproach {
   /** The client's IP address. */
   readonly client: string
   /** Whether the request's Via names us: it has been here before (RFC 9110 section 7.6.3). */
@@ -83,11 +87,16 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
 
 /** Admits or refuses, with the reason. The order tells a stranger as little as possible: who asks comes first. */
 export function admit(approach: Approach, policy: Policy): Admission {
-  const { kind, client, authority } = approach
+  const { client, authority } = approach
   if (!policy.clients.has(client)) return deny('clients', sentences.clients(client))
-  if (approach.passedBefore || isOwn(authority, policy.own)) {
-    return deny('loop', sentences.loop(formatAuthority(authority)))
-  }
+  if (approach.passedBefore) return deny('loop', sentences.loop(formatAuthority(authority)))
+  return admitTarget(approach, policy)
+}
+
+/** The part of the question that is about the target alone: for redirects, which we follow on our own behalf. */
+export function admitTarget(approach: TargetApproach, policy: Policy): Admission {
+  const { kind, authority } = approach
+  if (isOwn(authority, policy.own)) return deny('loop', sentences.loop(formatAuthority(authority)))
   if (kind === 'connect' && policy.preventConnect) {
     return deny('https.prevent', sentences.prevent(formatAuthority(authority)))
   }
@@ -95,7 +104,7 @@ export function admit(approach: Approach, policy: Policy): Admission {
 }
 
 /** No lists: every host at a public address, through the open ports. */
-function admitAnyHost({ kind, authority }: Approach, policy: Policy): Admission {
+function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
   const target = formatAuthority(authority)
   if (!ports.includes(authority.port)) {
@@ -109,7 +118,7 @@ function admitAnyHost({ kind, authority }: Approach, policy: Policy): Admission 
 }
 
 /** With lists, only what they name. `passthrough_domains` wins: it stores nothing, so it errs on the safe side. */
-function admitListedHost({ kind, authority }: Approach, policy: Policy): Admission {
+function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
   const { host, port } = authority
   const admits = (pattern: HostPattern) =>
@@ -137,7 +146,7 @@ function admitListedHost({ kind, authority }: Approach, policy: Policy): Admissi
   return deny('domains', sentences.domains(target, host.includes(':') ? `[${host}]` : host))
 }
 
-function openPorts(kind: Approach['kind'], policy: Policy): Pick<PortFacts, 'setting' | 'ports'> {
+function openPorts(kind: TargetApproach['kind'], policy: Policy): Pick<PortFacts, 'setting' | 'ports'> {
   return kind === 'connect'
     ? { setting: 'connect_ports', ports: policy.connectPorts }
     : { setting: 'ports', ports: policy.ports }

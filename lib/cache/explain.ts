@@ -1,0 +1,129 @@
+/**
+ * What would become of a request for a URL now, and why: the steps of the pipeline, told instead of taken. Asks nobody but
+ * the store.
+ */
+import type { Milliseconds } from '../clock.ts'
+import { requestDirectives } from '../http/cache-control.ts'
+import { Fields } from '../http/field.ts'
+import { formatAuthority, formatUri, parseTarget, type TargetUri } from '../http/target.ts'
+import { formatDuration, formatSize } from '../units.ts'
+import { classify } from './archive/path.ts'
+import { effectiveTarget } from './client-mode.ts'
+import { currentAge } from './freshness.ts'
+import { type Decision, lookup } from './lookup.ts'
+import type { NegativeMemory } from './negative.ts'
+import type { Explanation } from './operations/sources.ts'
+import type { Rules } from './pipeline.ts'
+import { admitTarget } from './policy.ts'
+import { route } from './route.ts'
+import { canonicalUri, entryName } from './store/key.ts'
+import type { Entry } from './store/entry.ts'
+
+export interface ExplainParts {
+  readonly rules: Rules
+  readonly store: { get(key: string): Promise<Entry | undefined> }
+  readonly negative?: NegativeMemory
+  readonly now: Milliseconds
+}
+
+/** The findings in the order of the pipeline. It ends where a request would end. */
+export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
+  const findings: Explanation[] = []
+  const find = (question: string, answer: string): void => {
+    findings.push({ question, answer })
+  }
+  const asked = askedFor(url, parts.rules)
+  if (typeof asked === 'string') {
+    find('Asked for', asked)
+    return findings
+  }
+  const routed = route(asked, parts.rules.routes)
+  const target = canonicalUri(routed.target)
+  if (target === undefined) {
+    find('Refused', 'the path has control characters or climbs above its root')
+    return findings
+  }
+  const admission = admitTarget(
+    { kind: 'fetch', scheme: target.scheme, authority: target },
+    parts.rules.policy,
+  )
+  if ('deny' in admission) {
+    find('Refused by', admission.deny)
+    find('Because', admission.sentence)
+    return findings
+  }
+  const rule = admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
+  find('Admitted by', `${rule} (${admission.trusted ? 'at any address' : 'at public addresses only'})`)
+  if (routed.rule !== undefined) find('Routed by', routed.rule)
+  find('Origin', formatAuthority(target, target.scheme))
+
+  const key = formatUri(target)
+  const archive = classify(target.path)
+  const stored = await parts.store.get(key)
+  find('Key', key)
+  find('Entry', entryName(key))
+  find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
+  if (stored === undefined) find('Stored', 'no')
+  else {
+    find('Stored', `${new Date(stored.stored).toISOString()}, ${formatSize(stored.size)}`)
+    find('SHA-256', stored.digest)
+    find('Last-Modified', stored.lastModified)
+    find('Validated', new Date(stored.validated).toISOString())
+    find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+  }
+  const decision = lookup({
+    stored,
+    negativeUntil: parts.negative?.until(key),
+    path: archive,
+    directives: requestDirectives(Fields.empty),
+    authorization: asked.userinfo !== undefined,
+    passthrough: admission.allow === 'passthrough',
+    settings: parts.rules.config.freshness,
+    now: parts.now,
+  })
+  find('A request now', sentenceFor(decision))
+  return findings
+}
+
+function askedFor(url: string, rules: Rules): TargetUri | string {
+  const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
+  if ('problem' in target) return target.problem
+  if (target.form !== 'absolute') return 'not an http or https URL'
+  const effective = effectiveTarget(
+    {
+      method: 'GET',
+      target,
+      fields: Fields.empty,
+      secure: false,
+      local: { address: '127.0.0.1', port: 0 },
+    },
+    rules.policy.own,
+  )
+  switch (effective.kind) {
+    case 'fetch':
+      return effective.uri
+    case 'operations':
+      return 'a page of this proxy'
+    case 'refuse':
+      return effective.sentence
+    case 'connect':
+      return 'a tunnel'
+  }
+}
+
+function sentenceFor(decision: Decision): string {
+  switch (decision.use) {
+    case 'store':
+      return `is answered from the store (${decision.because})`
+    case 'revalidate':
+      return `is answered once the origin has been asked whether the copy still holds (${decision.because})`
+    case 'negative':
+      return 'is answered 404: the origin said so a moment ago'
+    case 'fail':
+      return 'is answered 504'
+    case 'origin':
+      return decision.because === 'absent'
+        ? 'is fetched from the origin, streamed and stored (absent)'
+        : `is passed through without being stored (${decision.because})`
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
+ */
+import type { InheritedSocket } from '../systemd.ts'
+import { Failure, systemCode } from '../errors.ts'
+import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
+import { defaultHeadLimits } from '../http/request-rules.ts'
+import { formatAuthority } from '../http/target.ts'
+import { normaliseAddress } from '../ip.ts'
+import type { Config, ListenAddress } from './config.ts'
+import type { Listener } from './operations/sources.ts'
+
+/** What listening opens: a server and what is known of it, in the order of the configuration. */
+export interface Opened {
+  readonly servers: HttpServer[]
+  readonly listeners: Listener[]
+}
+
+/** A pipeline longer than this is no client of archives: apt sends ten. */
+const pipelined = 100
+/** A request without content has arrived long before. */
+const requestTime = 60_000
+
+export function serverLimits(config: Config): HttpServerLimits {
+  const { limits, timeouts } = config
+  return {
+    head: limits.head,
+    heads: defaultHeadLimits,
+    connections: limits.connections,
+    pipelined,
+    headTime: timeouts.clientHead,
+    requestTime: Math.max(requestTime, timeouts.clientHead),
+    idle: timeouts.clientIdle,
+    stalled: timeouts.clientStalled,
+  }
+}
+
+/** Opens every listener, filling `opened` as it goes. Throws a Failure with one sentence at the first that does not open. */
+export async function listen(
+  from: { config: Config; sockets: readonly InheritedSocket[] },
+  options: HttpServerOptions,
+  opened: Opened,
+): Promise<void> {
+  const places: ReadonlyArray<ListenAddress | InheritedSocket> =
+    from.sockets.length > 0 ? from.sockets : from.config.listen
+  for (const place of places) {
+    const server = new HttpServer(options)
+    opened.servers.push(server)
+    const { address, port } = await open(server, place)
+    const any = address === '::' || address === '0.0.0.0'
+    opened.listeners.push({
+      address: any ? undefined : (normaliseAddress(address) ?? address),
+      port,
+      secure: false,
+    })
+  }
+}
+
+async function open(
+  server: HttpServer,
+  place: ListenAddress | InheritedSocket,
+): Promise<{ address: string; port: number }> {
+  try {
+    if ('fd' in place) return await server.listen({ fd: place.fd })
+    const { address, port } = place
+    return await server.listen(address === undefined ? { port } : { host: address, port })
+  } catch (error) {
+    throw cannotListen(place, error)
+  }
+}
+
+function cannotListen(place: ListenAddress | InheritedSocket, error: unknown): Failure {
+  const where =
+    'fd' in place
+      ? `the socket ${place.name} (descriptor ${place.fd})`
+      : formatAuthority({ host: place.address ?? '*', port: place.port })
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: 'the address is in use by another process',
+    EACCES: 'ports below 1024 need a privilege this process does not have',
+    EADDRNOTAVAIL: 'this machine does not have the address',
+  }
+  const reason = reasons[systemCode(error) ?? '']
+  return new Failure(`cannot listen on ${where}${reason === undefined ? '' : `: ${reason}`}`, {
+    code: 'LISTEN',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    cause: error,
+  })
+}

@@ -1,0 +1,94 @@
+/**
+ * What is measured, under its Prometheus names. Counters of requests agree with the statistics; everything else is read when
+ * somebody looks.
+ */
+import type { Exchange } from '../../http/message.ts'
+import { Metrics } from '../../metrics.ts'
+import type { Outcome } from '../verdict.ts'
+
+/** Figures that are read when the metrics are asked for. */
+export interface Gauges {
+  readonly connections: () => number
+  readonly fetches: () => number
+  readonly originConnections: () => number
+  readonly objects: () => number
+  readonly bytes: () => number
+  readonly free: () => number
+  readonly writable: () => boolean
+}
+
+const outcomes: ReadonlySet<string> = new Set<Outcome>([
+  'hit',
+  'miss',
+  'tunnel',
+  'refused',
+  'failed',
+  'operations',
+])
+
+export class CacheMetrics {
+  readonly #metrics = new Metrics({ process: true })
+  readonly #requests = this.#metrics.counter<'outcome'>({
+    name: 'cachesvc_requests_total',
+    help: 'Requests by outcome.',
+    labels: ['outcome'],
+  })
+  readonly #sent = this.#metrics.counter<'outcome'>({
+    name: 'cachesvc_sent_bytes_total',
+    help: 'Bytes of content sent to clients by outcome.',
+    labels: ['outcome'],
+  })
+  readonly #fetched = this.#metrics.counter({
+    name: 'cachesvc_fetched_bytes_total',
+    help: 'Bytes of content fetched from origins.',
+  })
+  readonly #broken = this.#metrics.counter({
+    name: 'cachesvc_broken_responses_total',
+    help: 'Responses that did not reach their end.',
+  })
+  readonly #malformed = this.#metrics.counter({
+    name: 'cachesvc_malformed_requests_total',
+    help: 'Requests refused before they could be understood.',
+  })
+  readonly #duration = this.#metrics.histogram<'outcome'>({
+    name: 'cachesvc_response_seconds',
+    help: 'Time from the head of a request to the end of its response.',
+    labels: ['outcome'],
+  })
+
+  constructor(gauges: Gauges) {
+    const reading = (name: string, help: string, read: () => number) =>
+      this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
+    reading('client_connections', 'Open client connections.', gauges.connections)
+    reading('origin_connections', 'Open connections to origins.', gauges.originConnections)
+    reading('fetches_under_way', 'Files being fetched from origins.', gauges.fetches)
+    reading('stored_objects', 'Stored targets.', gauges.objects)
+    reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
+    reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
+    reading('store_writable', '1 while the store takes new content.', () =>
+      gauges.writable() ? 1 : 0,
+    )
+  }
+
+  /** Counts an exchange under the outcome its response names. */
+  exchange({ response, sent, complete, duration }: Exchange): void {
+    const named = response.facts?.['outcome']
+    const outcome = typeof named === 'string' && outcomes.has(named) ? named : 'operations'
+    this.#requests.add({ outcome })
+    this.#sent.add({ outcome }, sent)
+    this.#duration.observe({ outcome }, duration / 1000)
+    if (!complete) this.#broken.add({})
+  }
+
+  fetched(bytes: number): void {
+    this.#fetched.add({}, bytes)
+  }
+
+  malformed(): void {
+    this.#malformed.add({})
+  }
+
+  text(): Promise<string> {
+    return this.#metrics.text()
+  }
+}

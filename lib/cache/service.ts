@@ -1,0 +1,277 @@
+/**
+ * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
+ */
+import { randomBytes } from 'node:crypto'
+import { type Clock, type Milliseconds, systemClock } from '../clock.ts'
+import type { Service, Start, StopStep } from '../daemon.ts'
+import { accessFacts } from '../http/access-log.ts'
+import { Fields } from '../http/field.ts'
+import type { Exchange } from '../http/message.ts'
+import { OriginClient, type OriginResponse } from '../http/origin.ts'
+import type { HttpServer, HttpServerOptions } from '../http/server.ts'
+import { formatAuthority, type TargetUri } from '../http/target.ts'
+import { isPublicAddress } from '../ip.ts'
+import type { Log } from '../log.ts'
+import { packageVersion } from '../package.ts'
+import { Answerer } from './answerer.ts'
+import type { Config } from './config.ts'
+import { explain } from './explain.ts'
+import { failureResponse } from './error-answers.ts'
+import { Fetcher } from './fetch.ts'
+import { follow, sharedFields } from './follow.ts'
+import { listen, serverLimits } from './listening.ts'
+import { NegativeMemory } from './negative.ts'
+import { CacheMetrics } from './operations/metrics.ts'
+import { operations } from './operations/routes.ts'
+import type { Listener } from './operations/sources.ts'
+import { admitTarget, compilePolicy } from './policy.ts'
+import { pipeline, type Rules } from './pipeline.ts'
+import { machineAddresses, ownIdentity } from './self.ts'
+import { needRestart } from './reload.ts'
+import { DayLog } from './stats/day-log.ts'
+import { report } from './stats/report.ts'
+import { openStore, type Store } from './store/store.ts'
+import { tunnelHandler } from './tunnel.ts'
+
+export interface ServiceOptions {
+  readonly config: Config
+  readonly log: Log
+  readonly start: Start
+  /** Reads the configuration again; answers the problems, or the new configuration. */
+  readonly reload: () => Promise<Config | readonly string[]>
+  readonly clock?: Clock
+}
+
+/** A client with nothing stored to fall back to is told to come again after so long; apt gives up at 30 s. */
+const firstByteDeadline = 20_000
+/** An origin that failed is left alone for so long while the store has an answer. */
+const failureMemory = 10_000
+/** How often we look at our own addresses again. */
+const identityInterval = 60_000
+
+/** Starts the whole service; throws a Failure with one sentence when it cannot. */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { config, log, start, clock = systemClock } = options
+  const store = await openStore({
+    directory: config.cacheDirectory,
+    clock,
+    log: log.child({ part: 'store' }),
+    memory: config.limits.memory,
+  })
+  try {
+    return await startWith(store, { ...options, clock, config, log, start })
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+async function startWith(
+  store: Store,
+  options: ServiceOptions & { readonly clock: Clock },
+): Promise<Service> {
+  const { log, clock } = options
+  let { config } = options
+  const version = packageVersion()
+  const days = await DayLog.open(config.cacheDirectory, {
+    clock,
+    warn: (sentence, facts) => log.warn(sentence, facts),
+  })
+  const { statistics } = days
+  const pseudonym = `cachesvc-${randomBytes(4).toString('hex')}`
+  const listeners: Listener[] = []
+  const servers: HttpServer[] = []
+
+  const rulesOf = (from: Config): Rules => {
+    const own = ownIdentity(
+      from,
+      listeners.map(({ port }) => port),
+    )
+    return { config: from, policy: compilePolicy(from, own), routes: [] }
+  }
+  let rules = rulesOf(config)
+  const refresh = (): void => {
+    rules = rulesOf(config)
+    clock.after(identityInterval, refresh)
+  }
+
+  const origin = originClient(config, clock)
+  const onFetched = (bytes: number): void => {
+    statistics.fetched(bytes)
+    metrics.fetched(bytes)
+  }
+  const ask = (
+    method: 'GET' | 'HEAD',
+    question: { uri: TargetUri; more: Fields; signal: AbortSignal },
+  ): Promise<OriginResponse> => {
+    const shared = sharedFields(`1.1 ${pseudonym}`, `cachesvc/${version}`)
+    const fields = Fields.fromFlat([...shared.flat, ...question.more.flat])
+    const { uri, signal } = question
+    return follow({ method, uri, fields, signal }, { origin, admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy) })
+  }
+  const fetcher = new Fetcher({
+    store,
+    clock,
+    log: log.child({ part: 'fetch' }),
+    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
+    onFetched,
+    failureMemory,
+  })
+  const negative = new NegativeMemory(clock, () => rules.config.freshness.negative)
+  const answerer = new Answerer({
+    store,
+    fetcher,
+    negative,
+    clock,
+    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
+    revalidationBudget: () => rules.config.timeouts.revalidation,
+    firstByteDeadline,
+  })
+  let usage = await store.usage()
+  const metrics = new CacheMetrics({
+    connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
+    fetches: () => fetcher.count,
+    originConnections: () => origin.counts().open,
+    objects: () => usage.objects,
+    bytes: () => usage.bytes,
+    free: () => usage.filesystem?.free ?? 0,
+    writable: () => store.health().writable,
+  })
+  const operationsHandler = operations({
+    clock,
+    version,
+    get config() {
+      return rules.config
+    },
+    listeners: () => listeners,
+    addresses: machineAddresses,
+    get httpsMode() {
+      return rules.config.https.prevent ? 'disabled' : 'tunnel'
+    },
+    routing: [],
+    statistics: () => report(statistics.days, statistics.today),
+    usage: () => store.usage(),
+    health: () => store.health(),
+    metrics: async () => {
+      usage = await store.usage()
+      return metrics.text()
+    },
+    explain: url => explain(url, { rules, store, negative, now: clock.now() }),
+  })
+  const handler = pipeline({
+    rules: () => rules,
+    operations: operationsHandler,
+    store,
+    negative,
+    answerer,
+    origin,
+    clock,
+    pseudonym,
+    onFetched,
+  })
+  const connect = tunnelHandler({
+    rules: () => rules,
+    dialler: origin.dialler,
+    clock,
+    pseudonym,
+    onOpen: () => statistics.tunnel(),
+    onBytes: bytes => statistics.tunnelBytes(bytes),
+  })
+  const count = (exchange: Exchange): void => {
+    const outcome = exchange.response.facts?.['outcome']
+    if (outcome === 'hit') statistics.hit(exchange.sent)
+    else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+    metrics.exchange(exchange)
+  }
+  const serverOptions: HttpServerOptions = {
+    handler,
+    connect,
+    clock,
+    requestId: requestIds(),
+    onFailure: (request, error) => failureResponse(request, error, log),
+    onExchange: (exchange, error) => {
+      count(exchange)
+      if (rules.config.log.access) log.info('request', accessFacts(exchange))
+      if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
+    },
+    onMalformed: (client, status, problem) => {
+      metrics.malformed()
+      log.info('malformed request', { client: client.address, status, problem })
+    },
+    limits: serverLimits(config),
+  }
+
+  try {
+    await listen(options, serverOptions, { servers, listeners })
+  } catch (error) {
+    await days.close()
+    await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
+    throw error
+  }
+  refresh()
+  store.sweepDaily(() => rules.config.expiration.unusedDays)
+
+  const reload = async (): Promise<readonly string[]> => {
+    const loaded = await options.reload()
+    if (Array.isArray(loaded)) return loaded
+    const fresh = loaded as Config
+    for (const setting of needRestart(config, fresh)) {
+      log.warn(`${setting} has changed; it takes effect when the service is restarted`)
+    }
+    config = fresh
+    rules = rulesOf(config)
+    log.setLevel(config.log.level)
+    return []
+  }
+  const drain = config.timeouts.drain
+  const stop: readonly StopStep[] = [
+    step('finish what clients are being sent', drain, signal =>
+      Promise.all(servers.map(server => server.close(signal))),
+    ),
+    step('finish what is being fetched', drain, signal => fetcher.close(signal)),
+    step('close connections to origins', 5000, () => origin.close()),
+    step('write the statistics', 5000, () => days.close()),
+    step('close the store', 10_000, () => store.close()),
+  ]
+  return { status: statusLine(listeners, config), stop, reload }
+}
+
+function originClient(config: Config, clock: Clock): OriginClient {
+  const { connect, fields, content } = config.timeouts
+  return new OriginClient({
+    clock,
+    isPublic: isPublicAddress,
+    parent: config.parentProxy,
+    deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
+    limits: { perOrigin: config.limits.originConnections },
+  })
+}
+
+/** Names requests in the log: a word that no other run uses, and a number. */
+function requestIds(): () => string {
+  const run = randomBytes(4).toString('hex')
+  let count = 0
+  return () => {
+    count += 1
+    return `${run}-${count.toString(36)}`
+  }
+}
+
+function step(
+  name: string,
+  deadline: Milliseconds,
+  act: (deadline: AbortSignal) => Promise<unknown>,
+): StopStep {
+  return {
+    name,
+    deadline: deadline + 1000,
+    stop: async () => {
+      await act(AbortSignal.timeout(deadline))
+    },
+  }
+}
+
+function statusLine(listeners: readonly Listener[], config: Config): string {
+  const where = listeners.map(({ address, port }) => formatAuthority({ host: address ?? '*', port }))
+  return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
+}
