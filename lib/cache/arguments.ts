@@ -42,12 +42,12 @@ const commands = {
   explain: {
     operand: { name: 'URL', required: true },
     summary: 'say what the proxy would do with a request for URL, and why',
-    available: false,
+    available: true,
   },
   list: {
     operand: { name: 'PATTERN', required: false },
     summary: 'list what is stored',
-    available: false,
+    available: true,
   },
   import: {
     operand: { name: 'DIR', required: true },

@@ -4,11 +4,11 @@
  * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
  */
 import { Failure } from '../errors.ts'
-import type { Logger } from '../log.ts'
 import { formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
 import type { Request, Response } from '../http/message.ts'
 import { textResponse, withoutContent } from '../http/reply.ts'
+import type { Logger } from '../log.ts'
 import { type About, cacheName } from './answers.ts'
 import { type MissReason, verdictFacts } from './verdict.ts'
 
@@ -102,8 +102,12 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
   log.error('a request failed in a way nobody foresaw', { id: request.id, error })
   return forMethod(
     request,
-    textResponse(500, `This proxy failed to answer; its log knows more about request ${request.id}.`, {
-      facts: verdictFacts({ outcome: 'failed', because: 'internal' }),
-    }),
+    textResponse(
+      500,
+      `This proxy failed to answer; its log knows more about request ${request.id}.`,
+      {
+        facts: verdictFacts({ outcome: 'failed', because: 'internal' }),
+      },
+    ),
   )
 }

@@ -16,8 +16,8 @@ import type { Explanation } from './operations/sources.ts'
 import type { Rules } from './pipeline.ts'
 import { admitTarget } from './policy.ts'
 import { route } from './route.ts'
-import { canonicalUri, entryName } from './store/key.ts'
 import type { Entry } from './store/entry.ts'
+import { canonicalUri, entryName } from './store/key.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
@@ -53,7 +53,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     return findings
   }
   const rule = admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
-  find('Admitted by', `${rule} (${admission.trusted ? 'at any address' : 'at public addresses only'})`)
+  find(
+    'Admitted by',
+    `${rule} (${admission.trusted ? 'at any address' : 'at public addresses only'})`,
+  )
   if (routed.rule !== undefined) find('Routed by', routed.rule)
   find('Origin', formatAuthority(target, target.scheme))
 

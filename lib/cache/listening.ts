@@ -1,12 +1,13 @@
 /**
  * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
  */
-import type { InheritedSocket } from '../systemd.ts'
+
 import { Failure, systemCode } from '../errors.ts'
-import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
 import { defaultHeadLimits } from '../http/request-rules.ts'
+import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
 import { formatAuthority } from '../http/target.ts'
 import { normaliseAddress } from '../ip.ts'
+import type { InheritedSocket } from '../systemd.ts'
 import type { Config, ListenAddress } from './config.ts'
 import type { Listener } from './operations/sources.ts'
 

@@ -146,7 +146,10 @@ function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): A
   return deny('domains', sentences.domains(target, host.includes(':') ? `[${host}]` : host))
 }
 
-function openPorts(kind: TargetApproach['kind'], policy: Policy): Pick<PortFacts, 'setting' | 'ports'> {
+function openPorts(
+  kind: TargetApproach['kind'],
+  policy: Policy,
+): Pick<PortFacts, 'setting' | 'ports'> {
   return kind === 'connect'
     ? { setting: 'connect_ports', ports: policy.connectPorts }
     : { setting: 'ports', ports: policy.ports }

@@ -15,8 +15,8 @@ import type { Log } from '../log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answerer.ts'
 import type { Config } from './config.ts'
-import { explain } from './explain.ts'
 import { failureResponse } from './error-answers.ts'
+import { explain } from './explain.ts'
 import { Fetcher } from './fetch.ts'
 import { follow, sharedFields } from './follow.ts'
 import { listen, serverLimits } from './listening.ts'
@@ -24,21 +24,24 @@ import { NegativeMemory } from './negative.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
-import { admitTarget, compilePolicy } from './policy.ts'
 import { pipeline, type Rules } from './pipeline.ts'
-import { machineAddresses, ownIdentity } from './self.ts'
+import { admitTarget, compilePolicy } from './policy.ts'
 import { needRestart } from './reload.ts'
+import { machineAddresses, ownIdentity } from './self.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store } from './store/store.ts'
 import { tunnelHandler } from './tunnel.ts'
 
+/** What reading the configuration again came to. */
+export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
+
 export interface ServiceOptions {
   readonly config: Config
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again; answers the problems, or the new configuration. */
-  readonly reload: () => Promise<Config | readonly string[]>
+  /** Reads the configuration again. */
+  readonly reload: () => Promise<Reloaded>
   readonly clock?: Clock
 }
 
@@ -46,6 +49,8 @@ export interface ServiceOptions {
 const firstByteDeadline = 20_000
 /** An origin that failed is left alone for so long while the store has an answer. */
 const failureMemory = 10_000
+/** When the system does not say what it has left. */
+const unknownSpace = { total: 0, used: 0, free: 0 }
 /** How often we look at our own addresses again. */
 const identityInterval = 60_000
 
@@ -107,7 +112,13 @@ async function startWith(
     const shared = sharedFields(`1.1 ${pseudonym}`, `cachesvc/${version}`)
     const fields = Fields.fromFlat([...shared.flat, ...question.more.flat])
     const { uri, signal } = question
-    return follow({ method, uri, fields, signal }, { origin, admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy) })
+    return follow(
+      { method, uri, fields, signal },
+      {
+        origin,
+        admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy),
+      },
+    )
   }
   const fetcher = new Fetcher({
     store,
@@ -131,7 +142,7 @@ async function startWith(
   const metrics = new CacheMetrics({
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
-    originConnections: () => origin.counts().open,
+    originConnections: () => origin.counts().busy + origin.counts().free,
     objects: () => usage.objects,
     bytes: () => usage.bytes,
     free: () => usage.filesystem?.free ?? 0,
@@ -150,7 +161,10 @@ async function startWith(
     },
     routing: [],
     statistics: () => report(statistics.days, statistics.today),
-    usage: () => store.usage(),
+    usage: async () => {
+      const { filesystem = unknownSpace, ...counted } = await store.usage()
+      return { ...counted, filesystem }
+    },
     health: () => store.health(),
     metrics: async () => {
       usage = await store.usage()
@@ -202,7 +216,8 @@ async function startWith(
   }
 
   try {
-    await listen(options, serverOptions, { servers, listeners })
+    const { sockets } = options.start
+    await listen({ config, sockets }, serverOptions, { servers, listeners })
   } catch (error) {
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
@@ -213,8 +228,8 @@ async function startWith(
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
-    if (Array.isArray(loaded)) return loaded
-    const fresh = loaded as Config
+    if ('problems' in loaded) return loaded.problems
+    const fresh = loaded.config
     for (const setting of needRestart(config, fresh)) {
       log.warn(`${setting} has changed; it takes effect when the service is restarted`)
     }
@@ -272,6 +287,8 @@ function step(
 }
 
 function statusLine(listeners: readonly Listener[], config: Config): string {
-  const where = listeners.map(({ address, port }) => formatAuthority({ host: address ?? '*', port }))
+  const where = listeners.map(({ address, port }) =>
+    formatAuthority({ host: address ?? '*', port }),
+  )
   return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
 }

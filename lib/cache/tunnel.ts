@@ -1,0 +1,85 @@
+/**
+ * CONNECT without interception: policy, a connection to the far end, and two sockets joined until both sides have said
+ * goodbye.
+ */
+import type { Clock } from '../clock.ts'
+import { Failure } from '../errors.ts'
+import type { Dialler } from '../http/dial.ts'
+import type { Response } from '../http/message.ts'
+import { textResponse } from '../http/reply.ts'
+import type { ConnectHandler } from '../http/server.ts'
+import { formatAuthority } from '../http/target.ts'
+import { openTunnel } from '../http/tunnel.ts'
+import { hasPassed } from '../http/via.ts'
+import { refused } from './error-answers.ts'
+import type { Rules } from './pipeline.ts'
+import { admit } from './policy.ts'
+import { verdictFacts } from './verdict.ts'
+
+export interface TunnelParts {
+  readonly rules: () => Rules
+  readonly dialler: Dialler
+  readonly clock: Clock
+  readonly pseudonym: string
+  /** A tunnel stands. */
+  readonly onOpen: () => void
+  /** Bytes it carried, either way. */
+  readonly onBytes: (bytes: number) => void
+}
+
+/** Answers CONNECT: 200 and a tunnel, 403 with the rule, or 503 when the far end cannot be reached (apt tries again). */
+export function tunnelHandler(parts: TunnelParts): ConnectHandler {
+  return async (request, socket, head) => {
+    const { target } = request
+    if (target.form !== 'authority') return textResponse(400, 'CONNECT takes a host and a port.')
+    const { authority } = target
+    const { policy, config } = parts.rules()
+    const admission = admit(
+      {
+        kind: 'connect',
+        scheme: 'https',
+        authority,
+        client: request.client.address,
+        passedBefore: hasPassed(request.fields, parts.pseudonym),
+      },
+      policy,
+    )
+    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+    const origin = formatAuthority(authority)
+    try {
+      const report = await openTunnel({
+        client: socket,
+        head,
+        clock: parts.clock,
+        idle: config.timeouts.tunnel,
+        signal: request.signal,
+        dial: async signal => {
+          const { socket: far } = await parts.dialler.dial({
+            authority,
+            use: 'tunnel',
+            trusted: admission.trusted,
+            signal,
+          })
+          parts.onOpen()
+          return far
+        },
+        onBytes: (_direction, count) => parts.onBytes(count),
+      })
+      const { up, down, because } = report
+      return {
+        status: 200,
+        sent: down,
+        facts: { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up },
+      }
+    } catch (error) {
+      return unreachable(origin, error)
+    }
+  }
+}
+
+function unreachable(origin: string, error: unknown): Response {
+  if (!(error instanceof Failure) || error.fault === 'internal') throw error
+  return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, {
+    facts: verdictFacts({ outcome: 'failed', because: error.code, origin }),
+  })
+}
