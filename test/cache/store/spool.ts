@@ -23,7 +23,7 @@ t.test("a disk that fills up in the middle is nobody else's business", withTmpfs
   const completion = await download.complete()
   t.match(completion, { stored: false, digest: sha256(content), because: /no space left/ })
   t.ok((await quickly).equals(content), 'the quick one has it all')
-  t.ok((await slowly)?.equals(content), 'and so has the one that was reading from the disk')
+  t.ok((await slowly)?.equals(content), 'and so has the one that began after the disk was full')
   t.match(store.health(), { writable: false, because: /no space left/ })
   t.ok(log.lines.some(line => line.level === 'warn' && /disk fails/.test(line.text)))
   t.strictSame(await readdir(new Layout(directory).temporary), [], 'the space is given back')
@@ -142,6 +142,35 @@ t.test('every step at which a disk can fail leaves readers whole', async t => {
     t.equal(failures.length, 1, 'told once')
     t.strictSame(await readdir(directory), [], 'no file')
   }
+})
+
+t.test('a reader far behind when the disk fails reads on from what was written', async t => {
+  let left = 12
+  const { download } = await grown(t, {
+    window: 128 * KiB,
+    spoil: file => ({
+      writev: async (buffers, position) => {
+        left -= 1
+        if (left < 0) throw new Error('worn out')
+        return file.writev(buffers, position)
+      },
+    }),
+  })
+  const content = bytesOf(1200 * KiB)
+  const behind = hand(download)
+  let at = 0
+  const feed = async () => {
+    await download.append(content.subarray(at, at + 50 * KiB))
+    at += 50 * KiB
+    await settle()
+  }
+  while (download.stored) await feed()
+  t.equal(at, 650 * KiB)
+  t.ok(download.canJoin(0), 'even the beginning can still be had')
+  const rest = behind.takeAll()
+  while (at < content.length) await feed()
+  t.match(await download.complete(), { stored: false, because: 'the disk: worn out' })
+  t.ok((await rest).equals(content))
 })
 
 t.test('writes that take only a part are continued where they stopped', async t => {
