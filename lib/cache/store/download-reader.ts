@@ -71,8 +71,8 @@ export class Reader implements BlockSource {
 
   async close(finished: boolean): Promise<void> {
     this.#closed = true
-    await this.#behind?.close(finished)
     this.#content.left(this)
+    await this.#behind?.close(finished)
   }
 
   /** Fails it from now on, for it has stood still for `stall` while others waited. */

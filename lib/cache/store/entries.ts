@@ -246,7 +246,7 @@ async function readEntry(path: string): Promise<ReadEntry | undefined> {
   }
   try {
     const found = await file.stat()
-    const modified = found.mtimeMs
+    const modified = Math.round(found.mtimeMs)
     if (!found.isFile()) return { decoded: { because: 'it is not a plain file' }, modified }
     if (found.size > maxEntryBytes) return { decoded: { because: 'it is too long' }, modified }
     const bytes = Buffer.allocUnsafe(found.size)
@@ -278,7 +278,7 @@ async function exists(path: string): Promise<boolean> {
 
 async function modified(path: string): Promise<Milliseconds> {
   return stat(path).then(
-    found => found.mtimeMs,
+    found => Math.round(found.mtimeMs),
     () => 0,
   )
 }
