@@ -98,7 +98,7 @@ t.test('a day is a calendar day of the server’s time zone', async t => {
 })
 
 t.test('days of 23 and 25 hours are one day each', async t => {
-  process.env['TZ'] = 'Europe/Berlin'
+  Object.assign(process.env, { TZ: 'Europe/Berlin' })
   for (const [start, hours, date] of [
     [Date.UTC(2025, 2, 29, 23), 23, '2025-03-30'],
     [Date.UTC(2025, 9, 25, 22), 25, '2025-10-26'],

@@ -52,7 +52,7 @@ function proxyRecord(setting: Setting): Example {
 }
 
 function archiveRecord(setting: Setting): Example {
-  const { name } = names(setting)
+  const { name, address } = names(setting)
   const records = setting.archives.slice(0, mostArchives).map(archive => {
     return `_http._tcp.${archive}. 3600 IN SRV 0 0 ${setting.here.port} ${name}.`
   })
@@ -63,7 +63,7 @@ function archiveRecord(setting: Setting): Example {
       'apt itself asks for this record before it connects to an archive over http: machines with no setting at all come here.',
     place: 'Your own resolver',
     grammar: 'zone',
-    text: records.join('\n'),
+    text: `${address}${records.join('\n')}`,
     notes: [
       'The record belongs in a local zone of the resolver your machines use, such as a response policy zone.',
     ],

@@ -1,0 +1,152 @@
+/**
+ * The pages in a real browser, light and dark, wide and narrow: no accessibility findings, no sideways scrolling, nothing
+ * the content security policy has to refuse. Needs Chromium and says so when there is none.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import type { OperationsSources } from '../../lib/cache/operations/sources.ts'
+import { ask, fullSources, hostileSources, sources } from '../fixtures/operations.ts'
+
+const executable = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find(path => existsSync(path))
+const skip =
+  executable === undefined ? 'no Chromium in /usr/bin: install the package chromium' : false
+
+const switches = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+const services: ReadonlyArray<readonly [name: string, given: OperationsSources]> = [
+  ['with data', fullSources()],
+  ['without data', sources()],
+  ['with hostile values', hostileSources()],
+]
+
+const paths = ['', 'cache', 'stats', 'setup', 'explain?url=http%3A%2F%2Fa.example%2F', 'lost']
+
+const views = [
+  ['light', 360],
+  ['dark', 1200],
+  ['light', 1200],
+  ['dark', 360],
+] as const
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+// A browser on a busy machine takes its time.
+t.setTimeout(120_000)
+
+t.test('the pages in a browser', { skip, timeout: 120_000 }, async t => {
+  const browser = await chromium.launch({ executablePath: executable ?? '', args: switches })
+  t.teardown(() => browser.close())
+  for (const [name, given] of services) {
+    const base = await serve(t, given)
+    for (const [colorScheme, width] of name === 'with data' ? views : views.slice(0, 2)) {
+      await t.test(`${name}, ${colorScheme}, ${width} pixels wide`, async t => {
+        const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } })
+        t.teardown(() => context.close())
+        await checkPages(t, context, base)
+      })
+    }
+  }
+  await t.test('the policy holds: injected script does not run', async t => {
+    await policyHolds(t, browser, await serve(t, fullSources()))
+  })
+  await t.test('the address without a path leads to the pages', async t => {
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(`${await serve(t, fullSources())}/`)
+    await page.waitForURL('**/_cachesvc/')
+    t.equal(await page.locator('h1').count(), 1)
+  })
+  await t.test('the keyboard reaches the content first', async t => {
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(`${await serve(t, fullSources())}/_cachesvc/stats`)
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content')
+    await page.keyboard.press('Enter')
+    t.equal(await page.evaluate('document.activeElement.id'), 'content')
+  })
+})
+
+async function checkPages(t: Test, context: BrowserContext, base: string): Promise<void> {
+  const page = await context.newPage()
+  const complaints = listen(page)
+  for (const path of paths) {
+    const response = await page.goto(`${base}/_cachesvc/${path}`)
+    const expected = response?.status() === 404 ? 1 : 0
+    t.equal(complaints.splice(0).length, expected, `${path}: no complaints but that of a 404`)
+    const sideways = await page.evaluate(
+      'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+    )
+    t.equal(sideways, 0, `${path}: nothing wider than the window`)
+    t.strictSame(await findings(page), [], `${path}: accessible`)
+    complaints.length = 0
+  }
+}
+
+/** What axe finds wrong. Its script goes through the debugger, past the policy of the page. */
+async function findings(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe)
+  const violations: ReadonlyArray<{ id: string; nodes: ReadonlyArray<{ html: string }> }> =
+    await page.evaluate(`axe.run(document, {
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    }).then(result => result.violations)`)
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(node => node.html).join(' ')}`)
+}
+
+/** Whatever the console says and whatever fails to load, as it comes. */
+function listen(page: Page): string[] {
+  const complaints: string[] = []
+  page.on('console', message => complaints.push(message.text()))
+  page.on('pageerror', error => complaints.push(String(error)))
+  page.on('requestfailed', request => complaints.push(request.url()))
+  return complaints
+}
+
+async function policyHolds(t: Test, browser: Browser, base: string): Promise<void> {
+  const page = await browser.newPage()
+  t.teardown(() => page.close())
+  const complaints = listen(page)
+  await page.goto(`${base}/_cachesvc/`)
+  await page.evaluate(`{
+    const script = document.createElement('script')
+    script.textContent = 'window.ran = true'
+    document.body.append(script)
+    document.body.insertAdjacentHTML('beforeend', '<p id="styled" style="color: red">')
+  }`)
+  t.equal(await page.evaluate('window.ran'), undefined)
+  t.notMatch(await page.evaluate('getComputedStyle(styled).color'), 'rgb(255, 0, 0)')
+  t.ok(complaints.some(complaint => complaint.includes('Content Security Policy')))
+}
+
+/** A server of these answers, for as long as the test runs. */
+async function serve(t: Test, given: OperationsSources): Promise<string> {
+  const server = createServer((request, reply) => {
+    const [path = '', query] = (request.url ?? '').split('?')
+    void ask(given, path, query === undefined ? {} : { query }).then(response => {
+      reply.writeHead(response.status, response.reason, [...response.fields.flat])
+      reply.end(response.content.kind === 'bytes' ? response.content.bytes : '')
+    })
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+}

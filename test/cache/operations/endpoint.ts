@@ -1,0 +1,54 @@
+import t from 'tap'
+import {
+  endpoint,
+  exampleHost,
+  hostInUri,
+  isLoopback,
+} from '../../../lib/cache/operations/endpoint.ts'
+import { plainConfig } from '../../fixtures/operations.ts'
+
+function named(...hostnames: string[]) {
+  return { ...plainConfig, index: { ...plainConfig.index, hostnames } }
+}
+
+t.test('the host of examples', async t => {
+  const addresses = ['127.0.0.1', '::1', '2001:db8::10', '192.0.2.10', '198.51.100.7']
+  t.equal(exampleHost(named('a.example', 'b.example'), addresses), 'a.example', 'first name')
+  t.equal(exampleHost(named(' ', 'b.example'), addresses), 'b.example', 'a blank is no name')
+  t.equal(exampleHost(named('[2001:db8::1]'), addresses), '2001:db8::1', 'without brackets')
+  t.equal(exampleHost(named(), addresses), '192.0.2.10', 'first IPv4 address not of loopback')
+  t.equal(exampleHost(named(), ['127.0.0.1', '127.0.1.1', '::1']), '127.0.0.1')
+  t.equal(exampleHost(named(), []), '127.0.0.1')
+})
+
+t.test('the port is the main listener’s, as it really is', async t => {
+  const open = [
+    { address: undefined, port: 8091, secure: true },
+    { address: undefined, port: 49_152, secure: false },
+    { address: undefined, port: 8090, secure: false },
+  ]
+  t.strictSame(endpoint(named('a.example'), [], open), {
+    host: 'a.example',
+    port: 49_152,
+    url: 'http://a.example:49152',
+    numeric: false,
+  })
+  t.equal(endpoint(named('a.example'), [], open.slice(0, 1)).url, 'https://a.example:8091')
+  t.equal(endpoint(named('a.example'), [], []).url, 'http://a.example:3142', 'as configured')
+  t.equal(endpoint({ ...named('a.example'), listen: [] }, [], []).port, 3142)
+})
+
+t.test('addresses stand in URIs as addresses do', async t => {
+  t.match(endpoint(named('2001:db8::1'), [], []), {
+    url: 'http://[2001:db8::1]:3142',
+    numeric: true,
+  })
+  t.match(endpoint(named(), ['192.0.2.10'], []), { url: 'http://192.0.2.10:3142', numeric: true })
+  t.equal(hostInUri('::1'), '[::1]')
+  t.equal(hostInUri('a.example'), 'a.example')
+})
+
+t.test('addresses only this machine reaches', async t => {
+  for (const address of ['127.0.0.1', '127.1.2.3', '::1', 'localhost']) t.ok(isLoopback(address))
+  for (const address of ['', '::', '0.0.0.0', '192.0.2.1']) t.notOk(isLoopback(address))
+})

@@ -1,0 +1,192 @@
+/**
+ * The pages as HTML: valid, free of script, the same whatever the values in them. How browsers see them is for test/browser/.
+ */
+import { HtmlValidate, StaticConfigLoader } from 'html-validate'
+import t from 'tap'
+import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
+import { report } from '../../../lib/cache/stats/report.ts'
+import { ManualClock } from '../../../lib/clock.ts'
+import {
+  ask,
+  fullConfig,
+  fullSources,
+  hostileSources,
+  noon,
+  pageOf,
+  plainConfig,
+  recorded,
+  sources,
+  textOf,
+} from '../../fixtures/operations.ts'
+
+const services: ReadonlyArray<readonly [name: string, given: OperationsSources]> = [
+  ['without data', sources()],
+  ['with data', fullSources()],
+  ['with hostile values', hostileSources()],
+  ['intercepting, still counting', fullSources({ httpsMode: 'intercept', usage: counting })],
+  ['refusing HTTPS, on loopback only', fullSources({ httpsMode: 'disabled', listeners: loopback })],
+]
+
+/** Addresses pages may point to: paths of this service, places on the page, and the project page. */
+const homely = /^(\/(?!\/)|#[\w-]+$|https:\/\/cachesvc\.example\.org\/$)/
+
+const paths = ['', 'cache', 'stats', 'setup', 'explain', 'lost']
+
+function counting() {
+  const filesystem = { total: 100, used: 99, free: 1 }
+  return { objects: 1, bytes: 1, counting: true, filesystem }
+}
+
+function loopback() {
+  return [{ address: '127.0.0.1', port: 3142, secure: false }]
+}
+
+async function render(given: OperationsSources, path: string): Promise<string> {
+  return textOf(await ask(given, `/_cachesvc/${path}`, { query: 'url=http%3A%2F%2Fa.example%2F' }))
+}
+
+t.test('every page is valid HTML by the strictest rules there are', async t => {
+  const loader = new StaticConfigLoader({
+    root: true,
+    extends: ['html-validate:recommended', 'html-validate:document', 'html-validate:a11y'],
+    rules: {
+      // Templates do not indent, and Mustache leaves the ends of its lines.
+      'no-trailing-whitespace': 'off',
+      'long-title': ['error', { maxlength: 40 }],
+      'require-csp-nonce': 'off',
+      'require-sri': ['error', { target: 'crossorigin' }],
+    },
+  })
+  const validator = new HtmlValidate(loader)
+  for (const [name, given] of services) {
+    for (const path of paths) {
+      const { results } = await validator.validateString(await render(given, path))
+      const findings = results.flatMap(result => result.messages)
+      t.strictSame(
+        findings.map(finding => `${finding.line}: ${finding.ruleId}: ${finding.message}`),
+        [],
+        `${name}: ${path}`,
+      )
+    }
+  }
+  const { results } = await validator.validateString(textOf(await ask(sources(), '/')))
+  t.strictSame(results, [], '/')
+})
+
+t.test('no page has script, inline style, frames, or anything from elsewhere', async t => {
+  for (const [name, given] of services) {
+    for (const path of paths) {
+      const html = await render(given, path)
+      const tags = html.match(/<[a-z][^>]*>/gi) ?? []
+      const wrong = tags.filter(tag => {
+        if (/^<(script|style|iframe|object|embed|base|img)\b/i.test(tag)) return true
+        if (/ (on\w+|style)=/i.test(tag)) return true
+        const address = / (?:href|action|src)="([^"]*)"/.exec(tag)?.[1]
+        return address !== undefined && !homely.test(address)
+      })
+      t.strictSame(wrong, [], `${name}: ${path}`)
+    }
+  }
+})
+
+t.test('hostile values appear as the text they are', async t => {
+  const index = await render(hostileSources(), '')
+  t.match(
+    index,
+    '&#60;a href=&#34;javascript:alert(1)&#34;&#62;call&#60;/a&#62; &#38; &#34;co&#34;',
+  )
+  t.match(index, '<code>&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;</code>')
+  t.match(index, '<code>{{version}}</code>', 'a value is not a template')
+  t.match(await render(hostileSources(), 'setup'), 'http://&#60;script&#62;')
+})
+
+t.test('headings follow one another without gaps, and there is one of the first level', async t => {
+  for (const [name, given] of services) {
+    for (const path of paths) {
+      const levels = [...(await render(given, path)).matchAll(/<h([1-6])/g)].map(m => Number(m[1]))
+      t.equal(levels.filter(level => level === 1).length, 1, `${name}: ${path}`)
+      t.equal(levels[0], 1)
+      levels.forEach((level, i) => {
+        t.ok(level <= (levels[i - 1] ?? 1) + 1)
+      })
+    }
+  }
+})
+
+t.test('every table has a caption and headers that say what they head', async t => {
+  for (const path of paths) {
+    const html = await render(fullSources(), path)
+    const tables = html.match(/<table[\s\S]*?<\/table>/g) ?? []
+    for (const table of tables) {
+      t.match(table, /<caption>[^<]+<\/caption>/)
+      for (const [header] of table.matchAll(/<th\b[^>]*>/g)) t.match(header, /scope="(col|row)"/)
+    }
+  }
+})
+
+t.test('the menu marks the page one is on', async t => {
+  for (const [path, label] of [
+    ['', 'Overview'],
+    ['cache', 'Cache'],
+    ['stats', 'Statistics'],
+    ['setup', 'Setup'],
+    ['explain', 'Explain'],
+  ] as const) {
+    const current = (await render(fullSources(), path)).match(/<a [^>]*aria-current="page">[^<]*/g)
+    t.match(current, [new RegExp(`>${label}$`)])
+  }
+  t.notMatch(await render(fullSources(), 'lost'), 'aria-current')
+})
+
+t.test('which hosts are accepted', async t => {
+  const accepted = async (config: Partial<typeof plainConfig>) => {
+    return pageOf(sources({ config: { ...plainConfig, ...config } }), '/_cachesvc/')
+  }
+  const { domains, passthroughDomains } = fullConfig
+  t.match(await accepted({}), /No domains are listed: every public host is accepted/)
+  t.match(await accepted({}), /No passthrough rules/)
+  t.match(await accepted({ passthroughDomains }), /nothing is stored: only passthrough hosts/)
+  t.notMatch(await accepted({ domains }), /No domains are listed/)
+  t.match(await accepted({ clients: [] }), /Every network may use the proxy/)
+  t.match(await accepted({}), /None: origins are reached directly/)
+})
+
+t.test('readiness is on the first page and on that of the cache, with its reason', async t => {
+  const full = fullSources({ health: () => ({ writable: false, because: 'the disk is full' }) })
+  for (const path of ['', 'cache']) {
+    t.match(await render(fullSources(), path), '<strong>Ready</strong>')
+    t.match(await render(full, path), '<strong>Not ready</strong> the disk is full')
+  }
+})
+
+t.test('figures that cannot be had are not made up', async t => {
+  const cache = await render(sources(), 'cache')
+  t.match(cache, '<strong>unknown</strong>')
+  t.notMatch(cache, '<meter')
+  t.match(await render(services[3]?.[1] ?? sources(), 'cache'), '<strong>Counting</strong>')
+})
+
+t.test(
+  'a day on which more was fetched than served saves nothing, and less than nothing never',
+  async t => {
+    const counted = recorded(new ManualClock(noon), [
+      { misses: 1, traffic_down: 900, traffic_up: 5 },
+    ])
+    const given = sources({ statistics: () => report(counted.days, counted.today) })
+    t.match(
+      await render(given, 'stats'),
+      '<dt>Saved, estimated</dt><dd><strong>0 bytes</strong> <span>0% of what clients got</span>',
+    )
+  },
+)
+
+t.test('each chart has a name, a description and all its figures in the table', async t => {
+  const stats = await render(fullSources(), 'stats')
+  const charts = stats.match(/<svg viewBox="0 0 400 220"[\s\S]*?<\/svg>/g) ?? []
+  t.equal(charts.length, 2)
+  for (const chart of charts) {
+    t.match(chart, /role="img" aria-labelledby="[\w-]+-title [\w-]+-description"/)
+    t.match(chart, /<desc id="[^"]+">[^<]{20,}<\/desc>/)
+  }
+  t.match(stats, '<data value="9100000000">8.48 GiB</data><small>9,100,000,000</small>')
+})

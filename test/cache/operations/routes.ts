@@ -1,0 +1,212 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { isOperationsPath } from '../../../lib/cache/operations/routes.ts'
+import type { Response } from '../../../lib/http/message.ts'
+import { packageRoot } from '../../../lib/package.ts'
+import { ask, fullSources, hostileSources, sources, textOf } from '../../fixtures/operations.ts'
+
+const paths = [
+  '/',
+  '/robots.txt',
+  '/favicon.ico',
+  '/.well-known/security.txt',
+  '/_cachesvc',
+  '/_cachesvc/',
+  '/_cachesvc/cache',
+  '/_cachesvc/stats',
+  '/_cachesvc/setup',
+  '/_cachesvc/explain',
+  '/_cachesvc/api/stats',
+  '/_cachesvc/cachesvc.crt',
+  '/_cachesvc/revocation.crl',
+  '/_cachesvc/healthz',
+  '/_cachesvc/metrics',
+  '/_cachesvc/style.css',
+  '/_cachesvc/nothing/here',
+]
+
+function contentOf(response: Response): Buffer {
+  return response.content.kind === 'bytes' ? response.content.bytes : Buffer.alloc(0)
+}
+
+t.test('HEAD is GET without its content', async t => {
+  for (const path of paths) {
+    for (const given of [fullSources(), sources()]) {
+      const get = await ask(given, path)
+      const head = await ask(given, path, { method: 'HEAD' })
+      t.equal(head.status, get.status, path)
+      t.equal(head.reason, get.reason)
+      t.strictSame(head.fields.flat, get.fields.flat)
+      t.equal(head.content.kind, 'none')
+      t.equal(head.announcedLength, contentOf(get).length)
+      t.equal(get.announcedLength, undefined)
+    }
+  }
+})
+
+t.test('other methods are refused on every route, known or not', async t => {
+  for (const path of paths) {
+    for (const method of [
+      'POST',
+      'PUT',
+      'DELETE',
+      'PATCH',
+      'OPTIONS',
+      'TRACE',
+      'get',
+      'PROPFIND',
+    ]) {
+      const response = await ask(fullSources(), path, { method })
+      t.equal(response.status, 405, `${method} ${path}`)
+      t.equal(response.fields.get('Allow'), 'GET, HEAD')
+      t.match(textOf(response), /GET and HEAD/)
+    }
+  }
+})
+
+t.test('every answer carries the security fields once, whatever it is', async t => {
+  for (const path of paths) {
+    for (const method of ['GET', 'HEAD', 'POST']) {
+      const { fields } = await ask(hostileSources(), path, { method })
+      t.strictSame(fields.all('Cache-Control'), ['no-store'])
+      t.strictSame(fields.all('X-Content-Type-Options'), ['nosniff'])
+      t.strictSame(fields.all('X-Frame-Options'), ['DENY'])
+      t.strictSame(fields.all('Referrer-Policy'), ['no-referrer'])
+      t.match(fields.all('Content-Security-Policy'), [/^default-src 'none'; /])
+      t.notMatch(fields.get('Content-Security-Policy'), /unsafe|\*|script/)
+      t.equal(fields.all('Content-Type').length, 1)
+    }
+  }
+})
+
+t.test('no answer has fields the server writes itself', async t => {
+  for (const path of paths) {
+    const { fields } = await ask(fullSources(), path)
+    for (const name of ['Content-Length', 'Transfer-Encoding', 'Connection', 'Date']) {
+      t.notOk(fields.has(name), `${path} ${name}`)
+    }
+  }
+})
+
+t.test('what is not known is a page that says so', async t => {
+  for (const path of [
+    '/_cachesvc/nothing',
+    '/_cachesvc/Stats',
+    '/_CACHESVC/',
+    '/_cachesvc//',
+    '/_cachesvc/../etc/passwd',
+    '/_cachesvc/st%61ts',
+    '/_cachesvc/style.css/../stats',
+    '/_cachesvc/<script>alert(1)</script>',
+    '/_cachesvc/__proto__',
+    '/_cachesvc/page-start.mustache',
+    '/other',
+    '',
+  ]) {
+    const response = await ask(fullSources(), path)
+    t.equal(response.status, 404, path)
+    t.equal(response.fields.get('Content-Type'), 'text/html; charset=utf-8')
+    t.match(textOf(response), /<h1>Page not found<\/h1>/)
+    t.notMatch(textOf(response), /passwd|alert/, 'nothing of the path comes back')
+  }
+})
+
+t.test('a slash too many is shown the way', async t => {
+  for (const path of ['/_cachesvc/stats', '/_cachesvc/api/stats', '/_cachesvc/explain']) {
+    const response = await ask(fullSources(), `${path}/`)
+    t.equal(response.status, 307)
+    t.equal(response.fields.get('Location'), path)
+  }
+  t.equal((await ask(sources(), '/_cachesvc/explain/')).status, 404, 'only to what is there')
+})
+
+t.test('queries change nothing', async t => {
+  for (const path of paths.filter(path => path !== '/_cachesvc/explain')) {
+    const plain = await ask(fullSources(), path)
+    const asked = await ask(fullSources(), path, { query: 'a=1&url=x&format=html' })
+    t.strictSame(asked.fields.flat, plain.fields.flat)
+    t.strictSame(contentOf(asked), contentOf(plain), path)
+  }
+})
+
+t.test('readiness says 200, or 503 and why', async t => {
+  const ready = await ask(sources(), '/_cachesvc/healthz')
+  t.equal(ready.status, 200)
+  t.equal(textOf(ready), 'ok\n')
+  const full = sources({ health: () => ({ writable: false, because: 'the disk is full' }) })
+  const notReady = await ask(full, '/_cachesvc/healthz')
+  t.equal(notReady.status, 503)
+  t.equal(textOf(notReady), 'not ready: the disk is full\n')
+  const silent = await ask(sources({ health: () => ({ writable: false }) }), '/_cachesvc/healthz')
+  t.equal(textOf(silent), 'not ready: the store cannot be written\n')
+  t.equal(silent.fields.get('Content-Type'), 'text/plain; charset=utf-8')
+})
+
+t.test('metrics are passed on as they are', async t => {
+  const response = await ask(
+    sources({ metrics: async () => '# HELP x "quoted" <x>\nx 1\n' }),
+    '/_cachesvc/metrics',
+  )
+  t.equal(textOf(response), '# HELP x "quoted" <x>\nx 1\n')
+  t.equal(response.fields.get('Content-Type'), 'text/plain; version=0.0.4; charset=utf-8')
+})
+
+t.test('the style sheet is the file', async t => {
+  const response = await ask(sources(), '/_cachesvc/style.css')
+  t.equal(response.fields.get('Content-Type'), 'text/css; charset=utf-8')
+  const file = readFileSync(join(packageRoot(), 'templates/operations/style.css'))
+  t.strictSame(contentOf(response), file)
+  t.notMatch(file.toString(), /url\(|@import|http/, 'it loads nothing')
+})
+
+t.test('which paths are the operations interface’s', async t => {
+  for (const path of paths) t.ok(isOperationsPath(path), path)
+  for (const path of ['/_cachesvcs', '/_CACHESVC', '/robots.txt/', '//', '/debian/', '']) {
+    t.notOk(isOperationsPath(path), path)
+  }
+})
+
+t.test('explain is there when the service can explain', async t => {
+  t.equal((await ask(sources(), '/_cachesvc/explain')).status, 404)
+  const form = textOf(await ask(fullSources(), '/_cachesvc/explain'))
+  t.match(form, /<form [^>]*method="get"/)
+  t.notMatch(form, /<h2 id="answer">/)
+  const url = 'http://a.example/x%2b1?a=b&c="><script>'
+  const query = new URLSearchParams({ url }).toString()
+  const page = textOf(await ask(fullSources(), '/_cachesvc/explain', { query }))
+  t.match(page, /<dt>Rule<\/dt><dd class="words">domains: archive\.example\.org</)
+  t.match(page, 'value="http://a.example/x%2b1?a=b&#38;c=&#34;&#62;&#60;script&#62;"')
+  t.notMatch(page, '<script>')
+})
+
+t.test('explain bounds what it is given', async t => {
+  let asked = 0
+  const given = fullSources({
+    explain: () => {
+      asked += 1
+      return []
+    },
+  })
+  const page = async (url: string) => {
+    const query = new URLSearchParams({ url }).toString()
+    return textOf(await ask(given, '/_cachesvc/explain', { query }))
+  }
+  t.match(await page('x'.repeat(2049)), /Too long/)
+  t.equal(asked, 0)
+  t.match(await page('x'.repeat(2048)), /Nothing is known of this URL/)
+  t.equal(asked, 1)
+  await ask(given, '/_cachesvc/explain', { query: 'url=%ff%zz&&=' })
+  t.equal(asked, 2, 'a malformed query is only a strange URL')
+})
+
+t.test('a source that fails fails its own page and no other', async t => {
+  const broken = fullSources({
+    usage: () => {
+      throw new Error('disk')
+    },
+  })
+  await t.rejects(ask(broken, '/_cachesvc/cache'), { message: 'disk' })
+  t.equal((await ask(broken, '/_cachesvc/')).status, 200)
+  t.equal((await ask(broken, '/_cachesvc/stats')).status, 200)
+})
