@@ -95,7 +95,7 @@ function roffText(text: string): string {
     .map((part, i) => (i % 2 === 1 ? `\\fB${roffLiteral(part)}\\fR` : roffEscape(part)))
     .join('')
   return marked
-    .split(/(?<=[.:;?]) (?=[A-Z`\\])/)
+    .split(/(?<=[.?]) (?=[A-Z`\\])/)
     .map(protectLine)
     .join('\n')
 }

@@ -64,19 +64,23 @@ function redactUserinfo(text: string): string {
   let done = 0
   for (let from = text.indexOf('//'); from >= 0; from = text.indexOf('//', from)) {
     from += 2
-    const end = endOf(text, from, '/?#')
-    let at = text.lastIndexOf('@', end - 1)
-    if (at < from && !/:\d*$|^[^:]*$|\]$/.test(text.slice(from, Math.min(end, from + 300)))) {
-      // No host: a password with a bare slash in it ends the authority too early. Rather lose a path than keep that.
-      at = text.lastIndexOf('@', endOf(text, from, '') - 1)
+    const authority = text.slice(from, endOf(text, from, '/?#'))
+    let at = authority.lastIndexOf('@')
+    if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
+      // A password with a bare slash in it ends the authority too early. Rather lose a path than keep that.
+      const far = text.slice(from, from + 1024)
+      at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }
-    if (at < from) continue
+    if (at < 0) continue
     out += `${text.slice(done, from)}${redacted}`
-    done = at
-    from = at
+    done = from + at
+    from = done
   }
   return out + text.slice(done)
 }
+
+/** No colon but before a port or inside brackets. */
+const LOOKS_LIKE_HOST = /^(?:\[[^\]]*\]|[^:[\]]*)(?::\d*)?$/
 
 /** Index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
 function endOf(text: string, from: number, delimiters: string): number {

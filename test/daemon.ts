@@ -1,0 +1,216 @@
+import { EventEmitter } from 'node:events'
+import t from 'tap'
+import { ManualClock } from '../lib/clock.ts'
+import { type DaemonOptions, type Service, serve } from '../lib/daemon.ts'
+import { createMemoryLog } from '../lib/log.ts'
+import type { Notifier } from '../lib/systemd.ts'
+
+function recordingNotifier(watchdog?: number) {
+  const said: string[] = []
+  const say = (word: string) => async (status?: string) => {
+    said.push(status === undefined ? word : `${word}: ${status}`)
+  }
+  const notifier: Notifier = {
+    ready: say('ready'),
+    reloading: say('reloading'),
+    stopping: say('stopping'),
+    alive: say('alive'),
+    watchdog,
+  }
+  return { said, notifier }
+}
+
+/** A daemon in this process, its signals sent by hand and its clock turned by hand. */
+function daemon(service: Partial<Service>, options: Partial<DaemonOptions> = {}) {
+  const log = createMemoryLog()
+  const signals = new EventEmitter()
+  const clock = new ManualClock(0)
+  const { said, notifier } = recordingNotifier()
+  const whole = { status: 'here', stop: [], reload: async () => [], ...service }
+  const start = async () => whole
+  const code = serve({ log, signals, clock, notifier, environment: {}, start, ...options })
+  return { log, signals, clock, said, code, messages: () => log.lines.map(line => line.message) }
+}
+
+/** Lets everything that is ready to run, run. */
+const settle = () => new Promise(resolve => setImmediate(resolve))
+
+t.test('steps of stopping run in order, each within its deadline', async t => {
+  const done: string[] = []
+  const d = daemon({
+    stop: [
+      { name: 'first', deadline: 1000, stop: async () => void done.push('first') },
+      { name: 'stuck', deadline: 5000, stop: () => new Promise(() => done.push('stuck')) },
+      { name: 'broken', deadline: 1000, stop: async () => Promise.reject(new Error('disk')) },
+      { name: 'last', deadline: 1000, stop: async () => void done.push('last') },
+    ],
+  })
+  await settle()
+  d.signals.emit('SIGTERM')
+  await settle()
+  t.strictSame(done, ['first', 'stuck'])
+  d.clock.advance(5000)
+  t.equal(await d.code, 0)
+  t.strictSame(done, ['first', 'stuck', 'last'])
+  t.match(d.log.lines, [
+    { message: 'ready' },
+    { message: 'stopping', facts: { because: 'SIGTERM' } },
+    { message: 'stopped', facts: { step: 'first' } },
+    { level: 'warn', facts: { step: 'stuck', duration: 5000 } },
+    { level: 'error', facts: { step: 'broken', error: { message: 'disk' } } },
+    { message: 'stopped', facts: { step: 'last' } },
+    { message: 'stopped' },
+  ])
+  t.strictSame(d.said, ['ready: here', 'stopping: stopping: SIGTERM'])
+  t.strictSame(d.signals.eventNames(), [], 'nobody listens any more')
+})
+
+t.test('a second signal ends at once, with a failure', async t => {
+  const d = daemon({
+    stop: [{ name: 'stuck', deadline: 60_000, stop: () => new Promise(() => undefined) }],
+  })
+  await settle()
+  d.signals.emit('SIGINT')
+  await settle()
+  d.signals.emit('SIGTERM')
+  t.equal(await d.code, 1)
+  t.match(d.messages(), ['ready', 'stopping', 'stopping at once'])
+})
+
+t.test('an exception nobody caught ends the daemon in order and in seconds', async t => {
+  const done: string[] = []
+  const d = daemon({
+    stop: [
+      { name: 'save', deadline: 1000, stop: async () => void done.push('save') },
+      { name: 'stuck', deadline: 60_000, stop: () => new Promise(() => undefined) },
+    ],
+  })
+  await settle()
+  d.signals.emit('unhandledRejection', new Error('first'))
+  d.signals.emit('uncaughtException', new Error('second'))
+  await settle()
+  t.strictSame(done, ['save'])
+  d.clock.advance(5000)
+  t.equal(await d.code, 1)
+  const errors = d.log.lines.filter(({ level }) => level === 'error')
+  t.match(errors, [
+    {
+      message: 'a rejection nobody handled',
+      facts: { error: { message: 'first', stack: /daemon/ } },
+    },
+    { message: 'an exception nobody caught', facts: { error: { message: 'second' } } },
+  ])
+})
+
+t.test('a reload with problems changes nothing and tells all of them', async t => {
+  const outcomes = [['f.yaml:1:1: a', 'f.yaml:2:1: b'], [], new Error('lost')]
+  const d = daemon({
+    async reload() {
+      const outcome = outcomes.shift()
+      if (outcome instanceof Error) throw outcome
+      return outcome ?? []
+    },
+  })
+  await settle()
+  for (let i = 0; i < 3; i += 1) {
+    d.signals.emit('SIGHUP')
+    await settle()
+  }
+  t.match(d.messages(), [
+    'ready',
+    'f.yaml:1:1: a',
+    'f.yaml:2:1: b',
+    'not reloaded: the old configuration stays',
+    'reloaded',
+    'not reloaded: the old configuration stays',
+  ])
+  const failed = 'ready: reload failed, the old configuration stays'
+  t.strictSame(d.said, [
+    'ready: here',
+    'reloading',
+    failed,
+    'reloading',
+    'ready: here',
+    'reloading',
+    failed,
+  ])
+  d.signals.emit('SIGTERM')
+  t.equal(await d.code, 0)
+})
+
+t.test('reloads that come during one are one more, and a stuck one is given up', async t => {
+  let begun = 0
+  const waiting: Array<(problems: readonly string[]) => void> = []
+  const d = daemon({
+    reload: () => {
+      begun += 1
+      return new Promise(resolve => waiting.push(resolve))
+    },
+  })
+  await settle()
+  for (let i = 0; i < 5; i += 1) d.signals.emit('SIGHUP')
+  await settle()
+  t.equal(begun, 1)
+  waiting[0]?.([])
+  await settle()
+  t.equal(begun, 2)
+  d.clock.advance(60_000)
+  await settle()
+  t.match(d.log.lines.at(-1), {
+    level: 'error',
+    facts: { error: { message: /no answer within 60 s/ } },
+  })
+  d.signals.emit('SIGTERM')
+  d.signals.emit('SIGHUP')
+  t.equal(await d.code, 0)
+  t.equal(begun, 2, 'no reload while stopping')
+})
+
+t.test('a start that fails, and one that is told to stop', async t => {
+  const failing = daemon({}, { start: () => Promise.reject(new Error('address in use')) })
+  t.equal(await failing.code, 1)
+  t.match(failing.log.lines, [
+    { message: 'cannot start', facts: { error: { message: 'address in use' } } },
+  ])
+
+  let aborted = false
+  const stuck = daemon(
+    {},
+    {
+      start: ({ signal }) => {
+        signal.addEventListener('abort', () => {
+          aborted = true
+        })
+        return new Promise(() => undefined)
+      },
+    },
+  )
+  stuck.signals.emit('SIGTERM')
+  await settle()
+  t.ok(aborted)
+  stuck.clock.advance(10_000)
+  t.equal(await stuck.code, 0)
+  t.match(stuck.messages(), ['stopping', 'stopped before it had started'])
+
+  const stopped: string[] = []
+  let started: (service: Service) => void = () => undefined
+  const late = daemon({}, { start: () => new Promise(resolve => (started = resolve)) })
+  late.signals.emit('SIGHUP')
+  late.signals.emit('SIGTERM')
+  await settle()
+  const stop = [{ name: 'x', deadline: 1, stop: async () => void stopped.push('x') }]
+  started({ status: 's', reload: async () => [], stop })
+  t.equal(await late.code, 0)
+  t.strictSame(stopped, ['x'], 'what had been started is stopped')
+  t.notOk(late.messages().includes('ready'))
+})
+
+t.test('the watchdog is fed on time', async t => {
+  const { said, notifier } = recordingNotifier(1000)
+  const d = daemon({}, { notifier })
+  await settle()
+  d.clock.advance(3000)
+  t.equal(said.filter(word => word === 'alive').length, 4)
+  d.signals.emit('SIGTERM')
+  await d.code
+})
