@@ -50,7 +50,7 @@ export class OriginContent implements AsyncIterableIterator<Buffer> {
       if (message.readableLength === 0) message.read(0) // lets 'end' happen
       this.#wake()
     })
-    message.on('end', () => this.#finish('ended'))
+    message.on('end', () => this.#finish(this.#wasCut() ? 'broken' : 'ended'))
     message.on('error', () => this.#finish('broken'))
     message.on('close', () => this.#finish('broken'))
     const { signal } = options
@@ -130,6 +130,13 @@ export class OriginContent implements AsyncIterableIterator<Buffer> {
     this.#failure ??= failure
     this.#message.destroy()
     this.#finish('broken')
+  }
+
+  /** Node takes even a broken connection for the end of content that only the connection delimits. */
+  #wasCut(): boolean {
+    const { length, complaint } = this.#options
+    const delimited = length !== undefined || 'transfer-encoding' in this.#message.headers
+    return !delimited && complaint() !== undefined
   }
 
   #broken(): OriginFailure {
