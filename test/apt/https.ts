@@ -7,6 +7,7 @@ import { ArchiveOrigin } from '../fixtures/archive-origin.ts'
 import { createAuthority, noCertificates } from '../fixtures/certificate.ts'
 import { proxyName } from '../fixtures/daemon.ts'
 import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
+import { freePort } from '../fixtures/ports.ts'
 
 const skip = noLab || noCertificates || (proxyName === 'nginx' && 'SKIPPED: nginx has no CONNECT')
 
@@ -15,13 +16,17 @@ t.setTimeout(60_000)
 t.test('https sources through a tunnel, redirects from http to https', { skip }, async t => {
   const directory = t.testdir()
   const authority = await createAuthority(join(directory, 'authority'))
+  const [tlsPort, redirectPort] = [await freePort(), await freePort()]
   const lab = await setUp(t, {
     directory,
-    // Both origins' ports differ from 443 on purpose: any named host's port may be tunnelled to when listed.
-    settings: { connect_ports: [] },
+    otherPorts: [tlsPort, redirectPort],
     env: { NODE_EXTRA_CA_CERTS: authority.file },
   })
-  const secure = await ArchiveOrigin.start({ root: lab.archive.root, tls: authority.leaf })
+  const secure = await ArchiveOrigin.start({
+    root: lab.archive.root,
+    tls: authority.leaf,
+    port: tlsPort,
+  })
   t.teardown(() => secure.close())
   const settings = { 'Acquire::https::CaInfo': authority.file, 'Acquire::Retries': '0' }
 
@@ -43,7 +48,11 @@ t.test('https sources through a tunnel, redirects from http to https', { skip },
   })
 
   await t.test('an http origin that redirects everything to https', async t => {
-    const redirector = await ArchiveOrigin.start({ root: '/', redirectTo: secure.url })
+    const redirector = await ArchiveOrigin.start({
+      root: '/',
+      port: redirectPort,
+      redirectTo: secure.url,
+    })
     t.teardown(() => redirector.close())
     const apt = await lab.apt('redirected', { sources: sourcesOf(redirector.url), settings })
     const update = await apt.update()
@@ -53,7 +62,11 @@ t.test('https sources through a tunnel, redirects from http to https', { skip },
   })
 
   await t.test('an http origin that redirects to another http origin', async t => {
-    const redirector = await ArchiveOrigin.start({ root: '/', redirectTo: lab.origin.url })
+    const redirector = await ArchiveOrigin.start({
+      root: '/',
+      port: redirectPort,
+      redirectTo: lab.origin.url,
+    })
     t.teardown(() => redirector.close())
     const apt = await lab.apt('moved', { sources: sourcesOf(redirector.url), settings })
     const update = await apt.update()
