@@ -1,0 +1,99 @@
+/**
+ * Five hundred clients that take their time: half never finish a head, half never read their answer. Everybody else is served
+ * as before, and the slow ones are cut in the end.
+ */
+import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import { type Lab, noLab, setUp } from '../fixtures/lab.ts'
+import { eventually } from '../fixtures/ports.ts'
+import { peerUnderTest } from '../fixtures/proxy-process.ts'
+
+const each = 250
+/** Seconds; the settings below cut slow clients after these. */
+const patience = 8
+const hits = 200
+
+t.setTimeout(90_000)
+
+t.test(`${2 * each} slow clients`, { skip: noLab }, async t => {
+  const lab = await setUp(t, {
+    settings: { timeouts: { client_head: `${patience}s`, client_stalled: `${patience}s` } },
+  })
+  const small = `${lab.origin.url}/debian/pool/main/a/alpha/alpha_1.0_amd64.deb`
+  const blob = await lab.archive.blob('large', 16)
+  const large = lab.origin.url + blob.path
+  const expected = (await lab.fetch(small)).content
+  t.equal((await lab.fetch(large)).content.length, 16 << 20)
+
+  const serve = async (title: string) => {
+    const times: number[] = []
+    let wrong = 0
+    for (let i = 0; i < hits; i += 1) {
+      const started = performance.now()
+      const answer = await lab.fetch(small)
+      times.push(performance.now() - started)
+      if (answer.status !== 200 || !answer.content.equals(expected)) wrong += 1
+    }
+    times.sort((a, b) => a - b)
+    const at = (part: number) => (times[Math.floor((times.length - 1) * part)] ?? 0).toFixed(1)
+    t.equal(wrong, 0, `${title}: ${hits} hits, all right`)
+    t.comment(`${title}: median ${at(0.5)} ms, 99 % ${at(0.99)} ms, longest ${at(1)} ms`)
+  }
+
+  await serve('alone')
+  const memory = await lab.proxy.memory()
+
+  const slow = new Set<Socket>()
+  t.teardown(() => {
+    for (const socket of slow) socket.destroy()
+  })
+  for (let i = 0; i < each; i += 1) {
+    slow.add(dripping(lab, large))
+    slow.add(notReading(lab, large))
+    // Not all in one burst: listen queues are not what is tested.
+    if (i % 50 === 49) await pause(20)
+  }
+  await eventually(() => [...slow].every(socket => !socket.connecting))
+  await serve('among the slow')
+  const open = [...slow].filter(socket => !socket.closed).length
+  t.comment(`${open} of ${slow.size} slow connections still stand`)
+  const grown = ((await lab.proxy.memory()) - memory) / 2 ** 20
+  t.ok(grown < 200, `they cost ${grown.toFixed(0)} MiB`, { skip: peerUnderTest })
+
+  const gone = () => [...slow].every(socket => socket.closed)
+  if (peerUnderTest === false) {
+    t.ok(await eventually(gone, 3 * patience * 1000), 'in the end they are cut')
+    await serve('afterwards')
+  }
+})
+
+/** Sends a head one byte at a time and never its end. */
+function dripping(lab: Lab, url: string): Socket {
+  const text = `GET ${url} HTTP/1.1\r\nHost: ${lab.origin.authority}\r\nUser-Agent: slow\r\n`
+  let at = 0
+  const socket = open(lab)
+  const timer = setInterval(() => socket.write(text.charAt(at++ % text.length)), 500)
+  socket.on('close', () => clearInterval(timer))
+  return socket
+}
+
+/** Asks for much, takes the first bytes, then reads no more. */
+function notReading(lab: Lab, url: string): Socket {
+  const socket = open(lab)
+  socket.write(`GET ${url} HTTP/1.1\r\nHost: ${lab.origin.authority}\r\n\r\n`)
+  socket.once('data', () => {
+    socket.pause()
+    // A paused socket does not notice that it was cut; a write does.
+    const timer = setInterval(() => socket.write('\r\n'), 1000)
+    socket.on('close', () => clearInterval(timer))
+  })
+  return socket
+}
+
+function open(lab: Lab): Socket {
+  const socket = connect(lab.proxy.port, '127.0.0.1')
+  socket.on('error', () => socket.destroy())
+  socket.on('end', () => socket.destroy())
+  return socket
+}
