@@ -12,7 +12,7 @@
  * grace and unnamed; a commit of the same content either comes before and leaves the blob fresh, or comes after and finds it
  * gone and puts its own in place. So a blob somebody has just committed is never removed.
  */
-import { mkdir, rename, rm, stat, unlink, utimes } from 'node:fs/promises'
+import { mkdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { syncDirectory } from '../../atomic-file.ts'
@@ -157,11 +157,11 @@ export class Blobs {
     return this.#turns.take(digest, async () => {
       const path = this.#layout.blob(digest)
       const there = await lookAt(path)
-      if (there === undefined || there.modified >= before) return undefined
+      if (there === undefined || there.size < 0 || there.modified >= before) return undefined
       if (named() || this.#handles.inUse(path)) return undefined
       this.#handles.forget(path)
       this.#hot?.delete(digest)
-      await unlink(path)
+      await rm(path, { force: true })
       this.#tally.removed(digest, there.size)
       return there.size
     })

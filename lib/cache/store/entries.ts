@@ -150,7 +150,7 @@ export class Entries {
       const directory = join(this.#layout.entries, shard)
       for (const name of await listed(directory)) {
         if (!isEntryFile(name)) continue
-        const read = await readEntry(join(directory, name))
+        const read = await readEntry(join(directory, name)).catch(unreadable)
         if (read === undefined) continue
         const { entry, because } = checked(read.decoded, name)
         if (entry === undefined) {
@@ -255,6 +255,12 @@ async function readEntry(path: string): Promise<ReadEntry | undefined> {
   } finally {
     await file.close()
   }
+}
+
+/** A file that cannot be read must not stop every sweep from now on: it is no entry. Want of handles or memory passes. */
+function unreadable(error: unknown): ReadEntry {
+  if (['EMFILE', 'ENFILE', 'ENOMEM'].includes(systemCode(error) ?? '')) throw error
+  return { decoded: { because: explainError(error) }, modified: 0 }
 }
 
 async function writeInto(path: string, text: string, durable: boolean): Promise<void> {

@@ -82,6 +82,7 @@ export class Store extends Shelves {
   readonly #space: Space
   readonly #naming = new Naming()
   readonly #downloads = new Set<Download>()
+  readonly #commits = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   readonly #createFile: (path: string) => Promise<GrowingFile>
   readonly #counting: Promise<void>
@@ -148,7 +149,7 @@ export class Store extends Shelves {
         wanted.passing === undefined
           ? await this.#temporaryFile(expectation.length)
           : { because: wanted.passing },
-      commit: (path, digest, size) => this.blobs.commit(path, digest, size),
+      commit: (path, digest, size) => this.#commit(path, digest, size),
       reopen: (digest, range, signal) =>
         this.blobs.stream({ digest, ...range, onBroken: () => undefined }, signal),
       diskFailed: error => this.#health.failed(error, 'storing a download'),
@@ -199,7 +200,7 @@ export class Store extends Shelves {
     this.#closing.abort(new Error('the store closes'))
     const downloads = [...this.#downloads]
     await Promise.all(downloads.map(one => one.discard(closing())))
-    await this.#counting
+    await Promise.allSettled([...this.#commits, this.#counting])
     await this.entryFiles.close()
     this.#health.close()
     await super.close()
@@ -212,6 +213,16 @@ export class Store extends Shelves {
       await this.entryFiles.remove(entry.key, { only: entry.digest })
     } catch (error) {
       this.log.warn('cannot remove it', { key: entry.key, because: explainError(error) })
+    }
+  }
+
+  async #commit(path: string, digest: string, size: number): Promise<void> {
+    const commit = this.blobs.commit(path, digest, size)
+    this.#commits.add(commit)
+    try {
+      await commit
+    } finally {
+      this.#commits.delete(commit)
     }
   }
 

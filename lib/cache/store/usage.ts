@@ -131,12 +131,13 @@ export class Space {
   }
 }
 
-/** Names in a directory; none when it is not there. */
+/** Names in a directory; none when it is not there, or is none. */
 export async function listed(directory: string): Promise<readonly string[]> {
   try {
     return await readdir(directory)
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
+    const code = systemCode(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return []
     throw error
   }
 }

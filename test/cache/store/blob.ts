@@ -149,7 +149,7 @@ t.test('an entry whose content is missing or of another size is a miss and goes'
     await mkdir(layout.blob(odd.digest))
     t.equal(await store.content(odd), undefined)
   }
-  t.ok(log.lines.some(line => line.text === 'an entry without its content'))
+  t.ok(log.lines.some(line => line.message === 'an entry without its content'))
 })
 
 t.test('an entry that has moved on is not removed for its old content', async t => {

@@ -141,6 +141,14 @@ t.test('a walk meets every entry once and passes over what is none', async t => 
   t.ok(await stat(`${stray}.bak`), 'what is not ours stays')
 })
 
+t.test('a directory where an entry should be stops no walk', async t => {
+  const { store, directory, clock } = await opened(t)
+  await keep(store, key, bytesOf(10))
+  await mkdir(new Layout(directory).entry('odd'), { recursive: true })
+  t.equal((await all(store.entries())).length, 1)
+  t.match(await store.sweep({ unusedDays: 30, now: clock.now() }), { entriesKept: 1 })
+})
+
 t.test('a reader beside the owner sees everything and changes nothing', async t => {
   const { store, directory, clock, log } = await opened(t)
   const entry = await keep(store, key, bytesOf(10))

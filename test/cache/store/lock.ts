@@ -5,9 +5,9 @@ import { type Lock, lockDirectory } from '../../../lib/cache/store/lock.ts'
 import { ManualClock, systemClock } from '../../../lib/clock.ts'
 import { Failure } from '../../../lib/errors.ts'
 import { startChild } from '../../fixtures/store/child.ts'
-import { recordingLog } from '../../fixtures/store/opened.ts'
+import { createMemoryLog } from '../../fixtures/store/opened.ts'
 
-const parts = () => ({ clock: systemClock, log: recordingLog() })
+const parts = () => ({ clock: systemClock, log: createMemoryLog() })
 
 t.test('the second owner is refused with a sentence that names the first', async t => {
   const directory = t.testdir({})
@@ -61,7 +61,7 @@ t.test('a path longer than a socket address may be is no obstacle', async t => {
 t.test('a plain file of that name, from a careless copy, is no owner', async t => {
   const directory = t.testdir({})
   await writeFile(join(directory, 'lock.7'), '')
-  const lock = await lockDirectory(directory, { clock: new ManualClock(0), log: recordingLog() })
+  const lock = await lockDirectory(directory, { clock: new ManualClock(0), log: createMemoryLog() })
   t.strictSame(await readdir(directory), ['lock.8'])
   await lock.release()
 })

@@ -8,10 +8,10 @@ import { ManualClock } from '../../../lib/clock.ts'
 import {
   bytesOf,
   contentBytes,
+  createMemoryLog,
   entryOf,
   keep,
   opened,
-  recordingLog,
   until,
 } from '../../fixtures/store/opened.ts'
 
@@ -132,7 +132,7 @@ t.test('a sweep that is told to stop stops', async t => {
 
 t.test('sweeps come every day, after a failed one too, until they are stopped', async t => {
   const clock = new ManualClock(0)
-  const log = recordingLog()
+  const log = createMemoryLog()
   const runs: number[] = []
   const nothing = {
     entriesKept: 0,
@@ -169,7 +169,7 @@ t.test('the daily sweep of a store asks for the days anew', async t => {
   let days = 0
   store.sweepDaily(() => days)
   clock.advance(15 * 60_000)
-  await until(() => log.lines.some(line => line.text === 'retention: swept'))
+  await until(() => log.lines.some(line => line.message === 'retention: swept'))
   t.ok(await store.get(key))
   days = 30
   await new Promise(resolve => setImmediate(resolve))

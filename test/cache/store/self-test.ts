@@ -6,11 +6,11 @@ import { openStore } from '../../../lib/cache/store/store.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { Failure } from '../../../lib/errors.ts'
 import { startChild } from '../../fixtures/store/child.ts'
-import { opened, recordingLog } from '../../fixtures/store/opened.ts'
+import { createMemoryLog, opened } from '../../fixtures/store/opened.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 
 async function refusal(directory: string): Promise<Failure> {
-  const options = { directory, clock: systemClock, log: recordingLog(), memory: 0 }
+  const options = { directory, clock: systemClock, log: createMemoryLog(), memory: 0 }
   const failure = await openStore(options).catch(error => error)
   if (!(failure instanceof Failure)) throw new Error('it was not refused')
   return failure
