@@ -60,7 +60,7 @@ t.test('what is no entry of this key is removed, logged and absent', async t => 
   for (const [because, make] of table) {
     await make()
     t.equal(await store.get(key), undefined, String(because))
-    t.match(log.lines.pop(), { level: 'warn', facts: { path, because } })
+    t.match(log.lines.at(-1), { level: 'warn', facts: { path, because } })
     await t.rejects(stat(path), { code: 'ENOENT' })
   }
   await mkdir(path)

@@ -4,8 +4,8 @@ import t from 'tap'
 import { type Lock, lockDirectory } from '../../../lib/cache/store/lock.ts'
 import { ManualClock, systemClock } from '../../../lib/clock.ts'
 import { Failure } from '../../../lib/errors.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
 import { startChild } from '../../fixtures/store/child.ts'
-import { createMemoryLog } from '../../fixtures/store/opened.ts'
 
 const parts = () => ({ clock: systemClock, log: createMemoryLog() })
 

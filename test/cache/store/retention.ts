@@ -5,15 +5,8 @@ import { temporaryPrefix } from '../../../lib/atomic-file.ts'
 import { Layout } from '../../../lib/cache/store/layout.ts'
 import { Marks, Naming, scheduleSweeps } from '../../../lib/cache/store/retention.ts'
 import { ManualClock } from '../../../lib/clock.ts'
-import {
-  bytesOf,
-  contentBytes,
-  createMemoryLog,
-  entryOf,
-  keep,
-  opened,
-  until,
-} from '../../fixtures/store/opened.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
+import { bytesOf, contentBytes, entryOf, keep, opened, until } from '../../fixtures/store/opened.ts'
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'
 const day = 86_400_000

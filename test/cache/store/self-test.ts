@@ -5,8 +5,9 @@ import t from 'tap'
 import { openStore } from '../../../lib/cache/store/store.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { Failure } from '../../../lib/errors.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
 import { startChild } from '../../fixtures/store/child.ts'
-import { createMemoryLog, opened } from '../../fixtures/store/opened.ts'
+import { opened } from '../../fixtures/store/opened.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 
 async function refusal(directory: string): Promise<Failure> {
