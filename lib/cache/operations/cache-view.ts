@@ -22,7 +22,8 @@ export function cacheView(config: Config, usage: StoreUsage, health: Health): Vi
     because: health.because ?? 'the store cannot be written',
     known: total > 0,
     share: total > 0 ? percent(share) : 'unknown',
-    shareOfOne: share.toFixed(4),
+    usedEnd: (share * 100).toFixed(2),
+    cacheEnd: (Math.min(share, usage.bytes / Math.max(1, total)) * 100).toFixed(2),
     nearlyFull: share > nearlyFull,
     filesystem: [
       { name: 'This cache', size: size(usage.bytes), bytes: count(usage.bytes) },

@@ -63,7 +63,7 @@ export class Pages {
     return this.#page('explain', 'Explain', '/_cachesvc/explain', view)
   }
 
-  async notFound(): Promise<string> {
+  notFound(): string {
     return this.#page('not-found', 'Page not found', '', {})
   }
 

@@ -52,8 +52,7 @@ export function operations(
       return webResponse(methodNotAllowed)
     }
     const route = routes.get(path)
-    const answer =
-      route === undefined ? await withoutRoute(path, routes, pages) : await route(query)
+    const answer = route === undefined ? withoutRoute(path, routes, pages) : await route(query)
     const response = webResponse(answer)
     return request.method === 'HEAD' ? withoutContent(response) : response
   }
@@ -89,14 +88,10 @@ function routeTable(
 }
 
 /** A known page with a slash too many is shown the way; everything else is not there. */
-async function withoutRoute(
-  path: string,
-  routes: ReadonlyMap<string, Route>,
-  pages: Pages,
-): Promise<Answer> {
+function withoutRoute(path: string, routes: ReadonlyMap<string, Route>, pages: Pages): Answer {
   const shorter = path.replace(/\/+$/, '')
   if (shorter.startsWith(`${operationsPrefix}/`) && routes.has(shorter)) return redirect(shorter)
-  return { ...html(await pages.notFound()), status: 404 }
+  return { ...html(pages.notFound()), status: 404 }
 }
 
 /**

@@ -1,9 +1,6 @@
 /**
  * Statistics that outlive the process: one small JSON file, read at start, written when something was counted.
  *
- * # Format
- * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}}}`
- *
  * # Promises
  * - What was counted is on disk within `flushInterval`, and at once when the service stops: kill -9 costs one interval.
  * - Nothing disappears unsaid: a file that cannot be used is set aside under another name and the log says which.
@@ -14,15 +11,14 @@ import { join } from 'node:path'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
-import { type Counters, type Days, Statistics } from './counters.ts'
+import { type Days, Statistics } from './counters.ts'
+import { decodeDays, encodeDays } from './day-format.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
 
 /** Name of the file inside the cache directory. */
 export const dayLogName = 'statistics.json'
-
-const formatVersion = 1
 
 /** Far beyond a century of days; a larger file is not ours. */
 const sizeLimit = 16 * 1024 * 1024
@@ -39,6 +35,8 @@ export class DayLog {
   readonly #options: DayLogOptions
   #written: number
   #writing: Promise<void> = Promise.resolve()
+  /** A write that has not begun: whoever flushes now is served by it. */
+  #waiting: Promise<void> | undefined
   #failing = false
   #cancelTimer: () => void = () => undefined
 
@@ -58,8 +56,12 @@ export class DayLog {
 
   /** Writes the days down if anything was counted since they last were. A failure is logged and tried again later. */
   flush(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#write())
-    return this.#writing
+    this.#waiting ??= this.#writing.then(() => {
+      this.#waiting = undefined
+      return this.#write()
+    })
+    this.#writing = this.#waiting
+    return this.#waiting
   }
 
   /** Stops the timer and flushes. */
@@ -114,74 +116,6 @@ async function readText(path: string): Promise<string | Error | undefined> {
     if (systemCode(error) === 'ENOENT') return undefined
     return error instanceof Error ? error : new Error(String(error))
   }
-}
-
-export interface DecodedDays {
-  readonly days: Days
-  /** Keys of days whose figures make no sense. */
-  readonly unreadable: readonly string[]
-}
-
-/** Takes the file's text apart; a string says why it cannot be used at all. */
-export function decodeDays(text: string): DecodedDays | string {
-  let file: unknown
-  try {
-    file = JSON.parse(text)
-  } catch (error) {
-    return `it is not JSON: ${explainError(error)}`
-  }
-  if (!isObject(file)) return 'it is not a JSON object'
-  const { version, daily } = file
-  if (typeof version === 'number' && version > formatVersion) {
-    return `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`
-  }
-  if (version !== formatVersion) return 'it names no version this release knows'
-  if (!isObject(daily)) return 'it has no "daily" object'
-  const days = new Map<string, Counters>()
-  const unreadable: string[] = []
-  for (const [date, value] of Object.entries(daily)) {
-    const counters = isDate(date) ? decodeCounters(value) : undefined
-    if (counters === undefined) unreadable.push(date)
-    else days.set(date, counters)
-  }
-  return { days, unreadable }
-}
-
-/** The file's text, days in order of date. */
-export function encodeDays(days: Days): string {
-  const ordered = [...days].sort(([a], [b]) => (a < b ? -1 : 1))
-  return `${JSON.stringify({ version: formatVersion, daily: Object.fromEntries(ordered) })}\n`
-}
-
-function decodeCounters(value: unknown): Counters | undefined {
-  if (!isObject(value)) return undefined
-  const figure = (name: keyof Counters): number => {
-    const found = value[name]
-    return typeof found === 'number' && Number.isSafeInteger(found) && found >= 0 ? found : NaN
-  }
-  const counters: Counters = {
-    requests: figure('requests'),
-    hits: figure('hits'),
-    misses: figure('misses'),
-    tunnel: figure('tunnel'),
-    traffic_down: figure('traffic_down'),
-    traffic_up: figure('traffic_up'),
-    tunnel_transfer: figure('tunnel_transfer'),
-  }
-  if (Object.values(counters).some(Number.isNaN)) return undefined
-  const parts = counters.hits + counters.misses + counters.tunnel
-  return counters.requests === parts ? counters : undefined
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** Whether a text is a date of the calendar: 2025-02-30 is not. */
-function isDate(text: string): boolean {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
-  const moment = Date.parse(`${text}T00:00:00Z`)
-  return !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text)
 }
 
 async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {

@@ -2,13 +2,8 @@ import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { noCounters, Statistics } from '../../../lib/cache/stats/counters.ts'
-import {
-  DayLog,
-  dayLogName,
-  decodeDays,
-  encodeDays,
-  flushInterval,
-} from '../../../lib/cache/stats/day-log.ts'
+import { decodeDays, encodeDays } from '../../../lib/cache/stats/day-format.ts'
+import { DayLog, dayLogName, flushInterval } from '../../../lib/cache/stats/day-log.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import type { Facts } from '../../../lib/errors.ts'
 
@@ -235,4 +230,14 @@ t.test('a directory in the file’s place is set aside', async t => {
   log.statistics.hit(1)
   await log.close()
   t.equal((await reopen(directory)).log.statistics.days.size, 1)
+})
+
+t.test('flushes that wait for the same write are one', async t => {
+  const { log } = await open(t)
+  log.statistics.hit(1)
+  const first = log.flush()
+  await Promise.resolve()
+  t.equal(log.flush(), log.flush())
+  await Promise.all([first, log.flush()])
+  await log.close()
 })

@@ -130,10 +130,10 @@ function mmdebstrap(setting: Setting): Example {
     intro: 'The same, faster, and without root where user namespaces are allowed.',
     place: 'Shell',
     grammar: 'shell',
-    text: `mmdebstrap --aptopt='${proxyLine(setting).replace(/;$/, '')}' stable ./stable.tar`,
-    notes: [
-      'The option is written into the new system: drop it there with --customize-hook if it is to leave this network.',
-    ],
+    text: `mmdebstrap --aptopt='${proxyLine(setting).replace(/;$/, '')}' \\
+  --customize-hook='rm "$1/etc/apt/apt.conf.d/99mmdebstrap"' \\
+  stable ./stable.tar`,
+    notes: ['The hook takes the setting out of the new system again: leave it out to keep it.'],
   }
 }
 
