@@ -106,7 +106,7 @@ export class ConnectionPool {
     }
     if (place.line.size >= this.#limits.waiting) throw request.full()
     const turn = request.wait(stop => this.#standInLine(place, { fresh, stop, key }))
-    if (fresh) firstOf(place.free)?.socket.destroy()
+    if (fresh) this.#drop(firstOf(place.free))
     const given = await turn
     return given === 'open' ? this.#dial(place, request) : given
   }
@@ -214,9 +214,17 @@ export class ConnectionPool {
     if (place.held === 0) this.#places.delete(key)
   }
 
+  /** Closes a free connection; it is out of reach at once, its place is free when it has closed. */
+  #drop(connection: Connection | undefined): void {
+    if (connection === undefined) return
+    const place = this.#places.get(connection.key)
+    if (place !== undefined) this.#take(place, connection)
+    connection.socket.destroy()
+  }
+
   #keep(place: Place, connection: Connection, keep: Milliseconds): void {
     const { socket } = connection
-    const drop = () => socket.destroy()
+    const drop = () => this.#drop(connection)
     const cancelTimer = this.#clock.after(keep, drop)
     socket.on('data', drop).on('end', drop)
     connection.leave = () => {
@@ -227,8 +235,8 @@ export class ConnectionPool {
     socket.resume() // else an end would go unnoticed
     place.free.add(connection)
     this.#free.add(connection)
-    if (place.free.size > this.#limits.freePerOrigin) firstOf(place.free)?.socket.destroy()
-    if (this.#free.size > this.#limits.free) firstOf(this.#free)?.socket.destroy()
+    if (place.free.size > this.#limits.freePerOrigin) this.#drop(firstOf(place.free))
+    if (this.#free.size > this.#limits.free) this.#drop(firstOf(this.#free))
   }
 }
 

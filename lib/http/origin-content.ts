@@ -74,14 +74,21 @@ export class OriginContent implements AsyncIterableIterator<Buffer> {
     const { length } = this.#options
     const rest = length === undefined ? Number.POSITIVE_INFINITY : length - this.received
     if (this.#state === 'open') {
-      if (rest <= WORTH_READING) this.#drain().catch(() => {})
+      if (rest <= WORTH_READING) this.#drain().catch(() => this.#message.destroy())
       else this.#message.destroy()
     }
     return { done: true, value: undefined }
   }
 
+  /** The whole rest has the time that a block has otherwise. */
   async #drain(): Promise<void> {
-    while ((await this.#take()) !== undefined);
+    const { clock, idle } = this.#options
+    const cancelTimer = clock.after(idle, () => this.#message.destroy())
+    try {
+      while ((await this.#take()) !== undefined);
+    } finally {
+      cancelTimer()
+    }
   }
 
   readonly #onAbort = () => {
