@@ -20,6 +20,7 @@ import {
   type TargetUri,
 } from '../http/target.ts'
 import { normaliseAddress } from '../ip.ts'
+import { isOperationsPath } from './operations/paths.ts'
 import { isOwn, isOwnHost, type Own } from './own.ts'
 
 /** How an archive was asked for: as a proxy, by steering, by URL prefix, by URL prefix with the HTTPS convention. */
@@ -58,19 +59,6 @@ export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
       return fromOrigin(target, asked, own)
   }
 }
-
-/** Whether the operations interface answers at this path: these exact ones, and all below its prefix. */
-export function isOperationsPath(path: string): boolean {
-  return OPERATIONS.has(path) || path.startsWith('/_cachesvc/')
-}
-
-const OPERATIONS: ReadonlySet<string> = new Set([
-  '/',
-  '/robots.txt',
-  '/.well-known/security.txt',
-  '/favicon.ico',
-  '/_cachesvc',
-])
 
 function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
   if (uri.host === 'https' && uri.port === defaultPort(uri.scheme)) {

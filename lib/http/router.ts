@@ -3,36 +3,41 @@
  * with Allow, an unknown path is the caller's business.
  */
 import { Fields } from './field.ts'
-import type { Handler, Request, Response } from './message.ts'
+import type { Request, Response } from './message.ts'
 import { textResponse, withoutContent } from './reply.ts'
 
-export interface Route {
+/** A handler that is also told what the caller of the router knows, such as the query. */
+export type RouteHandler<Context> = (request: Request, context: Context) => Promise<Response>
+
+export interface Route<Context = undefined> {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  readonly handle: Handler
+  readonly handle: RouteHandler<Context>
 }
 
 /**
  * Builds the table once. The answer of the router is undefined for a path no route names.
  */
-export function router(
-  routes: readonly Route[],
-): (request: Request, path: string) => Promise<Response> | undefined {
-  const table = new Map<string, Map<string, Handler>>()
+export function router<Context = undefined>(
+  routes: ReadonlyArray<Route<Context>>,
+): (request: Request, path: string, context: Context) => Promise<Response> | undefined {
+  const table = new Map<string, Map<string, RouteHandler<Context>>>()
   for (const { method, path, handle } of routes) {
-    const methods = table.get(path) ?? new Map<string, Handler>()
+    const methods = table.get(path) ?? new Map<string, RouteHandler<Context>>()
     methods.set(method, handle)
     if (method === 'GET')
-      methods.set('HEAD', async request => withoutContent(await handle(request)))
+      methods.set('HEAD', async (request, context) =>
+        withoutContent(await handle(request, context)),
+      )
     table.set(path, methods)
   }
-  return (request, path) => {
+  return (request, path, context) => {
     const methods = table.get(path)
     if (methods === undefined) return undefined
     const handle = methods.get(request.method)
     return handle === undefined
       ? Promise.resolve(methodNotAllowed([...methods.keys()]))
-      : handle(request)
+      : handle(request, context)
   }
 }
 

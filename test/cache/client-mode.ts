@@ -1,5 +1,6 @@
 import t from 'tap'
-import { effectiveTarget, isOperationsPath } from '../../lib/cache/client-mode.ts'
+import { effectiveTarget } from '../../lib/cache/client-mode.ts'
+import { isOperationsPath } from '../../lib/cache/operations/paths.ts'
 import type { Own } from '../../lib/cache/own.ts'
 import { Fields } from '../../lib/http/field.ts'
 import { formatAuthority, formatUri, parseTarget } from '../../lib/http/target.ts'

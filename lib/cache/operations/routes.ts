@@ -9,33 +9,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Milliseconds } from '../../clock.ts'
 import type { Request, Response } from '../../http/message.ts'
+import { withoutContent } from '../../http/reply.ts'
+import { methodNotAllowed, router } from '../../http/router.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates } from '../../template.ts'
 import { icon } from './icon.ts'
 import { Pages } from './pages.ts'
+import { operationsPrefix } from './paths.ts'
 import type { OperationsSources, Source } from './sources.ts'
-import { type Answer, mediaTypes, webResponse, withoutContent } from './web.ts'
-
-/** Where the operations interface lives. */
-export const operationsPrefix = '/_cachesvc'
+import { type Answer, mediaTypes, webResponse, withWebFields } from './web.ts'
 
 const securityExpiry: Milliseconds = 7 * 24 * 60 * 60 * 1000
 
-type Route = (query: string | undefined) => Answer | Promise<Answer>
-
-/** Whether a path belongs to the operations interface, known or not. */
-export function isOperationsPath(path: string): boolean {
-  return (
-    path === operationsPrefix || path.startsWith(`${operationsPrefix}/`) || standardPaths.has(path)
-  )
-}
-
-const standardPaths: ReadonlySet<string> = new Set([
-  '/',
-  '/robots.txt',
-  '/favicon.ico',
-  '/.well-known/security.txt',
-])
+/** An answer from the query; only `explain` reads it. */
+type Page = (query: string | undefined) => Answer | Promise<Answer>
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
@@ -46,25 +33,32 @@ export function operations(
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
   const pages = new Pages(sources, Templates.read(directory))
-  const routes = routeTable(sources, pages, readFileSync(join(directory, 'style.css')))
+  const table = pageTable(sources, pages, readFileSync(join(directory, 'style.css')))
+  const dispatch = router<string | undefined>(
+    [...table].map(([path, page]) => ({
+      method: 'GET',
+      path,
+      handle: async (_request, query) => webResponse(await page(query)),
+    })),
+  )
   return async (request, path, query) => {
+    const known = dispatch(request, path, query)
+    if (known !== undefined) return withWebFields(await known)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return webResponse(methodNotAllowed)
+      return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const route = routes.get(path)
-    const answer = route === undefined ? withoutRoute(path, routes, pages) : await route(query)
-    const response = webResponse(answer)
+    const response = webResponse(await withoutPage(path, table, pages))
     return request.method === 'HEAD' ? withoutContent(response) : response
   }
 }
 
-function routeTable(
+function pageTable(
   sources: OperationsSources,
   pages: Pages,
   style: Buffer,
-): ReadonlyMap<string, Route> {
+): ReadonlyMap<string, Page> {
   const image = icon()
-  const routes = new Map<string, Route>([
+  const routes = new Map<string, Page>([
     ['/', () => usageInformation],
     ['/robots.txt', () => text('User-agent: *\nDisallow: /\n')],
     ['/favicon.ico', () => ({ type: mediaTypes.icon, content: image })],
@@ -88,9 +82,9 @@ function routeTable(
 }
 
 /** A known page with a slash too many is shown the way; everything else is not there. */
-function withoutRoute(path: string, routes: ReadonlyMap<string, Route>, pages: Pages): Answer {
+function withoutPage(path: string, table: ReadonlyMap<string, Page>, pages: Pages): Answer {
   const shorter = path.replace(/\/+$/, '')
-  if (shorter.startsWith(`${operationsPrefix}/`) && routes.has(shorter)) return redirect(shorter)
+  if (shorter.startsWith(`${operationsPrefix}/`) && table.has(shorter)) return redirect(shorter)
   return { ...html(pages.notFound()), status: 404 }
 }
 
@@ -114,12 +108,6 @@ const usageInformation: Answer = {
 </body>
 </html>
 `,
-}
-
-const methodNotAllowed: Answer = {
-  status: 405,
-  ...text('The operations interface answers GET and HEAD only.\n'),
-  fields: [['Allow', 'GET, HEAD']],
 }
 
 function text(content: string): Answer {

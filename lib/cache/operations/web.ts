@@ -3,7 +3,7 @@
  * The policy is the strictest a page can live under: no script, no frame, nothing from elsewhere.
  */
 import { Fields } from '../../http/field.ts'
-import { noContent, type Response } from '../../http/message.ts'
+import type { Response } from '../../http/message.ts'
 
 /** Carried by every answer of the web interface, errors and redirects included. */
 const webFields: ReadonlyArray<readonly [name: string, value: string]> = [
@@ -52,8 +52,8 @@ export function webResponse(answer: Answer): Response {
   }
 }
 
-/** The response to HEAD (RFC 9110 section 9.3.2): the same fields, the length of the content, and none of it. */
-export function withoutContent(response: Response): Response {
-  if (response.content.kind !== 'bytes') return response
-  return { ...response, content: noContent, announcedLength: response.content.bytes.length }
+/** A response made elsewhere, with the fields every answer of the web interface carries; what it says itself counts. */
+export function withWebFields(response: Response): Response {
+  const missing = webFields.filter(([name]) => !response.fields.has(name))
+  return { ...response, fields: Fields.of(...missing, ...response.fields) }
 }

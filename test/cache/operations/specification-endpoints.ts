@@ -3,7 +3,7 @@
  * limits, at the level of routes. Names begin with the section.
  */
 import t from 'tap'
-import { isOperationsPath } from '../../../lib/cache/operations/routes.ts'
+import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import {
   ask,

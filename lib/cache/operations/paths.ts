@@ -1,0 +1,21 @@
+/**
+ * Which paths are the operations interface's own, on every listener and whatever host a request names. Pure. Paths are
+ * compared byte for byte: they are case-sensitive and have one spelling.
+ */
+
+/** Where the pages live. */
+export const operationsPrefix = '/_cachesvc'
+
+const standardPaths: ReadonlySet<string> = new Set([
+  '/',
+  '/robots.txt',
+  '/favicon.ico',
+  '/.well-known/security.txt',
+])
+
+/** Whether a path belongs to the operations interface, known or not: these exact ones, and all below the prefix. */
+export function isOperationsPath(path: string): boolean {
+  return (
+    path === operationsPrefix || path.startsWith(`${operationsPrefix}/`) || standardPaths.has(path)
+  )
+}
