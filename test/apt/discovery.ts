@@ -5,9 +5,9 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { attempt, lacking } from '../fixtures/command.ts'
-import { proxyName } from '../fixtures/daemon.ts'
 import { fetchThrough, noLab, report, setUp } from '../fixtures/lab.ts'
 import { isFree } from '../fixtures/ports.ts'
+import { proxyName } from '../fixtures/proxy-process.ts'
 
 const announces = proxyName === 'cachesvc' || proxyName === 'apt-cacher-ng'
 const skip = noLab || (!announces && `SKIPPED: ${proxyName} does not announce itself`)

@@ -4,10 +4,10 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { ArchiveOrigin } from '../fixtures/archive-origin.ts'
-import { createAuthority, noCertificates } from '../fixtures/certificate.ts'
-import { proxyName } from '../fixtures/daemon.ts'
 import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
+import { createAuthority, noCertificates } from '../fixtures/openssl-authority.ts'
 import { freePort } from '../fixtures/ports.ts'
+import { proxyName } from '../fixtures/proxy-process.ts'
 
 const skip = noLab || noCertificates || (proxyName === 'nginx' && 'SKIPPED: nginx has no CONNECT')
 

@@ -4,8 +4,8 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { peerUnderTest } from '../fixtures/daemon.ts'
 import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
+import { peerUnderTest } from '../fixtures/proxy-process.ts'
 
 /** apt gives up on a silent server after this many seconds, unless told otherwise. */
 const aptTimeout = 30

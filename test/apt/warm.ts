@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { updatedPackages } from '../fixtures/archive.ts'
 import type { SeenRequest } from '../fixtures/archive-origin.ts'
-import { peerUnderTest } from '../fixtures/daemon.ts'
 import { noLab, report, setUp } from '../fixtures/lab.ts'
+import { peerUnderTest } from '../fixtures/proxy-process.ts'
 
 const pool = /\/pool\/|\.deb$|\.dsc$|\.tar/
 const wanted = ['zeta', 'delta', 'epsilon']

@@ -5,9 +5,9 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { peerUnderTest } from '../fixtures/daemon.ts'
 import { type Lab, noLab, setUp } from '../fixtures/lab.ts'
 import { eventually } from '../fixtures/ports.ts'
+import { peerUnderTest } from '../fixtures/proxy-process.ts'
 
 const each = 250
 /** Seconds; the settings below cut slow clients after these. */
