@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ArchiveOrigin } from '../test/fixtures/archive-origin.ts'
-import { lackingProxy, type ProxyName, ProxyProcess } from '../test/fixtures/daemon.ts'
+import { lackingProxy, type ProxyName, ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import { Noise } from '../test/fixtures/noise.ts'
 import { LoadClient } from './load.ts'
 import {

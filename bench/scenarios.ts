@@ -4,7 +4,7 @@
 import { link } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ArchiveOrigin } from '../test/fixtures/archive-origin.ts'
-import type { ProxyProcess } from '../test/fixtures/daemon.ts'
+import type { ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import { eventually } from '../test/fixtures/ports.ts'
 import type { LoadClient, LoadResult } from './load.ts'
 

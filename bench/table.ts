@@ -2,7 +2,7 @@
  * Figures as a Markdown table: median of the repeats with the least and the most, and what the first proxy is to the best of
  * the others.
  */
-import type { ProxyName } from '../test/fixtures/daemon.ts'
+import type { ProxyName } from '../test/fixtures/proxy-process.ts'
 import type { Figures, Scenario } from './scenarios.ts'
 
 export interface Measured {
