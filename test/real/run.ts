@@ -14,6 +14,8 @@
  * The archive is made unreachable honestly: the proxy starts again over its cache with `parent_proxy` set to a port where
  * nobody listens, or where somebody listens and says nothing, so no request of its can reach anything.
  */
+
+import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -150,6 +152,7 @@ t.test('the archives of this machine', { skip }, async t => {
   await t.test('the archive never answers', { skip: peerUnderTest }, async t => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1')
     t.teardown(() => silent.close())
+    await once(silent, 'listening')
     const address = silent.address()
     const nowhere = typeof address === 'object' && address !== null ? address.port : 0
     proxy = await proxy.restart({ parent_proxy: `http://127.0.0.1:${nowhere}` })
