@@ -49,9 +49,10 @@ function ratio(columns: readonly (readonly number[])[], better: 'more' | 'less')
   return own === 0 ? '' : (Math.min(...rivals) / own).toFixed(2)
 }
 
-/** Of sorted values. */
+/** Of sorted values: the one in the middle, or half-way between the two. */
 function median(values: readonly number[]): number {
-  return values[Math.floor((values.length - 1) / 2)] ?? 0
+  const middle = (values.length - 1) / 2
+  return ((values[Math.floor(middle)] ?? 0) + (values[Math.ceil(middle)] ?? 0)) / 2
 }
 
 function short(value: number): string {

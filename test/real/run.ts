@@ -14,8 +14,9 @@
  * The archive is made unreachable honestly: the proxy starts again over its cache with `parent_proxy` set to a port where
  * nobody listens, or where somebody listens and says nothing, so no request of its can reach anything.
  */
+import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -148,10 +149,15 @@ t.test('the archives of this machine', { skip }, async t => {
   })
 
   await t.test('the archive never answers', { skip: peerUnderTest }, async t => {
-    const silent = createServer(() => {}).listen(0, '127.0.0.1')
-    t.teardown(() => silent.close())
-    const address = silent.address()
-    const nowhere = typeof address === 'object' && address !== null ? address.port : 0
+    const sockets = new Set<Socket>()
+    const silent = createServer(socket => sockets.add(socket.on('error', () => {})))
+    const nowhere = await freePort()
+    silent.listen(nowhere, '127.0.0.1')
+    await once(silent, 'listening')
+    t.teardown(() => {
+      silent.close()
+      for (const socket of sockets) socket.destroy()
+    })
     proxy = await proxy.restart({ parent_proxy: `http://127.0.0.1:${nowhere}` })
     await installs(t, 'silent')
     await proxy.stop()
