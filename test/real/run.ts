@@ -23,9 +23,6 @@ import t, { type Test } from 'tap'
 import { Apt } from '../fixtures/apt.ts'
 import { attempt, lacking } from '../fixtures/command.ts'
 import { report } from '../fixtures/lab.ts'
-import { freePort, isFree } from '../fixtures/ports.ts'
-import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
-import { Ledger } from './ledger.ts'
 import {
   addresses,
   hosts,
@@ -34,7 +31,10 @@ import {
   secureSourceFiles,
   sourceFiles,
   withSources,
-} from './machine.ts'
+} from '../fixtures/machine-sources.ts'
+import { freePort, isFree } from '../fixtures/ports.ts'
+import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
+import { Ledger } from '../fixtures/real-ledger.ts'
 
 const { CACHESVC_REAL, REAL_PACKAGES } = process.env
 const skip =
