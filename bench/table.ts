@@ -31,7 +31,9 @@ export function table(
   const head = ['', ...proxies, `${proxies[0]} : best other`]
   const all = [head, head.map(() => '---'), ...rows]
   const widths = head.map((_, i) => Math.max(...all.map(row => row[i]?.length ?? 0)))
-  const lines = all.map(row => `| ${row.map((text, i) => text.padEnd(widths[i] ?? 0)).join(' | ')} |`)
+  const lines = all.map(
+    row => `| ${row.map((text, i) => text.padEnd(widths[i] ?? 0)).join(' | ')} |`,
+  )
   return `\n### ${scenario.title}\n\n${lines.join('\n')}\n`
 }
 
