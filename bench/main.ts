@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ArchiveOrigin } from '../test/fixtures/archive-origin.ts'
-import { lackingProxy, type ProxyName, ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import { Noise } from '../test/fixtures/noise.ts'
+import { lackingProxy, type ProxyName, ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import { LoadClient } from './load.ts'
 import {
   type Figures,
@@ -94,10 +94,18 @@ async function bench(print: (text: string) => void): Promise<void> {
         }
       }
       const names = proxies.map(proxy => proxy.name)
-      print(table(scenario, names, measured.filter(one => one.scenario === name)))
+      print(
+        table(
+          scenario,
+          names,
+          measured.filter(one => one.scenario === name),
+        ),
+      )
     }
-    if (performance.now() > end) print(`stopped after ${values.seconds} s: some measurements are missing\n`)
-    if (values.json !== undefined) await writeFile(values.json, JSON.stringify(measured, undefined, 1))
+    if (performance.now() > end)
+      print(`stopped after ${values.seconds} s: some measurements are missing\n`)
+    if (values.json !== undefined)
+      await writeFile(values.json, JSON.stringify(measured, undefined, 1))
   } finally {
     for (const proxy of proxies) await proxy.stop()
     await origin.close()

@@ -4,8 +4,8 @@
 import { link } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ArchiveOrigin } from '../test/fixtures/archive-origin.ts'
-import type { ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import { eventually } from '../test/fixtures/ports.ts'
+import type { ProxyProcess } from '../test/fixtures/proxy-process.ts'
 import type { LoadClient, LoadResult } from './load.ts'
 
 export interface Stage {

@@ -31,7 +31,9 @@ export function table(
   const head = ['', ...proxies, `${proxies[0]} : best other`]
   const all = [head, head.map(() => '---'), ...rows]
   const widths = head.map((_, i) => Math.max(...all.map(row => row[i]?.length ?? 0)))
-  const lines = all.map(row => `| ${row.map((text, i) => text.padEnd(widths[i] ?? 0)).join(' | ')} |`)
+  const lines = all.map(
+    row => `| ${row.map((text, i) => text.padEnd(widths[i] ?? 0)).join(' | ')} |`,
+  )
   return `\n### ${scenario.title}\n\n${lines.join('\n')}\n`
 }
 
@@ -49,9 +51,10 @@ function ratio(columns: readonly (readonly number[])[], better: 'more' | 'less')
   return own === 0 ? '' : (Math.min(...rivals) / own).toFixed(2)
 }
 
-/** Of sorted values. */
+/** Of sorted values: the one in the middle, or half-way between the two. */
 function median(values: readonly number[]): number {
-  return values[Math.floor((values.length - 1) / 2)] ?? 0
+  const middle = (values.length - 1) / 2
+  return ((values[Math.floor(middle)] ?? 0) + (values[Math.ceil(middle)] ?? 0)) / 2
 }
 
 function short(value: number): string {

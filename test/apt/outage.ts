@@ -3,8 +3,10 @@
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
+import { eventually } from '../fixtures/ports.ts'
 import { peerUnderTest } from '../fixtures/proxy-process.ts'
 
 /** apt gives up on a silent server after this many seconds, unless told otherwise. */
@@ -14,7 +16,7 @@ const once = { 'Acquire::Retries': '0' }
 t.setTimeout(120_000)
 
 t.test('what was cached installs without the origin', { skip: noLab }, async t => {
-  const lab = await setUp(t)
+  const lab = await setUp(t, { settings: { timeouts: { revalidation: '1s' } } })
   const warm = await lab.apt('warm')
   t.equal((await warm.update()).code, 0)
   t.equal((await warm.download('zeta')).code, 0)
@@ -51,12 +53,19 @@ t.test('what was cached installs without the origin', { skip: noLab }, async t =
       await installs(t, 'restarted')
     },
   )
-  await t.test('the origin is back and is asked again', async t => {
+  await t.test('the origin is back and is soon asked again', async t => {
     await lab.origin.comeBack()
     lab.origin.forget()
-    const update = await (await lab.apt('gone')).update()
-    t.strictSame([update.code, update.errors], [0, []], report(update))
-    t.ok(lab.origin.seen(/InRelease/).length > 0)
+    const apt = await lab.apt('gone')
+    const codes: (number | null)[] = []
+    // A proxy may leave an origin that failed alone for a while.
+    const asked = await eventually(async () => {
+      await pause(500)
+      codes.push((await apt.update()).code)
+      return lab.origin.seen(/InRelease/).length > 0
+    }, 30_000)
+    t.ok(asked)
+    t.ok(codes.every(code => code === 0))
   })
 })
 

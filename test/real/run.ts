@@ -14,19 +14,15 @@
  * The archive is made unreachable honestly: the proxy starts again over its cache with `parent_proxy` set to a port where
  * nobody listens, or where somebody listens and says nothing, so no request of its can reach anything.
  */
-
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Apt } from '../fixtures/apt.ts'
 import { attempt, lacking } from '../fixtures/command.ts'
 import { report } from '../fixtures/lab.ts'
-import { freePort, isFree } from '../fixtures/ports.ts'
-import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
-import { Ledger } from './ledger.ts'
 import {
   addresses,
   hosts,
@@ -35,7 +31,10 @@ import {
   secureSourceFiles,
   sourceFiles,
   withSources,
-} from './machine.ts'
+} from '../fixtures/machine-sources.ts'
+import { freePort, isFree } from '../fixtures/ports.ts'
+import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
+import { Ledger } from '../fixtures/real-ledger.ts'
 
 const { CACHESVC_REAL, REAL_PACKAGES } = process.env
 const skip =
@@ -150,11 +149,15 @@ t.test('the archives of this machine', { skip }, async t => {
   })
 
   await t.test('the archive never answers', { skip: peerUnderTest }, async t => {
-    const silent = createServer(() => {}).listen(0, '127.0.0.1')
-    t.teardown(() => silent.close())
+    const sockets = new Set<Socket>()
+    const silent = createServer(socket => sockets.add(socket.on('error', () => {})))
+    const nowhere = await freePort()
+    silent.listen(nowhere, '127.0.0.1')
     await once(silent, 'listening')
-    const address = silent.address()
-    const nowhere = typeof address === 'object' && address !== null ? address.port : 0
+    t.teardown(() => {
+      silent.close()
+      for (const socket of sockets) socket.destroy()
+    })
     proxy = await proxy.restart({ parent_proxy: `http://127.0.0.1:${nowhere}` })
     await installs(t, 'silent')
     await proxy.stop()
