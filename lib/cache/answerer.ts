@@ -48,7 +48,7 @@ export class Answerer {
   ): Promise<Response> {
     const { request, about, tools } = allowed
     const answer = await answers.hit(request, this.#stored(entry), because, about, tools)
-    if (answer === undefined) return this.fetched(allowed)
+    if (answer === undefined) return this.#fetchedAnew(allowed)
     this.#parts.store.touch(entry.key)
     return answer
   }
@@ -68,7 +68,7 @@ export class Answerer {
       case 'changed': {
         const stored = this.#stored(outcome.entry)
         const answer = await answers.fetched(request, stored, about, tools)
-        return answer ?? this.fetched(allowed)
+        return answer ?? this.#fetchedAnew(allowed)
       }
       case 'filling':
         return this.#fromFilling(allowed, outcome.filling, 'changed')
@@ -79,12 +79,19 @@ export class Answerer {
 
   /** What the store does not have. */
   async fetched(allowed: Allowed): Promise<Response> {
-    const { request, about, key } = allowed
     const { fetcher, store } = this.#parts
+    // A fetch may have ended between our look-up and here: whoever would start one looks again.
+    const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
+    if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
+    return this.#fetchedAnew(allowed)
+  }
+
+  /** From the origin, whatever the store says. */
+  async #fetchedAnew(allowed: Allowed): Promise<Response> {
+    const { request, about, key } = allowed
+    const { fetcher } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
-    // A fetch may have ended between our look-up and here: whoever starts one looks again.
-    const arrived = fetcher.isFlying(key) ? undefined : store.peek(key)
-    const flight = this.#fetch(allowed, arrived)
+    const flight = this.#fetch(allowed, undefined)
     const found = await this.#withinDeadline(flight.found)
     if (found === undefined) return unavailable(request, slowOrigin(about.origin), about)
     return this.#fromFound(allowed, found, flight)

@@ -21,7 +21,7 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason },
   about: About,
 ): Response {
-  const status = said.status >= 500 ? 503 : said.status
+  const status = isAnswer(said.status) ? said.status : 503
   const sentence =
     said.because === 'not-found-remembered'
       ? `The origin ${about.origin} answered ${said.status} a moment ago.`
@@ -44,6 +44,15 @@ export function originSaid(
       facts: verdictFacts({ outcome: 'failed', because: `origin-${said.status}`, ...about }),
     }),
   )
+}
+
+/**
+ * Whether a status other than 200 answers what we ask, a plain GET for the whole file: client errors do, all but those about
+ * conditions, ranges and proxies that we did not send or are. Anything else, a 206 or a redirect without a target among them,
+ * is an origin that is ill.
+ */
+export function isAnswer(status: number): boolean {
+  return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 
 /** The origin could not be asked, and there is nothing stored to give instead. */
