@@ -15,7 +15,7 @@ import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import type { Allowed } from './pipeline.ts'
-import { revalidate } from './revalidate.ts'
+import { isIllness, revalidate } from './revalidate.ts'
 import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
 import type { HitReason, MissReason } from './verdict.ts'
@@ -118,16 +118,22 @@ export class Answerer {
     return unavailable(request, passedBy(about.origin), about)
   }
 
-  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer. */
+  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
   async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
     const { request, about, tools } = allowed
+    const { askHead, revalidationBudget } = this.#parts
     try {
-      const asked = this.#parts.askHead(allowed.uri, request.signal)
-      const response = await this.#withinDeadline(asked)
+      const asked = askHead(allowed.uri, request.signal)
+      const response = await this.#withinDeadline(asked, entry && revalidationBudget())
+      await response?.content.return?.()
+      if (entry !== undefined && response === undefined) {
+        return this.fromStore(allowed, entry, 'stale-origin-slow')
+      }
       if (response === undefined) throw slowOrigin(about.origin)
-      await response.content.return?.()
-      if (response.status !== 200) return this.#originSaid(allowed, response)
-      return answers.headOnly(request, response, about, tools)
+      if (response.status === 200) return answers.headOnly(request, response, about, tools)
+      return entry !== undefined && isIllness(response.status)
+        ? this.fromStore(allowed, entry, 'stale-origin-failed')
+        : this.#originSaid(allowed, response)
     } catch (error) {
       if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
       if (error instanceof Failure) return unavailable(request, error, about)
@@ -152,10 +158,13 @@ export class Answerer {
     return { entry, content }
   }
 
-  async #withinDeadline<Result>(promise: Promise<Result>): Promise<Result | undefined> {
+  async #withinDeadline<Result>(
+    promise: Promise<Result>,
+    deadline = this.#parts.firstByteDeadline,
+  ): Promise<Result | undefined> {
     let cancel: () => void = () => undefined
     const late = new Promise<undefined>(resolve => {
-      cancel = this.#parts.clock.after(this.#parts.firstByteDeadline, () => resolve(undefined))
+      cancel = this.#parts.clock.after(deadline, () => resolve(undefined))
     })
     try {
       return await Promise.race([promise, late])

@@ -56,7 +56,8 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
   }
 }
 
-function isIllness(status: number): boolean {
+/** Whether a status speaks of an origin that is ill, so that a stored copy is the better answer. */
+export function isIllness(status: number): boolean {
   return !isAnswer(status) || status === 408 || status === 429
 }
 
