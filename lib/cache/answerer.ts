@@ -15,7 +15,7 @@ import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import type { Allowed } from './pipeline.ts'
-import { revalidate } from './revalidate.ts'
+import { isIllness, revalidate } from './revalidate.ts'
 import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
 import type { HitReason, MissReason } from './verdict.ts'
@@ -48,7 +48,7 @@ export class Answerer {
   ): Promise<Response> {
     const { request, about, tools } = allowed
     const answer = await answers.hit(request, this.#stored(entry), because, about, tools)
-    if (answer === undefined) return this.fetched(allowed)
+    if (answer === undefined) return this.#fetchedAnew(allowed)
     this.#parts.store.touch(entry.key)
     return answer
   }
@@ -68,7 +68,7 @@ export class Answerer {
       case 'changed': {
         const stored = this.#stored(outcome.entry)
         const answer = await answers.fetched(request, stored, about, tools)
-        return answer ?? this.fetched(allowed)
+        return answer ?? this.#fetchedAnew(allowed)
       }
       case 'filling':
         return this.#fromFilling(allowed, outcome.filling, 'changed')
@@ -79,12 +79,19 @@ export class Answerer {
 
   /** What the store does not have. */
   async fetched(allowed: Allowed): Promise<Response> {
-    const { request, about, key } = allowed
     const { fetcher, store } = this.#parts
+    // A fetch may have ended between our look-up and here: whoever would start one looks again.
+    const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
+    if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
+    return this.#fetchedAnew(allowed)
+  }
+
+  /** From the origin, whatever the store says. */
+  async #fetchedAnew(allowed: Allowed): Promise<Response> {
+    const { request, about, key } = allowed
+    const { fetcher } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
-    // A fetch may have ended between our look-up and here: whoever starts one looks again.
-    const arrived = fetcher.isFlying(key) ? undefined : store.peek(key)
-    const flight = this.#fetch(allowed, arrived)
+    const flight = this.#fetch(allowed, undefined)
     const found = await this.#withinDeadline(flight.found)
     if (found === undefined) return unavailable(request, slowOrigin(about.origin), about)
     return this.#fromFound(allowed, found, flight)
@@ -111,16 +118,22 @@ export class Answerer {
     return unavailable(request, passedBy(about.origin), about)
   }
 
-  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer. */
+  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
   async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
     const { request, about, tools } = allowed
+    const { askHead, revalidationBudget } = this.#parts
     try {
-      const asked = this.#parts.askHead(allowed.uri, request.signal)
-      const response = await this.#withinDeadline(asked)
+      const asked = askHead(allowed.uri, request.signal)
+      const response = await this.#withinDeadline(asked, entry && revalidationBudget())
+      await response?.content.return?.()
+      if (entry !== undefined && response === undefined) {
+        return this.fromStore(allowed, entry, 'stale-origin-slow')
+      }
       if (response === undefined) throw slowOrigin(about.origin)
-      await response.content.return?.()
-      if (response.status !== 200) return this.#originSaid(allowed, response)
-      return answers.headOnly(request, response, about, tools)
+      if (response.status === 200) return answers.headOnly(request, response, about, tools)
+      return entry !== undefined && isIllness(response.status)
+        ? this.fromStore(allowed, entry, 'stale-origin-failed')
+        : this.#originSaid(allowed, response)
     } catch (error) {
       if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
       if (error instanceof Failure) return unavailable(request, error, about)
@@ -145,10 +158,13 @@ export class Answerer {
     return { entry, content }
   }
 
-  async #withinDeadline<Result>(promise: Promise<Result>): Promise<Result | undefined> {
+  async #withinDeadline<Result>(
+    promise: Promise<Result>,
+    deadline = this.#parts.firstByteDeadline,
+  ): Promise<Result | undefined> {
     let cancel: () => void = () => undefined
     const late = new Promise<undefined>(resolve => {
-      cancel = this.#parts.clock.after(this.#parts.firstByteDeadline, () => resolve(undefined))
+      cancel = this.#parts.clock.after(deadline, () => resolve(undefined))
     })
     try {
       return await Promise.race([promise, late])

@@ -2,6 +2,7 @@
  * The answers that carry a file, each saying why: the fields Age, Cache-Status (RFC 9211), X-Cache and Via, and the facts for
  * the log.
  */
+import { ageOf } from '../http/cache-control.ts'
 import { type CacheStatus, formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
 import { type Content, noContent, type Request, type Response } from '../http/message.ts'
@@ -9,10 +10,10 @@ import { evaluatePreconditions } from '../http/precondition.ts'
 import { announced } from '../http/reply.ts'
 import type { Validators } from '../http/validator.ts'
 import { validatorsOf } from '../http/validator.ts'
+import { keptFields } from './draft.ts'
 import type { Filling } from './fetch.ts'
 import { currentAge } from './freshness.ts'
 import { serve } from './serve.ts'
-import { fieldsToStore } from './storable.ts'
 import type { Entry } from './store/entry.ts'
 import { type HitReason, type MissReason, verdictFacts } from './verdict.ts'
 
@@ -147,6 +148,8 @@ export function miss(
       now: tools.now,
       boundary: tools.boundary,
       added: Fields.of(
+        // 5.1: what comes from another cache on the way is not new.
+        ['Age', draft.initialAge > 0 ? String(currentAge(draft, tools.now)) : undefined],
         ['X-Cache', 'MISS'],
         ['Cache-Status', formatCacheStatus(cacheName, status)],
         ['Via', tools.via],
@@ -165,7 +168,8 @@ export function headOnly(
 ): Response {
   const status = formatCacheStatus(cacheName, { hit: false, forward: 'method', detail: 'head' })
   const fields = Fields.of(
-    ...fieldsToStore(response.fields),
+    ...keptFields(response.fields),
+    ['Age', ageOf(response.fields) > 0 ? String(ageOf(response.fields)) : undefined],
     ['X-Cache', 'MISS'],
     ['Cache-Status', status],
     ['Via', tools.via],

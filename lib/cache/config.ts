@@ -46,6 +46,8 @@ export interface Config {
   readonly https: {
     /** Refuse CONNECT altogether. */
     readonly prevent: boolean
+    /** PEM files of authorities that origins are trusted by, besides the well-known ones. */
+    readonly originCa: readonly string[]
   }
   readonly index: {
     /** Kept for compatibility; the pages answer regardless. */

@@ -34,7 +34,7 @@ export function draftEntry(
 ): EntryDraft {
   return {
     key,
-    fields: [...fieldsToStore(fields).without(...notKept)],
+    fields: [...keptFields(fields)],
     lastModified: lastModifiedFor(fields, given.received, given.previous),
     stored: given.received,
     validated: given.received,
@@ -56,12 +56,17 @@ export function finishedEntry(
   return { ...entry, lastModified: previous.lastModified, stored: previous.stored }
 }
 
+/** The fields of an origin's response that are worth a second answer. */
+export function keptFields(response: Fields): Fields {
+  return fieldsToStore(response).without(...notKept)
+}
+
 /** What describes the stored bytes themselves: a 304 has no say in it. */
 const unchangeable = ['Last-Modified', 'Content-Type', 'Content-Encoding']
 
 /** The entry after a 304: fields the origin sent anew replace the stored ones (RFC 9111 section 3.2). */
 export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTimes): Entry {
-  const fresh = fieldsToStore(fields).without(...notKept, ...unchangeable)
+  const fresh = keptFields(fields).without(...unchangeable)
   const names = [...fresh].map(([name]) => name)
   const kept = Fields.of(...stored.fields).without(...names)
   return {

@@ -7,9 +7,12 @@ import { Failure } from '../errors.ts'
 import { formatCacheStatus } from '../http/cache-status.ts'
 import { Fields } from '../http/field.ts'
 import type { Request, Response } from '../http/message.ts'
+import { OriginAddressRefused } from '../http/origin-errors.ts'
 import { textResponse, withoutContent } from '../http/reply.ts'
 import type { Logger } from '../log.ts'
 import { type About, cacheName } from './answers.ts'
+import { RedirectRefused } from './follow.ts'
+import type { DenyRule } from './policy.ts'
 import { type MissReason, verdictFacts } from './verdict.ts'
 
 /** The origin's own word when it is not content: its status, and a sentence instead of its page. */
@@ -18,7 +21,7 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason },
   about: About,
 ): Response {
-  const status = said.status >= 500 ? 503 : said.status
+  const status = isAnswer(said.status) ? said.status : 503
   const sentence =
     said.because === 'not-found-remembered'
       ? `The origin ${about.origin} answered ${said.status} a moment ago.`
@@ -43,8 +46,19 @@ export function originSaid(
   )
 }
 
+/**
+ * Whether a status other than 200 answers what we ask, a plain GET for the whole file: client errors do, all but those about
+ * conditions, ranges and proxies that we did not send or are. Anything else, a 206 or a redirect without a target among them,
+ * is an origin that is ill.
+ */
+export function isAnswer(status: number): boolean {
+  return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
+}
+
 /** The origin could not be asked, and there is nothing stored to give instead. */
 export function unavailable(request: Request, failure: Failure, about: About): Response {
+  const refusal = refusalOf(failure)
+  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
   return forMethod(
     request,
     textResponse(503, `${failure.publicText} (${about.origin}, ${failure.code})`, {
@@ -78,6 +92,26 @@ export function refused(request: Request, rule: string, sentence: string): Respo
   )
 }
 
+/**
+ * The policy's part in a failure: some of its rules can only be told on the way, after DNS or a redirect. Undefined when the
+ * failure is nobody's will.
+ */
+export function refusalOf(
+  error: unknown,
+): { readonly deny: DenyRule; readonly sentence: string } | undefined {
+  if (error instanceof OriginAddressRefused) {
+    const { origin } = error
+    return {
+      deny: 'public-address',
+      sentence: `${origin} is refused because its name leads to no public address and is in no list; add ${origin} to \`domains\`, together with every other host in use, to allow it.`,
+    }
+  }
+  if (error instanceof RedirectRefused && error.deny !== undefined) {
+    return { deny: error.deny, sentence: error.publicText }
+  }
+  return undefined
+}
+
 function forMethod(request: Request, response: Response): Response {
   return request.method === 'HEAD' ? withoutContent(response) : response
 }
@@ -90,6 +124,8 @@ function retryAfter(fields: Fields): string | undefined {
 
 /** The answer when a handler throws: the failure's public words, or, for what nobody foresaw, a request ID to look for. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
+  const refusal = refusalOf(error)
+  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
   if (error instanceof Failure && error.fault !== 'internal') {
     const status = error.fault === 'upstream' ? 503 : 400
     return forMethod(

@@ -92,7 +92,7 @@ async function askForRest(
   const response = await options.again(conditional)
   try {
     if (response.status === 206) return checkPart(response, download, total, options)
-    if (response.status === 200) return await skipPrefix(response, download, total)
+    if (response.status === 200) return await skipPrefix(response, download, total, options)
     throw new ContentChanged(`the origin answered ${response.status} when asked for the rest`)
   } catch (error) {
     await response.content.return?.()
@@ -111,8 +111,12 @@ function checkPart(
   if (part?.kind !== 'range' || part.range.first !== download.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
   }
-  if (total !== undefined && part.size !== total) {
+  if (total !== undefined && part.size !== undefined && part.size !== total) {
     throw new ContentChanged('the part the origin sent belongs to content of another length')
+  }
+  const size = total ?? part.size
+  if (size === undefined || part.range.last !== size - 1) {
+    throw new ContentChanged('the part the origin sent does not reach the end')
   }
   const { clock, validators } = options
   if (contradict(validators, validatorsOf(response.fields, clock.now()))) {
@@ -137,12 +141,27 @@ function contradict(a: Validators, b: Validators): boolean {
   return dates.length === 2 && dates[0] !== dates[1]
 }
 
+/**
+ * Whether a second 200 is another file, however alike they begin. Servers of one archive often make ETags of their own for the
+ * same file, so the date decides where there is one.
+ */
+function replaced(before: Validators, now: Validators): boolean {
+  if (before.lastModified !== undefined || now.lastModified !== undefined) {
+    return before.lastModified !== now.lastModified
+  }
+  return contradict(before, now)
+}
+
 /** The whole again: what we have must be its beginning, byte for byte. */
 async function skipPrefix(
   response: OriginResponse,
   download: Download,
   total: number | undefined,
+  options: FillOptions,
 ): Promise<OriginResponse> {
+  if (replaced(options.validators, validatorsOf(response.fields, options.clock.now()))) {
+    throw new ContentChanged('the file was replaced')
+  }
   if (total !== undefined && response.length !== undefined && response.length !== total) {
     throw new ContentChanged('the content has another length now')
   }

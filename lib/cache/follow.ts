@@ -6,7 +6,7 @@ import { Failure } from '../errors.ts'
 import { Fields } from '../http/field.ts'
 import type { OriginClient, OriginResponse } from '../http/origin.ts'
 import { formatUri, parseTarget, type TargetUri } from '../http/target.ts'
-import type { Admission } from './policy.ts'
+import type { Admission, DenyRule } from './policy.ts'
 
 export interface FollowOptions {
   readonly origin: OriginClient
@@ -28,7 +28,7 @@ export async function follow(question: Question, options: FollowOptions): Promis
   let { uri } = question
   for (let hop = 0; ; hop += 1) {
     const admission = options.admit(uri)
-    if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence)
+    if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const response = await options.origin.request({
       method: question.method,
       uri,
@@ -78,13 +78,17 @@ function resolve(base: TargetUri, location: string): TargetUri {
 
 /** A redirect that is not followed. */
 export class RedirectRefused extends Failure {
-  constructor(uri: TargetUri, sentence: string) {
+  /** The rule of the policy that speaks against it; undefined when the redirect itself makes no sense. */
+  readonly deny: DenyRule | undefined
+
+  constructor(uri: TargetUri, sentence: string, deny?: DenyRule) {
     super(`redirect to ${formatUri(uri)} not followed: ${sentence}`, {
       code: 'REDIRECT_REFUSED',
       fault: 'upstream',
       publicText: `The origin's redirect was not followed. ${sentence}`,
       facts: { target: formatUri(uri) },
     })
+    this.deny = deny
   }
 }
 

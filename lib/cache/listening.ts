@@ -70,6 +70,14 @@ async function open(
   }
 }
 
+/** What is said when all of them are open. */
+export function statusLine(listeners: readonly Listener[], config: Config): string {
+  const where = listeners.map(({ address, port }) =>
+    formatAuthority({ host: address ?? '*', port }),
+  )
+  return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
+}
+
 function cannotListen(place: ListenAddress | InheritedSocket, error: unknown): Failure {
   const where =
     'fd' in place

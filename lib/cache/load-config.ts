@@ -74,7 +74,7 @@ function configOf(file: FileValues, overrides: Overrides, surroundings: Surround
     ports: file.ports,
     connectPorts: file.connect_ports,
     parentProxy: file.parent_proxy,
-    https: { prevent: file.https.prevent },
+    https: { prevent: file.https.prevent, originCa: file.https.origin_ca },
     index: file.index,
     expiration: { unusedDays: file.expiration.unused_days },
     freshness: file.freshness,

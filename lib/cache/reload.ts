@@ -10,6 +10,7 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['cache_directory', config => config.cacheDirectory],
     ['listen', config => config.listen],
     ['parent_proxy', config => config.parentProxy],
+    ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]

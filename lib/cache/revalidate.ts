@@ -1,10 +1,11 @@
 /**
  * Something stored that must be asked about. The client waits for the origin's word no longer than the budget; then, and
  * when the origin fails, it gets the stored copy, and the answer says so. An origin that says the file is gone, or refuses
- * it, is believed; one that is ill (5xx, 408, 429) is not.
+ * it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
  */
 import type { Clock, Milliseconds } from '../clock.ts'
 import type { Fields } from '../http/field.ts'
+import { isAnswer } from './error-answers.ts'
 import type { Filling, Flight, Found } from './fetch.ts'
 import type { Entry } from './store/entry.ts'
 import type { HitReason } from './verdict.ts'
@@ -55,8 +56,9 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
   }
 }
 
-function isIllness(status: number): boolean {
-  return status >= 500 || status === 408 || status === 429
+/** Whether a status speaks of an origin that is ill, so that a stored copy is the better answer. */
+export function isIllness(status: number): boolean {
+  return !isAnswer(status) || status === 408 || status === 429
 }
 
 /** One deadline over several waits. */

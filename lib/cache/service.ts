@@ -7,10 +7,10 @@ import type { Service, Start, StopStep } from '../daemon.ts'
 import { accessFacts } from '../http/access-log.ts'
 import { Fields } from '../http/field.ts'
 import type { Exchange } from '../http/message.ts'
-import { OriginClient, type OriginResponse } from '../http/origin.ts'
+import type { Lookup } from '../http/name-lookup.ts'
+import type { OriginResponse } from '../http/origin.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server.ts'
-import { formatAuthority, type TargetUri } from '../http/target.ts'
-import { isPublicAddress } from '../ip.ts'
+import type { TargetUri } from '../http/target.ts'
 import type { Log } from '../log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answerer.ts'
@@ -19,18 +19,19 @@ import { failureResponse } from './error-answers.ts'
 import { explain } from './explain.ts'
 import { Fetcher } from './fetch.ts'
 import { follow, sharedFields } from './follow.ts'
-import { listen, serverLimits } from './listening.ts'
+import { listen, serverLimits, statusLine } from './listening.ts'
 import { NegativeMemory } from './negative.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
+import { originClient } from './origin-client.ts'
 import { pipeline, type Rules } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy.ts'
 import { needRestart } from './reload.ts'
 import { machineAddresses, ownIdentity } from './self.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
-import { openStore, type Store } from './store/store.ts'
+import { openStore, type Store, type StoreOptions } from './store/store.ts'
 import { tunnelHandler } from './tunnel.ts'
 
 /** What reading the configuration again came to. */
@@ -43,6 +44,10 @@ export interface ServiceOptions {
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
   readonly clock?: Clock
+  /** The resolver of names, for tests; the system's unless told. */
+  readonly lookup?: Lookup
+  /** How the store creates its temporary files; for trials with failing disks. */
+  readonly createFile?: StoreOptions['createFile']
 }
 
 /** A client with nothing stored to fall back to is told to come again after so long; apt gives up at 30 s. */
@@ -62,6 +67,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clock,
     log: log.child({ part: 'store' }),
     memory: config.limits.memory,
+    ...(options.createFile === undefined ? {} : { createFile: options.createFile }),
   })
   try {
     return await startWith(store, { ...options, clock, config, log, start })
@@ -78,6 +84,7 @@ async function startWith(
   const { log, clock } = options
   let { config } = options
   const version = packageVersion()
+  const origin = await originClient(config, clock, options.lookup)
   const days = await DayLog.open(config.cacheDirectory, {
     clock,
     warn: (sentence, facts) => log.warn(sentence, facts),
@@ -100,7 +107,6 @@ async function startWith(
     clock.after(identityInterval, refresh)
   }
 
-  const origin = originClient(config, clock)
   const onFetched = (bytes: number): void => {
     statistics.fetched(bytes)
     metrics.fetched(bytes)
@@ -251,17 +257,6 @@ async function startWith(
   return { status: statusLine(listeners, config), stop, reload }
 }
 
-function originClient(config: Config, clock: Clock): OriginClient {
-  const { connect, fields, content } = config.timeouts
-  return new OriginClient({
-    clock,
-    isPublic: isPublicAddress,
-    parent: config.parentProxy,
-    deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
-    limits: { perOrigin: config.limits.originConnections },
-  })
-}
-
 /** Names requests in the log: a word that no other run uses, and a number. */
 function requestIds(): () => string {
   const run = randomBytes(4).toString('hex')
@@ -284,11 +279,4 @@ function step(
       await act(AbortSignal.timeout(deadline))
     },
   }
-}
-
-function statusLine(listeners: readonly Listener[], config: Config): string {
-  const where = listeners.map(({ address, port }) =>
-    formatAuthority({ host: address ?? '*', port }),
-  )
-  return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
 }

@@ -130,6 +130,12 @@ export const settings = group('', {
       default: false,
       manual: 'Whether CONNECT is refused altogether, with 403.',
     }),
+    origin_ca: setting(listOf(absolutePath, 'paths'), {
+      default: [],
+      manual:
+        'PEM files with certificates of authorities that origins are trusted by, besides the well-known ones: for archives with a CA of your own.',
+      example: 'https:\n  origin_ca:\n    - /etc/ssl/certs/our-ca.pem',
+    }),
     intercept: setting(boolean, {
       default: false,
       manual: 'Whether tunnels are opened and read, with certificates of a CA of your own.',

@@ -11,7 +11,7 @@ import type { ConnectHandler } from '../http/server.ts'
 import { formatAuthority } from '../http/target.ts'
 import { openTunnel } from '../http/tunnel.ts'
 import { hasPassed } from '../http/via.ts'
-import { refused } from './error-answers.ts'
+import { refusalOf, refused } from './error-answers.ts'
 import type { Rules } from './pipeline.ts'
 import { admit } from './policy.ts'
 import { verdictFacts } from './verdict.ts'
@@ -72,6 +72,8 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
         facts: { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up },
       }
     } catch (error) {
+      const refusal = refusalOf(error)
+      if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
       return unreachable(origin, error)
     }
   }

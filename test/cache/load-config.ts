@@ -51,7 +51,7 @@ t.test('without a file everything has its default', t => {
     ports: [80, 443],
     connectPorts: [443],
     parentProxy: undefined,
-    https: { prevent: false },
+    https: { prevent: false, originCa: [] },
     index: { enable: true, hostnames: [], contact: '' },
     expiration: { unusedDays: 90 },
     freshness: { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5000 },
