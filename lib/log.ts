@@ -4,13 +4,15 @@
  *
  * # Facts
  * - Lines are handed to the kernel by a thread of libuv, not by the event loop: a journal that blocks must not stop a proxy.
- *   While one write is under way, lines gather and leave together, so the access log costs a formatting and no system call.
- * - The price: what was logged in the last moment (a write, less than a millisecond as a rule) is lost to kill -9. Every
- *   orderly end, crashes included, flushes first.
+ *   A line after a pause leaves at once; those that follow it gather for some milliseconds and leave together, for waking that
+ *   thread costs more than making the line.
+ * - The price: what was logged in those last milliseconds is lost to kill -9. Every orderly end, crashes included, flushes
+ *   first.
  * - What waits is bounded. A reader that has stopped loses lines, never memory; the loss is counted and told.
  */
 import { isatty } from 'node:tty'
 import { pino } from 'pino'
+import { GatheredLines } from './gathered-lines.ts'
 import { clean, cleanText, printable } from './redact.ts'
 
 /** From the one that says most to the one that says least. */
@@ -57,7 +59,7 @@ export interface LogOptions {
   readonly form?: 'json' | 'plain'
 }
 
-/** Bytes of lines that wait for a slow reader. */
+/** Characters of lines that wait for a slow reader. */
 const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output silences it and nothing more. */
@@ -163,8 +165,10 @@ class LoggerOf implements Logger {
 }
 
 function rank(level: LogLevel): number {
-  return logLevels.indexOf(level)
+  return ranks[level]
 }
+
+const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 
 function jsonWriter(to: LineWriter): Write {
   const lines = pino(
@@ -212,43 +216,14 @@ function standardOutput(): {
   readonly writer: LineWriter
   readonly flush: (deadline: number) => Promise<void>
 } {
-  // With a minLength of 0 sonic-boom's flush waits for nothing; with 1 lines leave just as soon.
+  // With a minLength of 0 sonic-boom's flush waits for nothing. Its own bound is met only after an error, when it keeps a
+  // text to try it again with the next.
   const destination = pino.destination({
     dest: 1,
     sync: false,
     minLength: 1,
-    maxLength: MOST_WAITING,
+    maxLength: 2 * MOST_WAITING,
   })
-  let lost = 0
-  let lastTold = 0
-  destination.on('drop', () => {
-    lost += 1
-  })
-  // A broken pipe has silenced the destination already; nothing else can be done about its other errors either.
-  destination.on('error', () => undefined)
-  const tellLoss = () => {
-    lastTold = Date.now()
-    const lines = lost
-    const message = 'log lines were lost: nobody read them in time'
-    const line = { level: 'warn', time: new Date().toISOString(), message, lines }
-    destination.write(`${JSON.stringify(line)}\n`)
-    // When this line found no room either, it has been counted with the others.
-    if (lost === lines) lost = 0
-  }
-  const writer: LineWriter = {
-    write(line) {
-      if (lost > 0 && Date.now() - lastTold >= 1000) tellLoss()
-      destination.write(line)
-    },
-  }
-  const flush = (deadline: number) =>
-    new Promise<void>(settle => {
-      if (lost > 0) tellLoss()
-      const timer = setTimeout(settle, deadline)
-      destination.flush(() => {
-        clearTimeout(timer)
-        settle()
-      })
-    })
-  return { writer, flush }
+  const writer = new GatheredLines(destination, MOST_WAITING)
+  return { writer, flush: deadline => writer.flush(deadline) }
 }

@@ -9,20 +9,19 @@ import type { Handler, Request, Response } from '../http/message.ts'
 import type { OriginClient } from '../http/origin.ts'
 import { textResponse } from '../http/reply.ts'
 import { methodNotAllowed } from '../http/router.ts'
-import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
+import type { TargetUri } from '../http/target.ts'
 import { hasPassed } from '../http/via.ts'
 import type { Answerer } from './answerer.ts'
 import type { About, AnswerTools } from './answers.ts'
-import { type ArchivePath, classify } from './archive/path.ts'
-import { effectiveTarget } from './client-mode.ts'
+import type { ArchivePath } from './archive/path.ts'
 import type { Config } from './config.ts'
+import { Destinations, type FileDestination } from './destination.ts'
 import { notStored, originSaid, refused } from './error-answers.ts'
 import { type Decision, lookup } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
-import { type Admission, type Admitted, admit, type Policy } from './policy.ts'
+import { type Admission, type Admitted, admitClient, type Policy } from './policy.ts'
 import { relay } from './relay.ts'
-import { type RouteRules, route } from './route.ts'
-import { canonicalUri } from './store/key.ts'
+import type { RouteRules } from './route.ts'
 import type { Store } from './store/store.ts'
 
 /** What a reload replaces, all at once. */
@@ -59,14 +58,19 @@ export interface Allowed {
 
 /** The proxy as a handler. CONNECT has a way of its own (tunnel.ts). */
 export function pipeline(parts: PipelineParts): Handler {
+  const via = `1.1 ${parts.pseudonym}`
+  let destinations: Destinations | undefined
   return async request => {
     const rules = parts.rules()
+    if (destinations?.rules !== rules) destinations = new Destinations(rules)
 
     // 1. What is asked for: a page about us, or a file of an archive?
-    const asked = effectiveTarget(request, rules.policy.own)
-    if (asked.kind === 'refuse') return malformed(asked)
-    if (asked.kind === 'operations') return parts.operations(request, asked.path, asked.query)
-    if (asked.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
+    const destination = destinations.of(request)
+    if (destination.kind === 'refuse') return malformed(destination)
+    if (destination.kind === 'operations') {
+      return parts.operations(request, destination.path, destination.query)
+    }
+    if (destination.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
 
     // 2. Archives are read. Nothing else is proxied.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
@@ -74,36 +78,29 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 3. May this client reach this target, and the place routing sends it to?
-    const routed = route(asked.uri, rules.routes)
-    const uri = canonicalUri(routed.origins[0])
-    const target = canonicalUri(routed.target)
-    if (uri === undefined || target === undefined) {
-      return malformed({ status: 400, sentence: unkeyable })
-    }
-    const admission = admitAll(request, [asked.uri, uri], rules.policy, parts.pseudonym)
+    if (destination.kind === 'unkeyable') return malformed({ status: 400, sentence: unkeyable })
+    const admission = admitted(request, destination, rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
-    // 4. Under which name is it kept, and what may change about it? The canonical target is also what the origin is asked
-    // for: of two spellings none can put its answer under the other's name.
-    const key = formatUri(target)
-    const archive = classify(target.path)
+    // 4. Under which name is it kept, and what may change about it?
+    const { asked, uri, key, archive, about } = destination
     const allowed: Allowed = {
       request,
       uri,
       key,
       archive,
       directives: requestDirectives(request.fields),
-      about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
-      tools: { now: parts.clock.now(), boundary: newBoundary, via: `1.1 ${parts.pseudonym}` },
+      about,
+      tools: { now: parts.clock.now(), boundary: newBoundary, via },
     }
 
     // 5. What does the store say, and is its word enough?
     const decision = lookup({
-      stored: await parts.store.get(key),
+      stored: parts.store.peek(key) ?? (await parts.store.get(key)),
       negativeUntil: parts.negative.until(key),
       path: archive,
       directives: allowed.directives,
-      authorization: asked.uri.userinfo !== undefined || request.fields.has('Authorization'),
+      authorization: asked.userinfo !== undefined || request.fields.has('Authorization'),
       passthrough: admission.allow === 'passthrough',
       settings: rules.config.freshness,
       now: allowed.tools.now,
@@ -143,29 +140,24 @@ async function answer(
   }
 }
 
-/** Both the asked and the routed target must be admitted; the stricter admission counts. */
-function admitAll(
+/** Who asks comes first, then what for. */
+function admitted(
   request: Request,
-  uris: readonly [TargetUri, TargetUri],
+  { asked, admission }: FileDestination,
   policy: Policy,
   pseudonym: string,
 ): Admission {
-  const passedBefore = hasPassed(request.fields, pseudonym)
-  const [asked, routed] = uris.map(uri =>
-    admit(
-      {
-        kind: 'fetch',
-        scheme: uri.scheme,
-        authority: uri,
-        client: request.client.address,
-        passedBefore,
-      },
-      policy,
-    ),
+  const refusal = admitClient(
+    {
+      kind: 'fetch',
+      scheme: asked.scheme,
+      authority: asked,
+      client: request.client.address,
+      passedBefore: hasPassed(request.fields, pseudonym),
+    },
+    policy,
   )
-  if (asked === undefined || routed === undefined) throw new Error('two targets, two admissions')
-  if ('deny' in asked || 'deny' in routed) return 'deny' in asked ? asked : routed
-  return asked.allow === 'passthrough' ? asked : routed
+  return refusal ?? admission
 }
 
 const unkeyable = 'The path of this URL has control characters or climbs above its root.'

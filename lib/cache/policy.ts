@@ -87,10 +87,17 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
 
 /** Admits or refuses, with the reason. The order tells a stranger as little as possible: who asks comes first. */
 export function admit(approach: Approach, policy: Policy): Admission {
-  const { client, authority } = approach
+  return admitClient(approach, policy) ?? admitTarget(approach, policy)
+}
+
+/** The part of the question that is about who asks: the refusal, undefined when this client may ask. */
+export function admitClient(
+  { client, authority, passedBefore }: Approach,
+  policy: Policy,
+): Denied | undefined {
   if (!policy.clients.has(client)) return deny('clients', sentences.clients(client))
-  if (approach.passedBefore) return deny('loop', sentences.loop(formatAuthority(authority)))
-  return admitTarget(approach, policy)
+  if (passedBefore) return deny('loop', sentences.loop(formatAuthority(authority)))
+  return undefined
 }
 
 /** The part of the question that is about the target alone: for redirects, which we follow on our own behalf. */

@@ -18,7 +18,7 @@ import { rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import { type Sent, send } from './send.ts'
-import { parseTarget } from './target.ts'
+import { TargetReader } from './target-reader.ts'
 
 /** What became of a connection that a CONNECT handler took over. */
 export interface TakenOver {
@@ -70,6 +70,7 @@ export interface HttpServerLimits {
 export class HttpServer {
   readonly #server: Server
   readonly #connections = new Connections()
+  readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
   #draining = false
 
@@ -179,7 +180,7 @@ export class HttpServer {
   ): { request: LiveRequest; refusal: Response | undefined } {
     const { limits, clock, requestId } = this.#options
     const method = message.method ?? ''
-    const target = parseTarget(method, message.url ?? '')
+    const target = this.#targets.read(method, message.url ?? '')
     const readable = 'problem' in target ? ({ form: 'asterisk' } as const) : target
     const request = new LiveRequest(message, connection, {
       id: requestId(),
