@@ -52,7 +52,7 @@ async function verify(directory: string, ca: string, leaf: string, ...more: read
   const files = { ca: join(directory, 'ca.pem'), leaf: join(directory, 'leaf.pem') }
   await writeFile(files.ca, ca)
   await writeFile(files.leaf, leaf)
-  const args = ['verify', '-x509_strict', '-purpose', 'sslserver', '-CAfile', files.ca, ...more]
+  const args = ['verify', '-purpose', 'sslserver', '-CAfile', files.ca, ...more]
   const { code, stderr } = await attempt('openssl', [...args, files.leaf])
   return code === 0 ? 'OK' : stderr
 }
@@ -71,7 +71,7 @@ t.test('leaves for names and addresses verify, whatever their length', { skip },
   ]) {
     const leaf = await leafOf(issuer, name)
     const option = /^[\d.]+$|:/.test(name) ? '-verify_ip' : '-verify_hostname'
-    t.equal(await verify(directory, certificate, leaf, option, name), 'OK', name)
+    t.equal(await verify(directory, certificate, leaf, '-x509_strict', option, name), 'OK', name)
     const parsed = new X509Certificate(leaf)
     t.equal(parsed.ca, false)
     if (name.length > 64) t.notOk(parsed.subject, 'no common name of more than 64 characters')
