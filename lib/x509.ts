@@ -2,8 +2,7 @@
  * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new one.
  * The only importer of @peculiar/x509. Knows PEM and DER, no files and no policy.
  *
- * Reading and checking is left to Node's own OpenSSL where it can do it. Signing and key generation go through WebCrypto,
- * that is through threads of libuv, never the event loop.
+ * Reading is left to Node's OpenSSL where it can do it. Signing and new keys go through WebCrypto: threads, not the event loop.
  */
 import 'reflect-metadata'
 import {
@@ -24,6 +23,8 @@ import {
   permitting,
   type RawExtension,
 } from './x509-extensions.ts'
+
+export type { Permitted } from './x509-extensions.ts'
 
 /** What is to be known of a certificate before it is used. */
 export interface Certificate {
@@ -79,7 +80,6 @@ function readCertificate(block: string): Certificate {
   }
 }
 
-/** Why a text is no private key: it is encrypted and the password is missing or wrong, or there is none to be read. */
 export type KeyProblem = 'password-missing' | 'password-wrong' | 'absent' | 'unreadable'
 
 /**
@@ -118,10 +118,10 @@ function algorithmOf(key: KeyObject) {
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
 export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefined
 
-/** A key pair for leaves. */
+/** For leaves. */
 export interface LeafKey {
   readonly publicKey: webcrypto.CryptoKey
-  /** The private key, PKCS#8 PEM. */
+  /** The private key, PKCS#8. */
   readonly pem: string
 }
 
@@ -143,16 +143,18 @@ export interface LeafOptions {
   readonly distributionPoint?: string | undefined
 }
 
+type SigningAlgorithm = NonNullable<ReturnType<typeof algorithmOf>>
+
 /** An authority's certificate with its key, ready to sign. */
 export class Issuer {
   readonly #certificate: x509.X509Certificate
   readonly #key: webcrypto.CryptoKey
-  readonly #algorithm: NonNullable<ReturnType<typeof algorithmOf>>
+  readonly #algorithm: SigningAlgorithm
 
   private constructor(
     certificate: x509.X509Certificate,
     key: webcrypto.CryptoKey,
-    algorithm: NonNullable<ReturnType<typeof algorithmOf>>,
+    algorithm: SigningAlgorithm,
   ) {
     this.#certificate = certificate
     this.#key = key
@@ -232,7 +234,7 @@ export class Issuer {
   }
 }
 
-/** The number of a revocation list in DER; undefined when the bytes are none or it has no number. */
+/** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
   try {
     return listNumberIn(new x509.X509Crl(der).extensions)
@@ -289,10 +291,8 @@ function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
   return new x509.Extension(type, critical, value)
 }
 
-/** 128 random bits, positive and not zero (4.1.2.2). */
-function serialNumber(): string {
-  return randomBytes(16).toString('hex')
-}
+/** 128 random bits; the library sees to it that they are positive (4.1.2.2). */
+const serialNumber = (): string => randomBytes(16).toString('hex')
 
 /** Certificates know no fractions of a second (4.1.2.5). */
 function wholeSeconds(moment: Milliseconds): Date {
