@@ -28,10 +28,38 @@ export interface ParentProxy extends Authority {
   readonly credentials: string | undefined
 }
 
+/** What becomes of CONNECT, and the certificates that takes. */
+export interface HttpsConfig {
+  /** Refuse CONNECT altogether. */
+  readonly prevent: boolean
+  /** Open the tunnels of hosts that no list below names. */
+  readonly intercept: boolean
+  readonly interceptDomains: readonly HostPattern[]
+  readonly tunnelDomains: readonly HostPattern[]
+  readonly refuseDomains: readonly HostPattern[]
+  /** PEM file of the operator's CA; undefined for one of our own making. */
+  readonly cert: string | undefined
+  /** PEM file of its key; undefined when that stands in `cert`. */
+  readonly key: string | undefined
+  /** Of the key. Never log it. */
+  readonly password: string
+  /** The name certificates know this proxy by. */
+  readonly certificateDomain: string | undefined
+  /** URL of the CA certificate. */
+  readonly aiaAddress: string | undefined
+  readonly enableCrl: boolean
+  /** PEM files of CAs origins may have their certificates from, besides the well-known ones. */
+  readonly originCa: readonly string[]
+  /** How long a client that rejected our certificate is tunnelled; 0 for not at all. */
+  readonly rememberDistrust: Milliseconds
+}
+
 export interface Config {
   readonly cacheDirectory: string
   /** The first is the main one: the one examples and `Location` hints name. */
   readonly listen: readonly ListenAddress[]
+  /** The listener clients speak TLS to. */
+  readonly listenSecure: ListenAddress | undefined
   /** Hosts that may be fetched and stored. Empty together with passthroughDomains: every host at a public address. */
   readonly domains: readonly HostPattern[]
   /** Hosts that are fetched or tunnelled but never stored. */
@@ -43,12 +71,7 @@ export interface Config {
   /** Ports that CONNECT may reach. */
   readonly connectPorts: readonly number[]
   readonly parentProxy: ParentProxy | undefined
-  readonly https: {
-    /** Refuse CONNECT altogether. */
-    readonly prevent: boolean
-    /** PEM files of authorities that origins are trusted by, besides the well-known ones. */
-    readonly originCa: readonly string[]
-  }
+  readonly https: HttpsConfig
   readonly index: {
     /** Kept for compatibility; the pages answer regardless. */
     readonly enable: boolean

@@ -3,7 +3,7 @@
  */
 import { type Check, type Loaded, loadConfigFile, type Remark } from '../config-file.ts'
 import { checkSettings } from '../settings.ts'
-import type { Config, ListenAddress } from './config.ts'
+import type { Config, HttpsConfig, ListenAddress } from './config.ts'
 import { defaultPort, type FileValues, notAvailable, settings } from './settings.ts'
 import {
   defaultCacheDirectory,
@@ -68,13 +68,17 @@ function configOf(file: FileValues, overrides: Overrides, surroundings: Surround
       file.cache_directory ??
       defaultCacheDirectory(surroundings),
     listen: listenOf(file, overrides.listen),
+    listenSecure:
+      file.listen_port_secure === 0
+        ? undefined
+        : { address: file.listen_address, port: file.listen_port_secure },
     domains: file.domains,
     passthroughDomains: file.passthrough_domains,
     clients: file.clients,
     ports: file.ports,
     connectPorts: file.connect_ports,
     parentProxy: file.parent_proxy,
-    https: { prevent: file.https.prevent, originCa: file.https.origin_ca },
+    https: httpsOf(file),
     index: file.index,
     expiration: { unusedDays: file.expiration.unused_days },
     freshness: file.freshness,
@@ -104,6 +108,24 @@ function listenOf(file: FileValues, override: Overrides['listen']): readonly Lis
   if (file.listen !== undefined && file.listen.length > 0) return file.listen
   const ports = new Set([file.listen_port ?? defaultPort, ...file.alternative_ports])
   return [...ports].map(port => ({ address: file.listen_address, port }))
+}
+
+function httpsOf({ https }: FileValues): HttpsConfig {
+  return {
+    prevent: https.prevent,
+    intercept: https.intercept,
+    interceptDomains: https.intercept_domains,
+    tunnelDomains: https.tunnel_domains,
+    refuseDomains: https.refuse_domains,
+    cert: https.cert,
+    key: https.key,
+    password: https.password,
+    certificateDomain: https.certificate_domain,
+    aiaAddress: https.aia_address,
+    enableCrl: https.enable_crl,
+    originCa: https.origin_ca,
+    rememberDistrust: https.remember_distrust,
+  }
 }
 
 /** What stands in the file and means something this version cannot do. */
@@ -145,6 +167,10 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
     const text =
       'connect and fields together reach 30s, after which apt hangs up; lower one of them'
     remarks.push({ path: ['timeouts'], at: 'key', text })
+  }
+  if (file.https.prevent && (file.https.intercept || file.https.intercept_domains.length > 0)) {
+    const text = 'wins over https.intercept: every CONNECT is refused, no tunnel is opened'
+    remarks.push({ path: ['https', 'prevent'], at: 'key', text })
   }
   if (valueAt(found, ['clients']) !== undefined && file.clients.length === 0) {
     remarks.push({ path: ['clients'], at: 'value', text: 'is empty: nobody may use the proxy' })

@@ -10,6 +10,7 @@
 import { type Authority, formatAuthority, type Scheme } from '../http/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../ip.ts'
 import type { Config, HostPattern } from './config.ts'
+import { type HostList, hostList, matching } from './host-list.ts'
 import { isOwn, type Own } from './own.ts'
 
 /** What is to be reached. */
@@ -32,6 +33,7 @@ export type DenyRule =
   | 'clients'
   | 'loop'
   | 'https.prevent'
+  | 'https.refuse_domains'
   | 'domains'
   | 'ports'
   | 'connect_ports'
@@ -200,39 +202,4 @@ function openly(ports: readonly number[]): string {
 
 function and(items: ReadonlyArray<string | number>): string {
   return items.length < 2 ? items.join() : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
-}
-
-/** Patterns by the host they name; those with a leading dot apart. */
-interface HostList {
-  readonly exact: ReadonlyMap<string, readonly HostPattern[]>
-  readonly below: ReadonlyMap<string, readonly HostPattern[]>
-}
-
-function hostList(patterns: readonly HostPattern[]): HostList {
-  return {
-    exact: byHost(patterns.filter(pattern => !pattern.subdomains)),
-    below: byHost(patterns.filter(pattern => pattern.subdomains)),
-  }
-}
-
-function byHost(patterns: readonly HostPattern[]): ReadonlyMap<string, readonly HostPattern[]> {
-  const found = new Map<string, HostPattern[]>()
-  for (const pattern of patterns) {
-    const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
-    const before = found.get(host)
-    if (before === undefined) found.set(host, [pattern])
-    else before.push(pattern)
-  }
-  return found
-}
-
-/** The patterns that cover a host whatever its port, the closest first. Addresses have no subdomains. */
-function matching(list: HostList, host: string): readonly HostPattern[] {
-  const address = normaliseAddress(host)
-  if (address !== undefined) return list.exact.get(address) ?? []
-  const found = [...(list.exact.get(host) ?? [])]
-  for (let rest = host; ; rest = rest.slice(rest.indexOf('.') + 1)) {
-    found.push(...(list.below.get(rest) ?? []))
-    if (!rest.includes('.')) return found
-  }
 }

@@ -4,6 +4,7 @@
  */
 import { isIP, isIPv4, isIPv6, SocketAddress } from 'node:net'
 import { domainToASCII } from 'node:url'
+import { formatUri, parseUri } from '../http/target.ts'
 import { expected, right, wrong } from '../setting-kinds.ts'
 import { type Kind, kind } from '../settings.ts'
 import type { Read } from '../units.ts'
@@ -49,6 +50,14 @@ export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }
 
 /** The URL of an HTTP proxy. */
 export const parentProxy: Kind<ParentProxy> = kind({ name: 'URL', json: string }, readParentProxy)
+
+/** An http or https URL, as written into certificates. */
+export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found => {
+  const what = 'a URL such as http://proxy.example.org:3142/_cachesvc/cachesvc.crt'
+  if (typeof found !== 'string') return expected(found, what)
+  const parsed = /^https?:\/\//i.test(found) ? parseUri(found) : { problem: '' }
+  return 'problem' in parsed ? expected(found, what) : right(formatUri(parsed))
+})
 
 /** Reads `archive.example.org`, `.example.org`, `host:port`, an IPv4 address or an IPv6 address with or without brackets. */
 export function readHostPattern(found: unknown): Read<HostPattern> {

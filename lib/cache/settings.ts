@@ -2,9 +2,10 @@
  * Every setting of cachesvc.yaml: key, kind, default and the manual's sentence, in the order of the manual. This is the
  * source of cachesvc.yaml(5), docs/configuration.md and the JSON Schema; `npm run manual` writes them.
  */
-import { absolutePath, boolean, integer, oneOf, port, secretText, text } from '../setting-kinds.ts'
+import { absolutePath, boolean, integer, oneOf, port, text } from '../setting-kinds.ts'
 import { group, listOf, listOfGroups, optional, setting, type ValuesOf } from '../settings.ts'
 import { freshness, limits, timeouts } from './setting-bounds.ts'
+import { https } from './setting-https.ts'
 import {
   hostName,
   hostPattern,
@@ -62,7 +63,8 @@ export const settings = group('', {
   }),
   listen_port_secure: setting(integer(0, 65_535, 'a port'), {
     default: 0,
-    manual: 'The port of the TLS listener; 0 is none.',
+    manual:
+      'The port of a listener that clients speak TLS to, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket that systemd hands over under the name `secure` takes its place.',
   }),
 
   domains: setting(listOf(hostPattern, 'host patterns'), {
@@ -125,37 +127,7 @@ export const settings = group('', {
     }),
   }),
 
-  https: group('What becomes of HTTPS.', {
-    prevent: setting(boolean, {
-      default: false,
-      manual: 'Whether CONNECT is refused altogether, with 403.',
-    }),
-    origin_ca: setting(listOf(absolutePath, 'paths'), {
-      default: [],
-      manual:
-        'PEM files with certificates of authorities that origins are trusted by, besides the well-known ones: for archives with a CA of your own.',
-      example: 'https:\n  origin_ca:\n    - /etc/ssl/certs/our-ca.pem',
-    }),
-    intercept: setting(boolean, {
-      default: false,
-      manual: 'Whether tunnels are opened and read, with certificates of a CA of your own.',
-    }),
-    cert: setting(text, { default: '', manual: 'PEM file with the certificate of that CA.' }),
-    key: setting(text, { default: '', manual: 'PEM file with its private key.' }),
-    password: setting(secretText, { default: '', manual: 'Password of the private key.' }),
-    certificate_domain: setting(text, {
-      default: '',
-      manual: 'Name added to every certificate made, and used in its addresses.',
-    }),
-    aia_address: setting(text, {
-      default: '',
-      manual: 'URL of the CA certificate, written into every certificate made.',
-    }),
-    enable_crl: setting(boolean, {
-      default: false,
-      manual: 'Whether a certificate revocation list is made and served.',
-    }),
-  }),
+  https,
 
   index: group('The operations pages.', {
     enable: setting(boolean, {
@@ -223,16 +195,8 @@ export type FileValues = ValuesOf<typeof settings>
  * reported otherwise. A feature that arrives deletes its lines here.
  */
 export const notAvailable: readonly string[] = [
-  'listen_port_secure',
   'remap',
   'overrides.ubuntu_server',
   'overrides.debian_server',
-  'https.intercept',
-  'https.cert',
-  'https.key',
-  'https.password',
-  'https.certificate_domain',
-  'https.aia_address',
-  'https.enable_crl',
   'mdns',
 ]

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Connection, UnderWay } from './connections.ts'
 import { Fields } from './field.ts'
 import type { Peer, Request } from './message.ts'
-import type { Target } from './target.ts'
+import type { Authority, Target } from './target.ts'
 
 export class LiveRequest implements Request, UnderWay {
   readonly id: string
@@ -17,6 +17,7 @@ export class LiveRequest implements Request, UnderWay {
   readonly client: Peer
   readonly local: Peer
   readonly secure: boolean
+  readonly tunnelEnd?: Authority
   readonly received: number
   #controller: AbortController | undefined
   #over = false
@@ -37,6 +38,7 @@ export class LiveRequest implements Request, UnderWay {
     this.client = connection.client
     this.local = connection.local
     this.secure = connection.secure
+    if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
   }
 
   /** Made when first asked for: most hits never need it. */

@@ -4,7 +4,7 @@
  */
 import type { Facts } from '../errors.ts'
 import type { Fields } from './field.ts'
-import type { Target } from './target.ts'
+import type { Authority, Target } from './target.ts'
 
 /** The content of a message (6.4). */
 export type Content =
@@ -46,6 +46,8 @@ export interface Request {
   readonly local: Peer
   /** Whether the client's connection to us is TLS. */
   readonly secure: boolean
+  /** Where the client wanted a tunnel to, when this request came through one that we opened. */
+  readonly tunnelEnd?: Authority
   /** Moment the head had arrived, milliseconds since the epoch. */
   readonly received: number
   /** Fires when the client has gone or the exchange is over. */

@@ -6,18 +6,22 @@
  * Order on one connection is Node's doing: handlers of pipelined requests run at once, their responses leave in the order
  * the requests came.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Server as SecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import { type Connection, Connections } from './connections.ts'
 import { Fields } from './field.ts'
 import { LiveRequest } from './live-request.ts'
 import type { Exchange, Handler, Peer, Request, Response } from './message.ts'
-import { rawRefusal } from './raw-refusal.ts'
+import { type KeyAndCertificate, nodeServer, type TlsOptions, tlsRules } from './node-server.ts'
+import { headProblem, rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import { type Sent, send } from './send.ts'
+import type { Authority } from './target.ts'
 import { TargetReader } from './target-reader.ts'
 
 /** What became of a connection that a CONNECT handler took over. */
@@ -29,11 +33,19 @@ export interface TakenOver {
   readonly facts: Response['facts']
 }
 
+/**
+ * Takes a connection on which TLS was begun after a CONNECT and answers the requests that come through it; their `tunnelEnd`
+ * is `end`. Settles with the number of requests when the connection has closed. The limits and the end of the server hold
+ * for it as for any other.
+ */
+export type Adopt = (socket: TLSSocket, end: Authority) => Promise<number>
+
 /** Answers a CONNECT: with a response that refuses it, or, after the connection's new life is over, with what became of it. */
 export type ConnectHandler = (
   request: Request,
   socket: Socket,
   head: Buffer,
+  adopt: Adopt,
 ) => Promise<Response | TakenOver>
 
 export interface HttpServerOptions {
@@ -48,6 +60,8 @@ export interface HttpServerOptions {
   readonly requestId: () => string
   readonly clock: Clock
   readonly limits: HttpServerLimits
+  /** Makes it a listener that clients speak TLS to. */
+  readonly tls?: TlsOptions
 }
 
 export interface HttpServerLimits {
@@ -68,7 +82,11 @@ export interface HttpServerLimits {
 }
 
 export class HttpServer {
-  readonly #server: Server
+  readonly #server: Server | SecureServer
+  /** The event by which Node's server takes a connection that is ready for requests. */
+  readonly #arrival: 'connection' | 'secureConnection'
+  /** Connections below those of a TLS listener, and those whose handshake is under way. */
+  readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
   readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
@@ -77,20 +95,10 @@ export class HttpServer {
   constructor(options: HttpServerOptions) {
     this.#options = options
     const { limits } = options
-    this.#server = createServer({
-      maxHeaderSize: limits.head,
-      headersTimeout: limits.headTime,
-      requestTimeout: limits.requestTime,
-      keepAliveTimeout: limits.idle,
-      connectionsCheckingInterval: Math.min(5000, limits.headTime),
-      noDelay: true,
-      requireHostHeader: false,
-      insecureHTTPParser: false,
-    })
-    this.#server.maxHeadersCount = 0
-    this.#server.maxConnections = limits.connections
-    this.#server.timeout = limits.stalled
-    this.#server.on('connection', socket => this.#connections.add(socket, false))
+    this.#server = nodeServer(limits, options.tls)
+    this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
+    this.#server.on(this.#arrival, (socket: Socket) => this.#connectionOf(socket))
+    if (options.tls !== undefined) this.#server.on('connection', socket => this.#watch(socket))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
@@ -112,6 +120,13 @@ export class HttpServer {
     return address
   }
 
+  /** Shows another certificate from now on; for listeners with TLS. */
+  setIdentity(identity: KeyAndCertificate): void {
+    if ('setSecureContext' in this.#server) {
+      this.#server.setSecureContext({ ...identity, minVersion: tlsRules.minVersion })
+    }
+  }
+
   /** Open client connections. */
   get connections(): number {
     return this.#connections.count
@@ -124,7 +139,10 @@ export class HttpServer {
     this.#draining = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#connections.endIdle()
-    const cut = () => this.#connections.destroyAll()
+    const cut = () => {
+      this.#connections.destroyAll()
+      for (const socket of this.#raw) socket.destroy()
+    }
     if (deadline.aborted) cut()
     else deadline.addEventListener('abort', cut, { once: true })
     await closed
@@ -135,6 +153,7 @@ export class HttpServer {
     const connection = this.#connectionOf(message.socket)
     const checked = this.#check(message, connection)
     const { request } = checked
+    connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
       return
@@ -217,7 +236,9 @@ export class HttpServer {
     head: Buffer,
   ): Promise<Response | TakenOver> {
     try {
-      return await this.#options.connect(request, socket, head)
+      return await this.#options.connect(request, socket, head, (secure, end) =>
+        this.#adopt(socket, secure, end),
+      )
     } catch (error) {
       return this.#options.onFailure(request, error)
     }
@@ -240,7 +261,7 @@ export class HttpServer {
       socket.destroy()
       return
     }
-    const { status, sentence } = problemOf(code)
+    const { status, sentence } = headProblem(code)
     const refuse = () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(rawRefusal(textResponse(status, sentence)).bytes, () => socket.destroySoon())
@@ -249,23 +270,23 @@ export class HttpServer {
     else connection.afterLast = refuse
   }
 
-  #connectionOf(socket: Socket): Connection {
-    return this.#connections.of(socket) ?? this.#connections.add(socket, false)
+  #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {
+    const connection = this.#connections.addWithin(this.#connectionOf(below), secure, end)
+    this.#server.emit(this.#arrival, secure)
+    if (this.#draining) secure.destroySoon()
+    return new Promise(resolve => {
+      if (secure.closed) resolve(connection.requests)
+      else secure.once('close', () => resolve(connection.requests))
+    })
   }
-}
 
-function problemOf(code: string): { status: number; sentence: string } {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return {
-        status: 431,
-        sentence: 'The fields of this request are larger than this server takes.',
-      }
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return { status: 408, sentence: 'The request did not arrive in time.' }
-    case 'HPE_INVALID_METHOD':
-      return { status: 501, sentence: 'This method is not known here.' }
-    default:
-      return { status: 400, sentence: 'This is not an HTTP request that can be understood.' }
+  #watch(socket: Socket): void {
+    this.#raw.add(socket)
+    socket.once('close', () => this.#raw.delete(socket))
+  }
+
+  #connectionOf(socket: Socket): Connection {
+    const secure = this.#arrival === 'secureConnection'
+    return this.#connections.of(socket) ?? this.#connections.add(socket, secure)
   }
 }

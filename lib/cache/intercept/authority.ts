@@ -1,0 +1,251 @@
+/**
+ * The CA certificates are issued with: the operator's, from PEM files, or one of our own making, kept in the cache directory.
+ * Whatever is wrong with it is told in one sentence that names the setting and the file.
+ *
+ * Our own is limited by name constraints to the hosts it is needed for, so that its key, if it is ever stolen, is worth
+ * little elsewhere. Certificate and key stand in one file, for one rename to replace both.
+ */
+import type { KeyObject } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import type { Milliseconds } from '../../clock.ts'
+import { Failure, systemCode } from '../../errors.ts'
+import {
+  type Certificate,
+  canIssue,
+  generateAuthority,
+  Issuer,
+  readCertificates,
+  readPrivateKey,
+} from '../../x509.ts'
+import type { Config, HttpsConfig } from '../config.ts'
+import { ownPermitted } from './own-names.ts'
+
+export interface Authority {
+  readonly certificate: Certificate
+  readonly issuer: Issuer
+  /** Certificates between it and its root, itself included unless it is the root: what follows a leaf, PEM. */
+  readonly chain: string
+  /** The file it was read from. */
+  readonly file: string
+  /** Whether we made it just now. */
+  readonly made: boolean
+  /** What is right and still worth a word. */
+  readonly warnings: readonly string[]
+}
+
+/** Expiry within this time is warned about. */
+const notice: Milliseconds = 30 * 86_400_000
+const lifetime: Milliseconds = 10 * 365 * 86_400_000
+const day: Milliseconds = 86_400_000
+
+/** Whether these settings take a CA at all. */
+export function needsAuthority({ https, listenSecure }: Config): boolean {
+  const intercepting = https.intercept || https.interceptDomains.length > 0
+  return listenSecure !== undefined || (intercepting && !https.prevent)
+}
+
+/** The CA these settings name; makes one when they name none and none was made yet. Throws a Failure with one sentence. */
+export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {
+  const { cert, key, password } = config.https
+  if (cert !== undefined) return readAuthority({ cert, key, password, now })
+  if (key !== undefined)
+    throw wrong('https.key is set without https.cert; name the certificate, too')
+  const file = ownFile(config)
+  const there = await stat(file).catch(() => undefined)
+  if (there === undefined) await makeAuthority(file, config, now)
+  const read = await readAuthority({ cert: file, key: undefined, password: '', now })
+  const warnings = [...read.warnings, ...uncovered(read, config)]
+  return { ...read, made: there === undefined, warnings }
+}
+
+/** What keeps the service from starting with the CA these settings name; makes nothing. */
+export async function authorityProblem(
+  config: Config,
+  now: Milliseconds,
+): Promise<string | undefined> {
+  if (!needsAuthority(config)) return undefined
+  const made = await stat(ownFile(config)).catch(() => undefined)
+  if (config.https.cert === undefined && config.https.key === undefined && made === undefined) {
+    return undefined
+  }
+  try {
+    await openAuthority(config, now)
+    return undefined
+  } catch (error) {
+    if (error instanceof Failure) return error.message
+    throw error
+  }
+}
+
+/** Whether a certificate ends soon enough to be warned about. */
+export function expiresSoon(certificate: Certificate, now: Milliseconds): boolean {
+  return certificate.notAfter - now < notice
+}
+
+/** `until 2035-03-14`, or what is more urgent. */
+export function expiryWords({ notAfter }: Certificate, now: Milliseconds): string {
+  const date = new Date(notAfter).toISOString().slice(0, 10)
+  const days = Math.floor((notAfter - now) / day)
+  if (days < 0) return `has expired on ${date}`
+  return `expires on ${date}, in ${days === 1 ? '1 day' : `${days} days`}`
+}
+
+function ownFile({ cacheDirectory }: Config): string {
+  return join(cacheDirectory, 'authority.pem')
+}
+
+interface Files extends Pick<HttpsConfig, 'key' | 'password'> {
+  readonly cert: string
+  readonly now: Milliseconds
+}
+
+async function readAuthority({ cert, key: keyFile, password, now }: Files): Promise<Authority> {
+  const certificates = await certificatesIn(cert)
+  const warnings: string[] = []
+  const key = await keyIn(keyFile ?? cert, password, warnings)
+  const certificate = certificates.find(one => one.hasKey(key))
+  if (certificate === undefined) {
+    const subjects = certificates.map(({ subject }) => subject).join(' and ')
+    throw wrong(
+      `the key in ${keyFile ?? cert} does not belong to the certificate in ${cert} (${subjects})`,
+    )
+  }
+  const { subject } = certificate
+  if (!certificate.isAuthority) {
+    throw wrong(
+      `${subject} in ${cert} is no CA certificate; one with CA:TRUE and the key usage keyCertSign is needed`,
+    )
+  }
+  const chain = chainFrom(certificate, certificates)
+  for (const link of chain) checkDates(link, cert, now)
+  if (expiresSoon(certificate, now)) {
+    warnings.push(`the CA certificate ${subject} in ${cert} ${expiryWords(certificate, now)}`)
+  }
+  return {
+    certificate,
+    issuer: await Issuer.create(certificate, key),
+    chain: chain
+      .filter(({ selfSigned }) => !selfSigned)
+      .map(({ pem }) => pem)
+      .join(''),
+    file: cert,
+    made: false,
+    warnings,
+  }
+}
+
+async function certificatesIn(file: string): Promise<readonly [Certificate, ...Certificate[]]> {
+  const text = await read('https.cert', file)
+  let found: readonly Certificate[]
+  try {
+    found = readCertificates(text)
+  } catch (cause) {
+    throw wrong(`https.cert: a certificate in ${file} is damaged and cannot be read`, cause)
+  }
+  const [first, ...rest] = found
+  if (first === undefined) throw wrong(`https.cert: ${file} holds no certificate in PEM form`)
+  return [first, ...rest]
+}
+
+async function keyIn(file: string, password: string, warnings: string[]): Promise<KeyObject> {
+  const key = readPrivateKey(await read('https.key', file), password)
+  const sentences = {
+    'password-missing': `the key in ${file} is encrypted; its password belongs in https.password`,
+    'password-wrong': `https.password is not the password of the key in ${file}`,
+    absent: `https.key: ${file} holds no private key in PEM form`,
+    unreadable: `https.key: the private key in ${file} is damaged and cannot be read`,
+  } as const
+  if (typeof key === 'string') throw wrong(sentences[key])
+  if (!canIssue(key)) {
+    throw wrong(
+      `https.key: the key in ${file} is of a kind that is not supported; RSA, or EC on P-256, P-384 or P-521 is needed`,
+    )
+  }
+  const mode = (await stat(file)).mode & 0o777
+  if ((mode & 0o004) !== 0) {
+    warnings.push(`the private key in ${file} can be read by every user of this machine; chmod 600`)
+  }
+  return key
+}
+
+/** The certificate, its issuer, the issuer's issuer, as far as they are among those given. */
+function chainFrom(
+  certificate: Certificate,
+  among: readonly Certificate[],
+): readonly Certificate[] {
+  const chain = [certificate]
+  for (let last = certificate; !last.selfSigned; ) {
+    const next = among.find(one => !chain.includes(one) && one.signed(last))
+    if (next === undefined) break
+    chain.push(next)
+    last = next
+  }
+  return chain
+}
+
+function checkDates(
+  { subject, notBefore, notAfter }: Certificate,
+  file: string,
+  now: number,
+): void {
+  if (now > notAfter) {
+    throw wrong(`the certificate ${subject} in ${file} has expired on ${dateOf(notAfter)}`)
+  }
+  if (now < notBefore) {
+    throw wrong(
+      `the certificate ${subject} in ${file} is not valid before ${dateOf(notBefore)}; is the clock right?`,
+    )
+  }
+}
+
+async function makeAuthority(file: string, config: Config, now: Milliseconds): Promise<void> {
+  const commonName = `cachesvc ${dateOf(now)} ${hostname()}`.slice(0, 64)
+  const { certificate, key } = await generateAuthority({
+    commonName,
+    permitted: config.domains.length === 0 ? undefined : ownPermitted(config),
+    notBefore: now - day,
+    notAfter: now + lifetime,
+  })
+  await writeFileAtomically(file, `${certificate}${key}`, { mode: 0o600 })
+}
+
+/** Hosts that were added after the CA had been made. */
+function uncovered({ certificate, file }: Authority, config: Config): readonly string[] {
+  const hosts = [...config.domains, ...config.https.interceptDomains]
+    .filter(({ host }) => !certificate.permits(host))
+    .map(({ text }) => text)
+  if (hosts.length === 0) return []
+  return [
+    `the CA in ${file} was made for other hosts: ${hosts.join(', ')} will be tunnelled unread; remove the file to have one made that covers them, which all clients must then be told to trust`,
+  ]
+}
+
+async function read(setting: string, file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    const reasons: Readonly<Record<string, string>> = {
+      ENOENT: 'there is no such file',
+      EACCES: 'this user may not read it',
+      EISDIR: 'it is a directory',
+    }
+    const code = systemCode(error) ?? 'unknown error'
+    throw wrong(`${setting}: cannot read ${file}: ${reasons[code] ?? code}`, error)
+  }
+}
+
+function dateOf(moment: Milliseconds): string {
+  return new Date(moment).toISOString().slice(0, 10)
+}
+
+function wrong(sentence: string, cause?: unknown): Failure {
+  return new Failure(sentence, {
+    code: 'AUTHORITY',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    ...(cause === undefined ? {} : { cause }),
+  })
+}

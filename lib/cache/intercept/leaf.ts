@@ -1,0 +1,114 @@
+/**
+ * Certificates for the hosts we answer for, issued when first asked for and kept for a day at most. One is made at a time for
+ * each host, whoever waits; their keys are shared for an hour, which spares the making and bounds what one of them opens.
+ */
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../clock.ts'
+import { SingleFlight } from '../../single-flight.ts'
+import { generateLeafKey, type LeafKey } from '../../x509.ts'
+import type { Authority } from './authority.ts'
+import { isCertifiable } from './own-names.ts'
+
+/** A certificate in use: its key and what is sent, both PEM. */
+export interface Leaf {
+  readonly key: string
+  /** The certificate, then those between it and the root. */
+  readonly cert: string
+  readonly notAfter: Milliseconds
+}
+
+/** Where clients can ask about certificates, if they are told. */
+export interface LeafAddresses {
+  readonly caIssuers: string | undefined
+  readonly distributionPoint: string | undefined
+}
+
+export interface LeafOptions {
+  readonly authority: Pick<Authority, 'certificate' | 'issuer' | 'chain'>
+  readonly clock: Clock
+  readonly addresses: () => LeafAddresses
+}
+
+const hour: Milliseconds = 3_600_000
+/** For clients whose clocks are late. */
+const head: Milliseconds = hour
+const lifetime: Milliseconds = 24 * hour
+/** A certificate with less than this left is not handed out any more: connections outlive it by hours at the most. */
+const margin: Milliseconds = 6 * hour
+const keyLifetime: Milliseconds = hour
+const mostHosts = 1000
+
+/** Why no certificate can be had for a host. */
+export class LeafRefused extends Error {}
+
+export class Leaves {
+  readonly #options: LeafOptions
+  readonly #contexts = new LRUCache<string, { context: SecureContext; until: Milliseconds }>({
+    max: mostHosts,
+  })
+  readonly #issuing = new SingleFlight<SecureContext>()
+  readonly #generating = new SingleFlight<LeafKey>()
+  #key: { readonly pair: LeafKey; readonly until: Milliseconds } | undefined
+
+  constructor(options: LeafOptions) {
+    this.#options = options
+  }
+
+  /** Hosts certificates are kept for. */
+  get size(): number {
+    return this.#contexts.size
+  }
+
+  /** Whether a certificate can be had for this DNS name (lower case) or IP address, now. */
+  covers(host: string): boolean {
+    const { authority, clock } = this.#options
+    const { certificate } = authority
+    return isCertifiable(host) && certificate.permits(host) && clock.now() < certificate.notAfter
+  }
+
+  /** What a TLS server for this host needs. Throws LeafRefused for a host that `covers` says no to. */
+  async context(host: string): Promise<SecureContext> {
+    const known = this.#contexts.get(host)
+    if (known !== undefined && this.#options.clock.now() < known.until) return known.context
+    return this.#issuing.run(host, async () => {
+      const leaf = await this.issue([host])
+      const context = createSecureContext({ key: leaf.key, cert: leaf.cert, minVersion: 'TLSv1.2' })
+      this.#contexts.set(host, { context, until: renewalOf(leaf) })
+      return context
+    })
+  }
+
+  /** A certificate for all of these names together. Throws LeafRefused when there is one it cannot be had for. */
+  async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
+    const refused = names.find(name => !this.covers(name))
+    if (refused !== undefined) throw new LeafRefused(`no certificate can be made for ${refused}`)
+    const { authority, clock, addresses } = this.#options
+    const pair = await this.#pair()
+    const now = clock.now()
+    const notAfter = Math.min(now + lifetime, authority.certificate.notAfter)
+    const certificate = await authority.issuer.issueLeaf({
+      names,
+      publicKey: pair.publicKey,
+      notBefore: Math.max(now - head, authority.certificate.notBefore),
+      notAfter,
+      ...addresses(),
+    })
+    return { key: pair.pem, cert: certificate + authority.chain, notAfter }
+  }
+
+  async #pair(): Promise<LeafKey> {
+    const { clock } = this.#options
+    if (this.#key !== undefined && clock.now() < this.#key.until) return this.#key.pair
+    return this.#generating.run('', async () => {
+      const pair = await generateLeafKey()
+      this.#key = { pair, until: clock.now() + keyLifetime }
+      return pair
+    })
+  }
+}
+
+/** When the next certificate should take its place. */
+export function renewalOf({ notAfter }: Pick<Leaf, 'notAfter'>): Milliseconds {
+  return notAfter - margin
+}
