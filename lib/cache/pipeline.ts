@@ -22,6 +22,7 @@ import type { NegativeMemory } from './negative.ts'
 import { type Admission, type Admitted, admit, type Policy } from './policy.ts'
 import { relay } from './relay.ts'
 import { type RouteRules, route } from './route.ts'
+import { carriesCredentials } from './routing.ts'
 import { canonicalUri } from './store/key.ts'
 import type { Store } from './store/store.ts'
 
@@ -74,13 +75,12 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 3. May this client reach this target, and the place routing sends it to?
-    const routed = route(asked.uri, rules.routes)
-    const uri = canonicalUri(routed.origins[0])
-    const target = canonicalUri(routed.target)
-    if (uri === undefined || target === undefined) {
-      return malformed({ status: 400, sentence: unkeyable })
-    }
-    const admission = admitAll(request, [asked.uri, uri], rules.policy, parts.pseudonym)
+    const spelt = canonicalUri(asked.uri)
+    if (spelt === undefined) return malformed({ status: 400, sentence: unkeyable })
+    const routed = route(spelt, rules.routes)
+    const { target } = routed
+    const [uri] = routed.origins
+    const admission = admitAll(request, [spelt, uri], rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
     // 4. Under which name is it kept, and what may change about it? The canonical target is also what the origin is asked
@@ -98,25 +98,32 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 5. What does the store say, and is its word enough?
+    const hasCredentials = spelt.userinfo !== undefined || request.fields.has('Authorization')
     const decision = lookup({
       stored: await parts.store.get(key),
       negativeUntil: parts.negative.until(key),
       path: archive,
       directives: allowed.directives,
-      authorization: asked.uri.userinfo !== undefined || request.fields.has('Authorization'),
+      // Credentials for a host that routing replaced are nobody's business at the other.
+      authorization: hasCredentials && carriesCredentials(spelt, uri),
       passthrough: admission.allow === 'passthrough',
       settings: rules.config.freshness,
       now: allowed.tools.now,
     })
 
     // 6. The answer.
-    return answer(decision, allowed, admission, parts)
+    return answer(
+      decision,
+      { ...allowed, credentials: carriesCredentials(spelt, uri) },
+      admission,
+      parts,
+    )
   }
 }
 
 async function answer(
   decision: Decision,
-  allowed: Allowed,
+  allowed: Allowed & { readonly credentials: boolean },
   admission: Admitted,
   parts: PipelineParts,
 ): Promise<Response> {
@@ -136,6 +143,7 @@ async function answer(
       return relay(request, uri, about, {
         origin: parts.origin,
         trusted: admission.trusted,
+        credentials: allowed.credentials,
         pseudonym: parts.pseudonym,
         because: decision.because,
         onFetched: parts.onFetched,
