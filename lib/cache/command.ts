@@ -12,6 +12,7 @@ import { explain } from './explain.ts'
 import { printList } from './list.ts'
 import { loadConfig } from './load-config.ts'
 import { compilePolicy } from './policy.ts'
+import { routeRules } from './routing.ts'
 import { ownIdentity } from './self.ts'
 import { startService } from './service.ts'
 import { openStoreForReading } from './store/store.ts'
@@ -76,7 +77,7 @@ async function printExplanation(url: string, config: Config): Promise<ExitCode> 
       config,
       config.listen.map(({ port }) => port),
     )
-    const rules = { config, policy: compilePolicy(config, own), routes: [] }
+    const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
     const findings = await explain(url, { rules, store, now: systemClock.now() })
     const width = Math.max(...findings.map(({ question }) => question.length))
     for (const { question, answer } of findings) {

@@ -3,7 +3,7 @@
  * in settings.ts; how one becomes the other in load-config.ts.
  */
 import type { Milliseconds } from '../clock.ts'
-import type { Authority } from '../http/target.ts'
+import type { Authority, Scheme } from '../http/target.ts'
 
 /** An address the daemon listens on. `address` undefined means every address of the machine. */
 export interface ListenAddress {
@@ -54,6 +54,28 @@ export interface HttpsConfig {
   readonly rememberDistrust: Milliseconds
 }
 
+/** One end of a routing rule: `archive.example.org/debian`, with a scheme and a port when they matter, or a path alone. */
+export interface Place {
+  /** As written in the configuration. */
+  readonly text: string
+  /** Undefined stands for both: whatever was asked for. */
+  readonly scheme: Scheme | undefined
+  /** Undefined for a path alone, which is of every host. */
+  readonly host: string | undefined
+  /** Whether hosts below `host` are meant too. */
+  readonly subdomains: boolean
+  /** Undefined is the default port of the scheme. */
+  readonly port: number | undefined
+  /** Begins with a slash and does not end with one; empty when there is none. Canonical spelling. */
+  readonly path: string
+}
+
+/** What is asked for at `from` is fetched from `to`. */
+export interface Remap {
+  readonly from: Place
+  readonly to: Place
+}
+
 export interface Config {
   readonly cacheDirectory: string
   /** The first is the main one: the one examples and `Location` hints name. */
@@ -71,6 +93,13 @@ export interface Config {
   /** Ports that CONNECT may reach. */
   readonly connectPorts: readonly number[]
   readonly parentProxy: ParentProxy | undefined
+  /** Rules of routing in their order; the first that fits wins. */
+  readonly remap: readonly Remap[]
+  /** Mirrors asked in place of the distributions' own hosts. */
+  readonly overrides: {
+    readonly ubuntuServer: Place | undefined
+    readonly debianServer: Place | undefined
+  }
   readonly https: HttpsConfig
   readonly index: {
     /** Kept for compatibility; the pages answer regardless. */
@@ -83,6 +112,12 @@ export interface Config {
   readonly expiration: {
     /** Stored objects nobody asked for in so many days are removed; 0 keeps them for ever. */
     readonly unusedDays: number
+  }
+  readonly verification: {
+    /** How long after a check of everything stored the next one begins; 0 is never. */
+    readonly interval: Milliseconds
+    /** Bytes a second the check reads at most; 0 is as fast as it goes. */
+    readonly rate: number
   }
   readonly freshness: {
     /** How long an index or Release file is answered without asking the origin, when the client does not insist. */

@@ -17,6 +17,7 @@ import { type Asked, type EffectiveTarget, effectiveTarget } from './client-mode
 import type { Rules } from './pipeline.ts'
 import { type Admission, admitTarget } from './policy.ts'
 import { route } from './route.ts'
+import { carriesCredentials } from './routing.ts'
 import { canonicalUri } from './store/key.ts'
 
 /** A file of an archive. */
@@ -30,6 +31,8 @@ export interface FileDestination {
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About
+  /** Whether credentials sent for what was asked may go to where it is fetched. */
+  readonly credentials: boolean
   /** Whether it may be reached, whoever asks. */
   readonly admission: Admission
 }
@@ -84,10 +87,10 @@ export class Destinations {
 function destinationOf(request: Asked, rules: Rules): Destination {
   const asked = effectiveTarget(request, rules.policy.own)
   if (asked.kind !== 'fetch') return asked
-  const routed = route(asked.uri, rules.routes)
-  const uri = canonicalUri(routed.origins[0])
-  const target = canonicalUri(routed.target)
-  if (uri === undefined || target === undefined) return { kind: 'unkeyable' }
+  const spelt = canonicalUri(asked.uri)
+  if (spelt === undefined) return { kind: 'unkeyable' }
+  const { target, origins } = route(spelt, rules.routes)
+  const [uri] = origins
   const key = formatUri(target)
   const archive = classify(target.path)
   return {
@@ -97,7 +100,8 @@ function destinationOf(request: Asked, rules: Rules): Destination {
     key,
     archive,
     about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
-    admission: admitBoth(asked.uri, uri, rules),
+    credentials: carriesCredentials(spelt, uri),
+    admission: admitBoth(spelt, uri, rules),
   }
 }
 

@@ -37,27 +37,34 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Asked for', asked)
     return findings
   }
-  const routed = route(asked, parts.rules.routes)
-  const target = canonicalUri(routed.target)
-  if (target === undefined) {
+  const spelt = canonicalUri(asked)
+  if (spelt === undefined) {
     find('Refused', 'the path has control characters or climbs above its root')
     return findings
   }
-  const admission = admitTarget(
-    { kind: 'fetch', scheme: target.scheme, authority: target },
-    parts.rules.policy,
+  const routed = route(spelt, parts.rules.routes)
+  const { target } = routed
+  const { rule: router, shown } = routed
+  if (router !== undefined) {
+    find('Routed by', shown === undefined ? router : `${router}, from ${shown.from} to ${shown.to}`)
+    find('Routed to', formatUri(target))
+  }
+  const admissions = [spelt, target].map(uri =>
+    admitTarget({ kind: 'fetch', scheme: uri.scheme, authority: uri }, parts.rules.policy),
   )
-  if ('deny' in admission) {
-    find('Refused by', admission.deny)
-    find('Because', admission.sentence)
+  for (const one of admissions) {
+    if (!('deny' in one)) continue
+    find('Refused by', one.deny)
+    find('Because', one.sentence)
     return findings
   }
+  const [first, admission] = admissions.filter(one => 'allow' in one)
+  if (first === undefined || admission === undefined) throw new Error('two targets, two admissions')
   const rule = admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
   find(
     'Admitted by',
     `${rule} (${admission.trusted ? 'at any address' : 'at public addresses only'})`,
   )
-  if (routed.rule !== undefined) find('Routed by', routed.rule)
   find('Origin', formatAuthority(target, target.scheme))
 
   const key = formatUri(target)
@@ -79,8 +86,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     negativeUntil: parts.negative?.until(key),
     path: archive,
     directives: requestDirectives(Fields.empty),
-    authorization: asked.userinfo !== undefined,
-    passthrough: admission.allow === 'passthrough',
+    authorization: target.userinfo !== undefined,
+    passthrough: first.allow === 'passthrough' || admission.allow === 'passthrough',
     settings: parts.rules.config.freshness,
     now: parts.now,
   })

@@ -3,8 +3,9 @@
  */
 import { type Check, type Loaded, loadConfigFile, type Remark } from '../config-file.ts'
 import { checkSettings } from '../settings.ts'
+import { checkRouting } from './check-routing.ts'
 import type { Config, HttpsConfig, ListenAddress } from './config.ts'
-import { defaultPort, type FileValues, notAvailable, settings } from './settings.ts'
+import { defaultPort, type FileValues, notAvailable, settings, withoutEffect } from './settings.ts'
 import {
   defaultCacheDirectory,
   exists,
@@ -54,9 +55,15 @@ export function configCheck(overrides: Overrides, surroundings: Surroundings): C
     const checked = checkFile(found)
     const problems = [...unavailable(found), ...listenTwice(found)]
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
-    const warnings = [...checked.warnings, ...remarksOn(found, checked.value, surroundings)]
-    if (problems.length > 0) return { ok: false, problems, warnings }
-    return { ok: true, value: configOf(checked.value, overrides, surroundings), warnings }
+    const value = configOf(checked.value, overrides, surroundings)
+    const routing = checkRouting(checked.value.remap, value)
+    problems.push(...routing.problems)
+    const warnings = [
+      ...checked.warnings,
+      ...remarksOn(found, checked.value, surroundings),
+      ...routing.warnings,
+    ]
+    return problems.length > 0 ? { ok: false, problems, warnings } : { ok: true, value, warnings }
   }
 }
 
@@ -78,9 +85,17 @@ function configOf(file: FileValues, overrides: Overrides, surroundings: Surround
     ports: file.ports,
     connectPorts: file.connect_ports,
     parentProxy: file.parent_proxy,
+    remap: file.remap.flatMap(({ from, to }) =>
+      from === undefined || to === undefined ? [] : [{ from, to }],
+    ),
+    overrides: {
+      ubuntuServer: file.overrides.ubuntu_server,
+      debianServer: file.overrides.debian_server,
+    },
     https: httpsOf(file),
     index: file.index,
     expiration: { unusedDays: file.expiration.unused_days },
+    verification: file.verification,
     freshness: file.freshness,
     timeouts: {
       connect: file.timeouts.connect,
@@ -154,9 +169,9 @@ function listenTwice(found: unknown): Remark[] {
 /** What is right and still worth a word. */
 function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings): Remark[] {
   const remarks: Remark[] = []
-  if (file.debug.enable || file.debug.pprof.enable) {
-    const text = 'has no effect: there is no debugging listener and no profile; see log.level'
-    remarks.push({ path: ['debug'], at: 'key', text })
+  for (const [name, text] of Object.entries(withoutEffect)) {
+    const path = name.split('.')
+    if (valueAt(file, path) === true) remarks.push({ path, at: 'key', text })
   }
   const named = namedCacheDirectory(surroundings)
   if (file.cache_directory !== undefined && named !== undefined) {

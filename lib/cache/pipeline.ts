@@ -83,7 +83,7 @@ export function pipeline(parts: PipelineParts): Handler {
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
     // 4. Under which name is it kept, and what may change about it?
-    const { asked, uri, key, archive, about } = destination
+    const { asked, uri, key, archive, about, credentials } = destination
     const allowed: Allowed = {
       request,
       uri,
@@ -95,25 +95,27 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 5. What does the store say, and is its word enough?
+    const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
     const decision = lookup({
       stored: parts.store.peek(key) ?? (await parts.store.get(key)),
       negativeUntil: parts.negative.until(key),
       path: archive,
       directives: allowed.directives,
-      authorization: asked.userinfo !== undefined || request.fields.has('Authorization'),
+      // Credentials for a host that routing replaced are nobody's business at the other.
+      authorization: hasCredentials && credentials,
       passthrough: admission.allow === 'passthrough',
       settings: rules.config.freshness,
       now: allowed.tools.now,
     })
 
     // 6. The answer.
-    return answer(decision, allowed, admission, parts)
+    return answer(decision, { ...allowed, credentials }, admission, parts)
   }
 }
 
 async function answer(
   decision: Decision,
-  allowed: Allowed,
+  allowed: Allowed & { readonly credentials: boolean },
   admission: Admitted,
   parts: PipelineParts,
 ): Promise<Response> {
@@ -133,6 +135,7 @@ async function answer(
       return relay(request, uri, about, {
         origin: parts.origin,
         trusted: admission.trusted,
+        credentials: allowed.credentials,
         pseudonym: parts.pseudonym,
         because: decision.because,
         onFetched: parts.onFetched,

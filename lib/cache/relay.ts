@@ -17,6 +17,8 @@ import type { MissReason } from './verdict.ts'
 export interface RelayOptions {
   readonly origin: OriginClient
   readonly trusted: boolean
+  /** Whether the client's credentials are for this origin. */
+  readonly credentials: boolean
   /** Our pseudonym in Via, which also finds loops. */
   readonly pseudonym: string
   readonly because: MissReason
@@ -33,7 +35,7 @@ export async function relay(
   const response = await options.origin.request({
     method: request.method,
     uri,
-    fields: forwardedFields(request, uri, options.pseudonym),
+    fields: forwardedFields(request, uri, options),
     signal: request.signal,
     trusted: options.trusted,
   })
@@ -77,9 +79,14 @@ export async function relay(
  * The client's end-to-end fields. Credentials in the URI become Authorization, as RFC 3986 section 3.2.1 would have a client
  * do, and go nowhere else.
  */
-function forwardedFields(request: Request, uri: TargetUri, pseudonym: string): Fields {
+function forwardedFields(
+  request: Request,
+  uri: TargetUri,
+  { pseudonym, credentials }: Pick<RelayOptions, 'pseudonym' | 'credentials'>,
+): Fields {
+  const withhold = credentials ? [] : ['Authorization', 'Cookie']
   const fields = appendVia(
-    endToEnd(request.fields).without('Host', 'Content-Length'),
+    endToEnd(request.fields).without('Host', 'Content-Length', ...withhold),
     request.version,
     pseudonym,
   )

@@ -28,6 +28,7 @@ import { originClient } from './origin-client.ts'
 import { pipeline, type Rules } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy.ts'
 import { needRestart } from './reload.ts'
+import { routeRules, shownRules } from './routing.ts'
 import { machineAddresses, ownIdentity } from './self.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
@@ -99,7 +100,7 @@ async function startWith(
       from,
       listeners.map(({ port }) => port),
     )
-    return { config: from, policy: compilePolicy(from, own), routes: [] }
+    return { config: from, policy: compilePolicy(from, own), routes: routeRules(from) }
   }
   let rules = rulesOf(config)
   const refresh = (): void => {
@@ -165,7 +166,9 @@ async function startWith(
     get httpsMode() {
       return rules.config.https.prevent ? 'disabled' : 'tunnel'
     },
-    routing: [],
+    get routing() {
+      return shownRules(rules.routes)
+    },
     statistics: () => report(statistics.days, statistics.today),
     usage: async () => {
       const { filesystem = unknownSpace, ...counted } = await store.usage()

@@ -4,6 +4,20 @@
 import { duration, integer, size } from '../setting-kinds.ts'
 import { group, setting } from '../settings.ts'
 
+export const verification = group(
+  'Everything stored is checked now and then: indexes against their Release files, packages against indexes, content against its digest. What is wrong is logged as a repository-verification warning and removed, so that it is fetched again. `cachesvc verify-repos` does the same at once.',
+  {
+    interval: setting(duration('0s', '365d'), {
+      default: '1d',
+      manual: 'From the end of one check to the beginning of the next; 0 is never.',
+    }),
+    rate: setting(size('0', '100G'), {
+      default: '64M',
+      manual: 'How much is read a second at most, so that requests go first; 0 is no bound.',
+    }),
+  },
+)
+
 export const freshness = group(
   'For how long the origin need not be asked again. Files in a pool and files named by their hash never change and are not asked for again.',
   {

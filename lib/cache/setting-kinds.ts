@@ -8,7 +8,8 @@ import { formatUri, parseUri } from '../http/target.ts'
 import { expected, right, wrong } from '../setting-kinds.ts'
 import { type Kind, kind } from '../settings.ts'
 import type { Read } from '../units.ts'
-import type { HostPattern, ListenAddress, ParentProxy } from './config.ts'
+import type { HostPattern, ListenAddress, ParentProxy, Place } from './config.ts'
+import { canonicalUri } from './store/key.ts'
 
 const string = { type: 'string' }
 
@@ -58,6 +59,62 @@ export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found =
   const parsed = /^https?:\/\//i.test(found) ? parseUri(found) : { problem: '' }
   return 'problem' in parsed ? expected(found, what) : right(formatUri(parsed))
 })
+
+/** What a routing rule applies to; undefined when empty. */
+export const remapFrom: Kind<Place | undefined> = kind({ name: 'place', json: string }, found =>
+  readPlace(found, { what: 'a host, a host with a path, or a path', subdomains: true }),
+)
+
+/** Where a routing rule leads; undefined when empty. */
+export const remapTo: Kind<Place | undefined> = kind({ name: 'place', json: string }, found =>
+  readPlace(found, { what: 'a host, a host with a path, or a path', subdomains: false }),
+)
+
+/** A mirror asked in place of a distribution's hosts; undefined when empty. */
+export const mirror: Kind<Place | undefined> = kind({ name: 'mirror', json: string }, found => {
+  const what = 'a host such as mirror.example.org, or a host with a path'
+  const read = readPlace(found, { what, subdomains: false })
+  return read.ok && read.value !== undefined && read.value.host === undefined
+    ? expected(found, what, 'the host is missing')
+    : read
+})
+
+/** Reads `host`, `host:port`, `host/path`, each with or without `http://` or `https://`, and `/path`. */
+export function readPlace(
+  found: unknown,
+  { what, subdomains }: { readonly what: string; readonly subdomains: boolean },
+): Read<Place | undefined> {
+  if (typeof found !== 'string') return expected(found, what)
+  const text = found.trim()
+  if (text === '') return right(undefined)
+  const [, named, authority = '', written = ''] =
+    /^(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#]*)(.*)$/is.exec(text) ?? []
+  const scheme = named?.toLowerCase()
+  if (scheme !== undefined && scheme !== 'http' && scheme !== 'https') {
+    return expected(found, what, `the scheme ${scheme} is not supported`)
+  }
+  if (/[?#]/.test(written)) return expected(found, what, 'a query cannot be routed, only a path')
+  const path = canonicalPath(written)
+  if (path === undefined) return expected(found, what, 'the path climbs above its root')
+  if (authority === '') {
+    if (scheme !== undefined || path === '') return expected(found, what, 'the host is missing')
+    return right({ ...everywhere, text, path })
+  }
+  const host = readHostPattern(authority)
+  if (!host.ok) return host
+  if (host.value.subdomains && !subdomains) {
+    return expected(found, what, `one host only; write ${host.value.host}`)
+  }
+  return right({ ...host.value, scheme, text, path })
+}
+
+const everywhere = { scheme: undefined, host: undefined, subdomains: false, port: undefined }
+
+/** A path as keys spell it, without the slash at its end; undefined when it is none. */
+function canonicalPath(path: string): string | undefined {
+  const spelt = canonicalUri({ scheme: 'http', host: 'h', port: 80, path: path || '/' })
+  return spelt?.path.replace(/\/$/, '')
+}
 
 /** Reads `archive.example.org`, `.example.org`, `host:port`, an IPv4 address or an IPv6 address with or without brackets. */
 export function readHostPattern(found: unknown): Read<HostPattern> {

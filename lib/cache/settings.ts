@@ -4,15 +4,18 @@
  */
 import { absolutePath, boolean, integer, oneOf, port, text } from '../setting-kinds.ts'
 import { group, listOf, listOfGroups, optional, setting, type ValuesOf } from '../settings.ts'
-import { freshness, limits, timeouts } from './setting-bounds.ts'
+import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
   hostName,
   hostPattern,
   ipAddress,
   listenAddress,
+  mirror,
   network,
   parentProxy,
+  remapFrom,
+  remapTo,
 } from './setting-kinds.ts'
 
 /** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
@@ -107,23 +110,43 @@ export const settings = group('', {
 
   remap: listOfGroups(
     {
-      from: setting(text, { default: '', manual: 'What is asked for.' }),
-      to: setting(text, { default: '', manual: 'What is fetched instead.' }),
+      from: setting(remapFrom, {
+        default: '',
+        manual: [
+          'What is asked for. A host, `archive.example.org` or `.example.org` with every host below it; a host with a path, `archive.example.org/debian`, and what lies below that path; or a path alone, `/old/InRelease`, which is that one file of every host. `http://` or `https://` in front makes the rule one for that scheme, a port one for that port.',
+        ],
+      }),
+      to: setting(remapTo, {
+        default: '',
+        manual:
+          'Where it is fetched from: a host, with a port and a path if need be. The rest of the path is appended. With `http://` or `https://` in front it is fetched with that scheme, else with the one asked for. A path alone is one of the host that was asked.',
+      }),
     },
     {
       kind: 'list of groups',
       default: [],
-      manual: 'Requests for `from` are answered with what is found at `to`.',
+      manual: [
+        'Requests for `from` are answered with what is found at `to`, and stored under that name: two names of one archive share what is stored. The first rule that fits decides, before `overrides`, and none is applied twice. The client must be allowed to reach both ends: list them in `domains`.',
+        'Credentials of a request for another host are not passed on. Tunnels are not routed: what is inside cannot be read.',
+        'Note for files written for GoAPTCacher: there only paths could be given.',
+      ],
+      example:
+        'remap:\n  - from: archive.example.com/debian\n    to: mirror.example.org/pub/debian\n  - from: http://packages.example.com\n    to: https://packages.example.com',
     },
   ),
-  overrides: group('Mirrors that are asked instead of the distributions’ own hosts.', {
-    ubuntu_server: setting(text, {
+  overrides: group('Mirrors that are asked in place of the distributions’ own hosts.', {
+    ubuntu_server: setting(mirror, {
       default: '',
-      manual: 'Host, with or without a path, asked instead of Ubuntu’s archive hosts.',
+      manual:
+        'Host, with or without a path, asked in place of archive.ubuntu.com and every host below it, such as the mirrors of countries. The path is put before the path asked for. security.ubuntu.com stays what it is.',
+      example: 'overrides:\n  ubuntu_server: mirror.example.org',
     }),
-    debian_server: setting(text, {
+    debian_server: setting(mirror, {
       default: '',
-      manual: 'Host, with or without a path, asked instead of Debian’s archive hosts.',
+      manual: [
+        'Host, with or without a path, asked in place of the hosts below debian.org for everything in their `/debian/`: `ftp.*.debian.org` and the others that carry it. The path is put before the path asked for. archive.debian.org, which has the releases of the past, and snapshot.debian.org stay what they are.',
+        'The security archive is kept apart: with this setting, `/debian-security/` on those hosts is fetched from security.debian.org, if that may be reached, and otherwise from where it was asked for.',
+      ],
     }),
   }),
 
@@ -155,6 +178,7 @@ export const settings = group('', {
     }),
   }),
 
+  verification,
   freshness,
   timeouts,
   limits,
@@ -169,7 +193,8 @@ export const settings = group('', {
 
   mdns: setting(boolean, {
     default: false,
-    manual: 'Whether the proxy is announced as `_apt_proxy._tcp` with multicast DNS.',
+    manual:
+      'Not supported: the proxy is not announced with multicast DNS, and a file that asks for it gets a warning. The setup page has DNS records by which clients find the proxy.',
   }),
   debug: group(
     'GoAPTCacher’s debugging settings. They are read and have no effect: see `log.level`.',
@@ -194,9 +219,13 @@ export type FileValues = ValuesOf<typeof settings>
  * Settings that are known but whose feature is not there yet. They are accepted at their default (or left out) and
  * reported otherwise. A feature that arrives deletes its lines here.
  */
-export const notAvailable: readonly string[] = [
-  'remap',
-  'overrides.ubuntu_server',
-  'overrides.debian_server',
-  'mdns',
-]
+export const notAvailable: readonly string[] = []
+
+/** Settings of GoAPTCacher that are taken and change nothing, with the reason a file that uses them is told. */
+export const withoutEffect: Readonly<Record<string, string>> = {
+  mdns: 'is not supported: nothing is announced with multicast DNS; the setup page has DNS records that clients find the proxy by',
+  'debug.enable':
+    'is not supported: there is no debugging listener; see log.level and /_cachesvc/metrics',
+  'debug.pprof.enable':
+    'is not supported: profiles are written by the tools of Node.js, not by the service',
+}
