@@ -81,7 +81,7 @@ t.test('the help fits a terminal and advertises only what there is', t => {
   t.match(text, /--check-config/)
   for (const name of ['serve', 'verify-repos', 'explain', 'list', 'import']) {
     const taken = !message(name, 'x').includes('not available')
-    t.equal(new RegExp(`^  ${name} `, 'm').test(text), taken, name)
+    t.equal(new RegExp(`^  ${name}\\b`, 'm').test(text), taken, name)
   }
   t.end()
 })
