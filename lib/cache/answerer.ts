@@ -11,7 +11,7 @@ import type { OriginResponse } from '../http/origin.ts'
 import type { TargetUri } from '../http/target.ts'
 import * as answers from './answers.ts'
 import { originSaid, unavailable } from './error-answers.ts'
-import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
+import type { Fetcher, Filling, Flight, Found, Wanted } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import type { Allowed } from './pipeline.ts'
@@ -57,7 +57,10 @@ export class Answerer {
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
     const { request, about, tools, uri } = allowed
     const { fetcher, clock } = this.#parts
-    if (fetcher.isFailing(uri)) return this.fromStore(allowed, entry, 'stale-origin-failed')
+    if (fetcher.isFailing(uri)) {
+      if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
+      return this.fromStore(allowed, entry, 'stale-origin-failed')
+    }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
     const flight = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
@@ -71,7 +74,12 @@ export class Answerer {
         return answer ?? this.#fetchedAnew(allowed)
       }
       case 'filling':
-        return this.#fromFilling(allowed, outcome.filling, 'changed')
+        return (
+          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
+          this.fromStore(allowed, entry, 'stale-origin-slow')
+        )
+      case 'again':
+        return this.#fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
     }
@@ -102,7 +110,11 @@ export class Answerer {
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
-        return this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')
+        // 503 brings apt back in a moment.
+        return (
+          (await this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')) ??
+          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+        )
       case 'answered':
         return this.#originSaid(allowed, found)
       case 'failed':
@@ -110,12 +122,14 @@ export class Answerer {
     }
   }
 
-  async #fromFilling(allowed: Allowed, filling: Filling, because: MissReason): Promise<Response> {
-    const { request, about, tools } = allowed
-    const answer = await answers.miss(request, filling, because, about, tools)
-    if (answer !== undefined) return answer
-    // The download passes through without being stored, and its beginning is gone: 503 brings apt back in a moment.
-    return unavailable(request, passedBy(about.origin), about)
+  /** Undefined when the download passes through without being stored, and its beginning is gone. */
+  #fromFilling(
+    { key, request, about, tools }: Allowed,
+    filling: Filling,
+    because: MissReason,
+  ): Promise<Response | undefined> {
+    this.#parts.negative.forget(key)
+    return answers.miss(request, filling, because, about, tools)
   }
 
   /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
@@ -147,9 +161,12 @@ export class Answerer {
   }
 
   #fetch(allowed: Allowed, stored: Entry | undefined): Flight {
-    const { key, uri, archive, directives } = allowed
+    return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
+  }
+
+  #wanted({ key, uri, archive, directives }: Allowed, stored: Entry | undefined): Wanted {
     const insist = directives.noCache || directives.maxAge === 0
-    return this.#parts.fetcher.fetch({ key, uri, archive, stored, insist })
+    return { key, uri, archive, stored, insist }
   }
 
   #stored(entry: Entry): answers.Stored {
