@@ -14,6 +14,7 @@ import { originSaid, unavailable } from './error-answers.ts'
 import type { Fetcher, Filling, Flight, Found, Wanted } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
+import { firstByteDeadline, slowOrigin } from './patience.ts'
 import type { Allowed } from './pipeline.ts'
 import { isIllness, revalidate } from './revalidate.ts'
 import type { Entry } from './store/entry.ts'
@@ -29,8 +30,6 @@ export interface AnswererParts {
   readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
   /** How long the stored copy is held back while the origin is asked. */
   readonly revalidationBudget: () => Milliseconds
-  /** When a client that has nothing stored to fall back to is told to come again: apt itself gives up after 30 s. */
-  readonly firstByteDeadline: Milliseconds
 }
 
 export class Answerer {
@@ -101,7 +100,8 @@ export class Answerer {
     if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
     const flight = this.#fetch(allowed, undefined)
     const found = await this.#withinDeadline(flight.found)
-    if (found === undefined) return unavailable(request, slowOrigin(about.origin), about)
+    if (found === undefined)
+      return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
     return this.#fromFound(allowed, found, flight)
   }
 
@@ -177,7 +177,7 @@ export class Answerer {
 
   async #withinDeadline<Result>(
     promise: Promise<Result>,
-    deadline = this.#parts.firstByteDeadline,
+    deadline = firstByteDeadline,
   ): Promise<Result | undefined> {
     let cancel: () => void = () => undefined
     const late = new Promise<undefined>(resolve => {
@@ -189,14 +189,6 @@ export class Answerer {
       cancel()
     }
   }
-}
-
-function slowOrigin(origin: string): Failure {
-  return new Failure(`${origin} has not answered in time`, {
-    code: 'ORIGIN_SLOW',
-    fault: 'upstream',
-    publicText: 'The origin has not answered in time; the fetch goes on, try again.',
-  })
 }
 
 function passedBy(origin: string): Failure {
