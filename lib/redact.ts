@@ -92,9 +92,21 @@ function endOf(text: string, from: number, delimiters: string): number {
 }
 
 function redactQuery(text: string): string {
-  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (all, mark, name) =>
-    isSecretName(String(name)) ? `${mark}${name}=${redacted}` : all,
+  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) =>
+    isSecretName(String(name))
+      ? `${mark}${name}=${redacted}`
+      : `${mark}${name}=${redactEscapedUrl(String(value))}`,
   )
+}
+
+/** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
+function redactEscapedUrl(value: string): string {
+  const lower = value.toLowerCase()
+  const from = lower.indexOf('%2f%2f') + '%2f%2f'.length
+  const to = lower.lastIndexOf('%40')
+  return from >= '%2f%2f'.length && to >= from
+    ? `${value.slice(0, from)}${redacted}${value.slice(to)}`
+    : value
 }
 
 type CleanFacts = Readonly<Record<string, unknown>>

@@ -11,9 +11,10 @@ import type { OriginResponse } from '../http/origin.ts'
 import type { TargetUri } from '../http/target.ts'
 import * as answers from './answers.ts'
 import { originSaid, unavailable } from './error-answers.ts'
-import type { Fetcher, Filling, Flight, Found } from './fetch.ts'
+import type { Fetcher, Filling, Flight, Found, Wanted } from './fetch.ts'
 import type { StoreReason } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
+import { firstByteDeadline, slowOrigin } from './patience.ts'
 import type { Allowed } from './pipeline.ts'
 import { isIllness, revalidate } from './revalidate.ts'
 import type { Entry } from './store/entry.ts'
@@ -29,8 +30,6 @@ export interface AnswererParts {
   readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
   /** How long the stored copy is held back while the origin is asked. */
   readonly revalidationBudget: () => Milliseconds
-  /** When a client that has nothing stored to fall back to is told to come again: apt itself gives up after 30 s. */
-  readonly firstByteDeadline: Milliseconds
 }
 
 export class Answerer {
@@ -57,7 +56,10 @@ export class Answerer {
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
     const { request, about, tools, uri } = allowed
     const { fetcher, clock } = this.#parts
-    if (fetcher.isFailing(uri)) return this.fromStore(allowed, entry, 'stale-origin-failed')
+    if (fetcher.isFailing(uri)) {
+      if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
+      return this.fromStore(allowed, entry, 'stale-origin-failed')
+    }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
     const flight = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
@@ -71,7 +73,12 @@ export class Answerer {
         return answer ?? this.#fetchedAnew(allowed)
       }
       case 'filling':
-        return this.#fromFilling(allowed, outcome.filling, 'changed')
+        return (
+          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
+          this.fromStore(allowed, entry, 'stale-origin-slow')
+        )
+      case 'again':
+        return this.#fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
     }
@@ -93,7 +100,8 @@ export class Answerer {
     if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
     const flight = this.#fetch(allowed, undefined)
     const found = await this.#withinDeadline(flight.found)
-    if (found === undefined) return unavailable(request, slowOrigin(about.origin), about)
+    if (found === undefined)
+      return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
     return this.#fromFound(allowed, found, flight)
   }
 
@@ -102,7 +110,11 @@ export class Answerer {
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
-        return this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')
+        // 503 brings apt back in a moment.
+        return (
+          (await this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')) ??
+          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+        )
       case 'answered':
         return this.#originSaid(allowed, found)
       case 'failed':
@@ -110,12 +122,14 @@ export class Answerer {
     }
   }
 
-  async #fromFilling(allowed: Allowed, filling: Filling, because: MissReason): Promise<Response> {
-    const { request, about, tools } = allowed
-    const answer = await answers.miss(request, filling, because, about, tools)
-    if (answer !== undefined) return answer
-    // The download passes through without being stored, and its beginning is gone: 503 brings apt back in a moment.
-    return unavailable(request, passedBy(about.origin), about)
+  /** Undefined when the download passes through without being stored, and its beginning is gone. */
+  #fromFilling(
+    { key, request, about, tools }: Allowed,
+    filling: Filling,
+    because: MissReason,
+  ): Promise<Response | undefined> {
+    this.#parts.negative.forget(key)
+    return answers.miss(request, filling, because, about, tools)
   }
 
   /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
@@ -147,9 +161,12 @@ export class Answerer {
   }
 
   #fetch(allowed: Allowed, stored: Entry | undefined): Flight {
-    const { key, uri, archive, directives } = allowed
+    return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
+  }
+
+  #wanted({ key, uri, archive, directives }: Allowed, stored: Entry | undefined): Wanted {
     const insist = directives.noCache || directives.maxAge === 0
-    return this.#parts.fetcher.fetch({ key, uri, archive, stored, insist })
+    return { key, uri, archive, stored, insist }
   }
 
   #stored(entry: Entry): answers.Stored {
@@ -160,7 +177,7 @@ export class Answerer {
 
   async #withinDeadline<Result>(
     promise: Promise<Result>,
-    deadline = this.#parts.firstByteDeadline,
+    deadline = firstByteDeadline,
   ): Promise<Result | undefined> {
     let cancel: () => void = () => undefined
     const late = new Promise<undefined>(resolve => {
@@ -172,14 +189,6 @@ export class Answerer {
       cancel()
     }
   }
-}
-
-function slowOrigin(origin: string): Failure {
-  return new Failure(`${origin} has not answered in time`, {
-    code: 'ORIGIN_SLOW',
-    fault: 'upstream',
-    publicText: 'The origin has not answered in time; the fetch goes on, try again.',
-  })
 }
 
 function passedBy(origin: string): Failure {

@@ -8,6 +8,7 @@ import { Failure } from '../errors.ts'
 import { requestDirectives } from '../http/cache-control.ts'
 import { Fields } from '../http/field.ts'
 import type { OriginResponse } from '../http/origin.ts'
+import { OriginFailure } from '../http/origin-errors.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../http/target.ts'
 import { validatorsOf } from '../http/validator.ts'
 import type { Logger } from '../log.ts'
@@ -35,9 +36,15 @@ export interface Filling {
   readonly draft: EntryDraft
   readonly length: number | undefined
   readonly download: Download
-  /** The entry once the content is whole and stored; undefined when it could not be had or not be stored. Never rejects. */
-  readonly settled: Promise<Entry | undefined>
+  /** Never rejects. */
+  readonly settled: Promise<Settled>
 }
+
+/** What came of a filling: stored, whole but not stored, or never whole. */
+export type Settled =
+  | { readonly kind: 'stored'; readonly entry: Entry }
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'failed' }
 
 /** What the origin's head amounts to. */
 export type Found =
@@ -61,7 +68,10 @@ export interface FetcherOptions {
   readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
   /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
-  /** How long an origin that just failed is not asked again about things the store has. */
+  /**
+   * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
+   * at once costs nobody any time and is asked every time.
+   */
   readonly failureMemory: Milliseconds
 }
 
@@ -74,6 +84,7 @@ export class Fetcher {
   readonly #options: FetcherOptions
   readonly #flights = new Map<string, Airborne>()
   readonly #failing = new Map<string, Milliseconds>()
+  readonly #probed = new Set<string>()
   readonly #stop = new AbortController()
 
   constructor(options: FetcherOptions) {
@@ -95,7 +106,15 @@ export class Fetcher {
     return this.#flights.has(key)
   }
 
-  /** Whether this origin failed so recently that stored answers should not wait for it. */
+  /** Sees in the background whether a failing origin is back: one question at a time each. */
+  probe(wanted: Wanted): void {
+    const authority = formatAuthority(wanted.uri, wanted.uri.scheme)
+    if (this.#probed.has(authority)) return
+    this.#probed.add(authority)
+    void this.fetch(wanted).found.then(() => this.#probed.delete(authority))
+  }
+
+  /** Whether this origin kept somebody waiting so recently that stored answers should not wait for it again. */
   isFailing(uri: TargetUri): boolean {
     const authority = formatAuthority(uri, uri.scheme)
     const until = this.#failing.get(authority)
@@ -179,9 +198,10 @@ export class Fetcher {
     wanted: Wanted,
     response: OriginResponse,
     into: { draft: EntryDraft; download: Download },
-  ): Promise<Entry | undefined> {
+  ): Promise<Settled> {
     const { clock, store, log, onFetched } = this.#options
     const { draft, download } = into
+    let whole = false
     try {
       await fill(response, download, {
         clock,
@@ -193,16 +213,17 @@ export class Fetcher {
         },
       })
       const content = await download.complete()
-      if (!content.stored) return undefined
+      whole = true
+      if (!content.stored) return { kind: 'passed' }
       const entry = finishedEntry(draft, content, wanted.stored)
       const kept = await store.put(entry)
       if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
-      return entry
+      return { kind: 'stored', entry }
     } catch (error) {
       await response.content.return?.()
       await download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
-      return undefined
+      return { kind: whole ? 'passed' : 'failed' }
     } finally {
       onFetched(download.size)
     }
@@ -214,7 +235,7 @@ export class Fetcher {
 
   #noteFailure(uri: TargetUri, error: unknown): Failure {
     const failure = asFailure(uri, error)
-    if (failure.fault === 'upstream') {
+    if (failure instanceof OriginFailure && failure.timedOut && failure.phase !== 'queue') {
       const until = this.#options.clock.now() + this.#options.failureMemory
       this.#failing.set(formatAuthority(uri, uri.scheme), until)
     }

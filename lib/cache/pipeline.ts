@@ -139,6 +139,7 @@ async function answer(
         pseudonym: parts.pseudonym,
         because: decision.because,
         onFetched: parts.onFetched,
+        clock: parts.clock,
       })
   }
 }

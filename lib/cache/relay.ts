@@ -3,7 +3,9 @@
  * credentials, and for clients that forbid storing. The origin sees the client's own end-to-end fields and the client the
  * origin's own answer, redirects included.
  */
+import type { Clock } from '../clock.ts'
 import { formatCacheStatus } from '../http/cache-status.ts'
+import { within } from '../http/deadline.ts'
 import type { Fields } from '../http/field.ts'
 import { endToEnd } from '../http/hop-by-hop.ts'
 import type { Content, Request, Response } from '../http/message.ts'
@@ -12,6 +14,7 @@ import { announced, textResponse } from '../http/reply.ts'
 import type { TargetUri } from '../http/target.ts'
 import { appendVia } from '../http/via.ts'
 import type { About } from './answers.ts'
+import { firstByteDeadline, slowOrigin } from './patience.ts'
 import type { MissReason } from './verdict.ts'
 
 export interface RelayOptions {
@@ -23,22 +26,32 @@ export interface RelayOptions {
   readonly pseudonym: string
   readonly because: MissReason
   readonly onFetched: (bytes: number) => void
+  readonly clock: Clock
 }
 
-/** Asks the origin and streams its answer. Throws the origin client's failures. */
+/** Asks the origin and streams its answer. Throws the origin client's failures, and that it is slow. */
 export async function relay(
   request: Request,
   uri: TargetUri,
   about: About,
   options: RelayOptions,
 ): Promise<Response> {
-  const response = await options.origin.request({
-    method: request.method,
-    uri,
-    fields: forwardedFields(request, uri, options),
+  const limit = {
+    clock: options.clock,
+    after: firstByteDeadline,
     signal: request.signal,
-    trusted: options.trusted,
-  })
+    late: () => slowOrigin(about.origin),
+    aborted: () => slowOrigin(about.origin),
+  }
+  const response = await within(limit, stop =>
+    options.origin.request({
+      method: request.method,
+      uri,
+      fields: forwardedFields(request, uri, options),
+      signal: AbortSignal.any([request.signal, stop]),
+      trusted: options.trusted,
+    }),
+  )
   const facts = { outcome: 'miss', because: options.because, ...about }
   const cacheStatus = formatCacheStatus('cachesvc', {
     hit: false,
@@ -53,11 +66,11 @@ export async function relay(
   )
     .plus('X-Cache', 'MISS')
     .plus('Cache-Status', cacheStatus)
-  // An error without a text makes apt give up at once; with one it tries again.
-  if (response.status >= 500 && response.length === 0) {
+  // An error without a text makes apt give up at once, and so does 507 with one; with another it tries again.
+  if (response.status === 507 || (response.status >= 500 && response.length === 0)) {
     await response.content.return?.()
     return textResponse(
-      response.status,
+      response.status === 507 ? 503 : response.status,
       `The origin ${about.origin} answered ${response.status}.`,
       { facts },
     )

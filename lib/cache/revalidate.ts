@@ -14,6 +14,8 @@ export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: HitReason }
   | { readonly use: 'changed'; readonly entry: Entry }
   | { readonly use: 'filling'; readonly filling: Filling }
+  /** The content came and was not stored; it must be fetched once more. */
+  | { readonly use: 'again' }
   | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
 
 /** What to answer for `stored`, given the flight that asks the origin about it. Never rejects. */
@@ -45,10 +47,15 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
         : { use: 'answer', status: found.status, fields: found.fields }
     case 'filling': {
       // A 200 may be the same bytes again, from an origin without validators: wait and see, the client may have them.
-      const entry = await patience.orLose(found.filling.settled)
-      if (entry === 'lost') return { use: 'filling', filling: found.filling }
-      if (entry === undefined)
+      const { filling } = found
+      if (!filling.download.stored) return { use: 'filling', filling }
+      const settled = await patience.orLose(filling.settled)
+      if (settled === 'lost') return { use: 'filling', filling }
+      if (settled.kind === 'failed') {
         return { use: 'store', entry: stored, because: 'stale-origin-failed' }
+      }
+      if (settled.kind === 'passed') return { use: 'again' }
+      const { entry } = settled
       return entry.digest === stored.digest
         ? { use: 'store', entry, because: 'validated' }
         : { use: 'changed', entry }

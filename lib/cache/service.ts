@@ -51,9 +51,7 @@ export interface ServiceOptions {
   readonly createFile?: StoreOptions['createFile']
 }
 
-/** A client with nothing stored to fall back to is told to come again after so long; apt gives up at 30 s. */
-const firstByteDeadline = 20_000
-/** An origin that failed is left alone for so long while the store has an answer. */
+/** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
 const failureMemory = 10_000
 /** When the system does not say what it has left. */
 const unknownSpace = { total: 0, used: 0, free: 0 }
@@ -143,7 +141,6 @@ async function startWith(
     clock,
     askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
     revalidationBudget: () => rules.config.timeouts.revalidation,
-    firstByteDeadline,
   })
   let usage = await store.usage()
   const metrics = new CacheMetrics({

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../clock.ts'
 import { Failure } from '../errors.ts'
+import { within } from '../http/deadline.ts'
 import type { Dialler } from '../http/dial.ts'
 import type { Response } from '../http/message.ts'
 import { textResponse } from '../http/reply.ts'
@@ -12,6 +13,7 @@ import { formatAuthority } from '../http/target.ts'
 import { openTunnel } from '../http/tunnel.ts'
 import { hasPassed } from '../http/via.ts'
 import { refusalOf, refused } from './error-answers.ts'
+import { firstByteDeadline, slowOrigin } from './patience.ts'
 import type { Rules } from './pipeline.ts'
 import { admit } from './policy.ts'
 import { verdictFacts } from './verdict.ts'
@@ -54,12 +56,17 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
         idle: config.timeouts.tunnel,
         signal: request.signal,
         dial: async signal => {
-          const { socket: far } = await parts.dialler.dial({
-            authority,
-            use: 'tunnel',
-            trusted: admission.trusted,
+          const limit = {
+            clock: parts.clock,
+            after: firstByteDeadline,
             signal,
-          })
+            late: () => slowOrigin(origin),
+            aborted: () => slowOrigin(origin),
+          }
+          const { trusted } = admission
+          const { socket: far } = await within(limit, stop =>
+            parts.dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
+          )
           parts.onOpen()
           return far
         },

@@ -2,6 +2,7 @@
  * The HTML pages: which template is filled with which view. Each view has a file of its own.
  */
 import { projectPage } from '../../package.ts'
+import { redactUrl } from '../../redact.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { endpoint } from './endpoint.ts'
@@ -59,7 +60,7 @@ export class Pages {
     const explanation: readonly Explanation[] = asked
       ? ((await this.#sources.explain?.(url)) ?? [])
       : []
-    const view = { url: tooLong ? '' : url, tooLong, longestUrl, asked, explanation }
+    const view = { url: tooLong ? '' : redactUrl(url), tooLong, longestUrl, asked, explanation }
     return this.#page('explain', 'Explain', '/_cachesvc/explain', view)
   }
 

@@ -1,0 +1,109 @@
+/**
+ * Redirects of an origin, on the wire: followed inside the policy, stored under the name that was asked for.
+ */
+import { join } from 'node:path'
+import t from 'tap'
+import { TestCache } from '../fixtures/cache.ts'
+import { makeAuthority } from '../fixtures/certificate.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+
+const deb = '/debian/pool/main/h/hello_1_all.deb'
+const to = (location: string, status = 302) => reply({ status, fields: { Location: location } })
+
+t.test('a redirect is followed, and the file stored under the name that was asked for', async t => {
+  const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const cache = await TestCache.start(t, { origins: [front, mirror] })
+  mirror.at('*', file({ content: 'hello', etag: '"1"' }))
+  for (const status of [301, 302, 303, 307, 308]) {
+    const path = `/pool/a_${status}.deb`
+    front.at(path, to(mirror.url('/deep/file'), status))
+    t.equal((await cache.head(front.url(path))).fields.get('Content-Length'), '5')
+    const answer = await cache.warm(front.url(path))
+    t.equal(answer.status, 200)
+    t.equal(answer.text, 'hello')
+    t.equal((await cache.get(front.url(path))).fields.get('X-Cache'), 'HIT')
+  }
+  t.equal((await cache.stored()).length, 5)
+  t.notOk((await cache.stored()).some(key => key.includes('deep')))
+})
+
+t.test('relative, scheme-relative and fragment-bearing targets are resolved', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at('/debian/real', reply({ content: 'hello' }))
+  const locations = [
+    'real',
+    './x/../real',
+    '/debian/real',
+    `//127.0.0.1:${origin.port}/debian/real`,
+    '/debian/real#part',
+    origin.url('/debian/real').replace('//', '//user:secret@'),
+  ]
+  for (const [n, location] of locations.entries()) {
+    origin.at(`/debian/a_${n}`, to(location))
+    t.equal((await cache.get(origin.url(`/debian/a_${n}`))).text, 'hello', location)
+  }
+  for (const { fields } of origin.seen('/debian/real')) t.notOk(fields.has('Authorization'))
+})
+
+t.test('a fill that resumes goes through the redirect again', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const content = 'x'.repeat(50_000)
+  let first = true
+  origin.at(deb, to('/mirror'))
+  origin.at('/mirror', answer => {
+    const cut = first ? { cut: { at: 20_000, by: 'reset' as const } } : {}
+    first = false
+    return file({ content, etag: '"1"', ...cut })(answer)
+  })
+  t.equal((await cache.get(origin.url(deb))).text, content)
+  t.equal(origin.seen(deb).length, 2)
+})
+
+t.test('a chain ends after five, and a circle too', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  for (let n = 0; n < 9; n += 1) origin.at(`/a${n}`, to(`/a${n + 1}`))
+  origin.at('/a9', reply({ content: 'hello' }))
+  t.equal((await cache.get(origin.url('/a4'))).text, 'hello')
+  const answer = await cache.get(origin.url('/a3'))
+  t.equal(answer.status, 503)
+  t.match(answer.text, 'More than 5 redirects')
+  origin.at('/circle', to('/circle'))
+  t.equal((await cache.get(origin.url('/circle'))).status, 503)
+  t.equal(origin.seen('/circle').length, 6)
+})
+
+t.test('a redirect to what is no http URL is 503 with a text', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  for (const location of ['ftp://127.0.0.1/x', 'file:///etc/passwd', 'http://', 'javascript:0']) {
+    origin.at(deb, to(location))
+    const answer = await cache.get(origin.url(deb))
+    t.equal(answer.status, 503, location)
+    t.match(answer.text, /redirect/)
+  }
+})
+
+t.test('http leads to https, but https never back to http', async t => {
+  const authority = makeAuthority()
+  const ca = join(t.testdir({ 'ca.pem': authority.cert }), 'ca.pem')
+  const tls = authority.issue({ names: ['127.0.0.1'] })
+  const [plain, secure] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t, { tls })]
+  const cache = await TestCache.start(t, {
+    origins: [plain, secure],
+    settings: { https: { origin_ca: [ca] } },
+  })
+  plain.at(deb, to(secure.url(deb)))
+  secure.at(deb, reply({ content: 'hello' }))
+  t.equal((await cache.warm(plain.url(deb))).text, 'hello')
+  t.strictSame(await cache.stored(), [plain.url(deb)])
+
+  secure.at('/down', to(plain.url('/open')))
+  plain.at('/open', reply({ content: 'anybody may have changed this' }))
+  const refused = await cache.get(secure.url('/down'))
+  t.equal(refused.status, 503)
+  t.match(refused.text, 'from https to http')
+  t.equal(plain.seen('/open').length, 0)
+})
