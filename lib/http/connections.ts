@@ -2,6 +2,7 @@
  * The client connections of one server: who is on the other end of each, how much is under way on it, and how to end them.
  */
 import type { Socket } from 'node:net'
+import type { Milliseconds } from '../clock.ts'
 import type { Peer } from './message.ts'
 
 /** What is known of one client connection for as long as it lasts. */
@@ -13,6 +14,11 @@ export interface Connection {
   readonly underWay: Set<UnderWay>
   /** What is to happen once nothing is under way any more: the refusal of a head that came behind good requests. */
   afterLast?: () => void
+  /** Whether a CONNECT handler has it: what moves on it is the tunnel's affair. */
+  takenOver: boolean
+  /** Bytes of ours the client has taken, when we last looked, and since when they have been no more while others waited. */
+  taken: number
+  takenSince: Milliseconds
 }
 
 /** An exchange that wants to know that its connection has gone. */
@@ -31,6 +37,9 @@ export class Connections {
       local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
       secure,
       underWay: new Set(),
+      takenOver: false,
+      taken: 0,
+      takenSince: 0,
     }
     this.#open.set(socket, connection)
     socket.once('close', () => {
@@ -52,6 +61,20 @@ export class Connections {
   /** Ends the connections on which nothing is under way, those included that never sent a request. */
   endIdle(): void {
     for (const [socket, { underWay }] of this.#open) if (underWay.size === 0) socket.destroySoon()
+  }
+
+  /**
+   * Cuts the connections whose clients have taken nothing of what waits for them in the last `patience` milliseconds. What
+   * they send meanwhile does not count. Call it several times as often: it compares with the call before.
+   */
+  cutStalled(now: Milliseconds, patience: Milliseconds): void {
+    for (const [socket, connection] of this.#open) {
+      const taken = socket.bytesWritten - socket.writableLength
+      if (socket.writableLength === 0 || taken !== connection.taken || connection.takenOver) {
+        connection.taken = taken
+        connection.takenSince = now
+      } else if (now - connection.takenSince >= patience) socket.destroy()
+    }
   }
 
   /** Cuts every connection, whatever is under way. */
