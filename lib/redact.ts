@@ -42,6 +42,19 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
 
 /** Whether values under this name are kept out of logs. Case does not count, and `proxyAuthorization` is understood. */
 export function isSecretName(name: string): boolean {
+  // Names come from our code, a few dozen, again and again; what comes from strangers must not fill the memory.
+  const known = verdicts.get(name)
+  if (known !== undefined) return known
+  const secret = announcesSecret(name)
+  if (verdicts.size < mostVerdicts && name.length <= longestVerdict) verdicts.set(name, secret)
+  return secret
+}
+
+const verdicts = new Map<string, boolean>()
+const mostVerdicts = 1000
+const longestVerdict = 40
+
+function announcesSecret(name: string): boolean {
   const lower = name.toLowerCase()
   if (SECRET_NAMES.has(lower)) return true
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())

@@ -2,6 +2,7 @@
  * The client connections of one server: who is on the other end of each, how much is under way on it, and how to end them.
  */
 import type { Socket } from 'node:net'
+import type { Milliseconds } from '../clock.ts'
 import type { Peer } from './message.ts'
 import type { Authority } from './target.ts'
 
@@ -18,6 +19,11 @@ export interface Connection {
   readonly underWay: Set<UnderWay>
   /** What is to happen once nothing is under way any more: the refusal of a head that came behind good requests. */
   afterLast?: () => void
+  /** Whether a CONNECT handler has it: what moves on it is the tunnel's affair. */
+  takenOver: boolean
+  /** Bytes of ours the client has taken, when we last looked, and since when they have been no more while others waited. */
+  taken: number
+  takenSince: Milliseconds
 }
 
 /** An exchange that wants to know that its connection has gone. */
@@ -35,16 +41,14 @@ export class Connections {
       client: { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 },
       local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
       secure,
-      requests: 0,
-      underWay: new Set(),
+      ...untouched(),
     })
   }
 
   /** Enters a TLS connection that lies in another one; `end` is where the CONNECT on that one wanted to go. */
   addWithin(below: Connection, socket: Socket, end: Authority): Connection {
     const { client, local } = below
-    const facts = { client, local, secure: true, tunnelEnd: end, requests: 0 }
-    return this.#enter(socket, { ...facts, underWay: new Set() })
+    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end, ...untouched() })
   }
 
   #enter(socket: Socket, connection: Connection): Connection {
@@ -73,10 +77,32 @@ export class Connections {
     for (const [socket, { underWay }] of this.#open) if (underWay.size === 0) socket.destroySoon()
   }
 
+  /**
+   * Cuts the connections whose clients have taken nothing of what waits for them in the last `patience` milliseconds. What
+   * they send meanwhile does not count. Call it several times as often: it compares with the call before.
+   */
+  cutStalled(now: Milliseconds, patience: Milliseconds): void {
+    for (const [socket, connection] of this.#open) {
+      const taken = socket.bytesWritten - socket.writableLength
+      if (socket.writableLength === 0 || taken !== connection.taken || connection.takenOver) {
+        connection.taken = taken
+        connection.takenSince = now
+      } else if (now - connection.takenSince >= patience) socket.destroy()
+    }
+  }
+
   /** Cuts every connection, whatever is under way. */
   destroyAll(): void {
     for (const socket of this.#open.keys()) socket.destroy()
   }
+}
+
+/** What a connection begins with. */
+function untouched(): Pick<
+  Connection,
+  'requests' | 'underWay' | 'takenOver' | 'taken' | 'takenSince'
+> {
+  return { requests: 0, underWay: new Set(), takenOver: false, taken: 0, takenSince: 0 }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

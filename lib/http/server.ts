@@ -77,7 +77,7 @@ export interface HttpServerLimits {
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /** Without a byte moving while a response is under way. */
+  /** Without the client taking a byte of what waits for it, or without a byte moving either way. */
   readonly stalled: Milliseconds
 }
 
@@ -91,6 +91,7 @@ export class HttpServer {
   readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
   #draining = false
+  #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
     this.#options = options
@@ -115,6 +116,7 @@ export class HttpServer {
         resolve()
       })
     })
+    this.#watch()
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -147,6 +149,19 @@ export class HttpServer {
     else deadline.addEventListener('abort', cut, { once: true })
     await closed
     deadline.removeEventListener('abort', cut)
+    this.#stopWatching?.()
+  }
+
+  /**
+   * Looks for stalled clients, a timer for all of them. Node's own timeout starts anew with every byte a client sends, so one
+   * that never reads and sends an empty line now and then would stay for ever.
+   */
+  #watch(): void {
+    const { clock, limits } = this.#options
+    this.#stopWatching = clock.after(Math.min(5000, limits.stalled / 4), () => {
+      this.#connections.cutStalled(clock.now(), limits.stalled)
+      this.#watch()
+    })
   }
 
   async #answer(message: IncomingMessage, out: ServerResponse): Promise<void> {
@@ -173,6 +188,7 @@ export class HttpServer {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
     const { request, refusal } = this.#check(message, connection)
+    connection.takenOver = true
     connection.underWay.add(request)
     const answer = refusal ?? (await this.#takeOver(request, socket, head))
     if ('fields' in answer) {

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import t from 'tap'
 import { Fields } from '../../lib/http/field.ts'
 import type { Content, Request, Response } from '../../lib/http/message.ts'
@@ -139,6 +140,43 @@ t.test('a client that leaves ends the content and is reported once', async t => 
   await new Promise(resolve => setImmediate(resolve))
   t.equal(exchanges.length, 1)
   t.equal(exchanges[0]?.complete, false)
+})
+
+t.test('a client that takes nothing is cut, whatever it sends meanwhile', async t => {
+  const { port, exchanges } = await serveForTest(
+    t,
+    async () =>
+      streamed(undefined, async function* () {
+        for (;;) yield Buffer.alloc(64 * 1024)
+      }),
+    { limits: { stalled: 400 } },
+  )
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  socket.once('data', () => socket.pause())
+  const lines = setInterval(() => socket.write('\r\n'), 50)
+  t.teardown(() => {
+    clearInterval(lines)
+    socket.destroy()
+  })
+  while (exchanges.length === 0) await new Promise(resolve => setTimeout(resolve, 20))
+  t.equal(exchanges[0]?.complete, false)
+})
+
+t.test('a client that waits for a slow handler is not a stalled one', async t => {
+  const { port } = await serveForTest(
+    t,
+    async () => {
+      await new Promise(resolve => setTimeout(resolve, 300))
+      return text('at last')
+    },
+    { limits: { stalled: 500 } },
+  )
+  const client = await RawClient.connect(t, port)
+  for (let i = 0; i < 3; i += 1) {
+    t.equal((await client.get('/', { Host: 'a' })).text, 'at last')
+  }
 })
 
 t.test('a response that waits behind another is told when their connection goes', async t => {

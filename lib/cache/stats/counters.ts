@@ -41,6 +41,8 @@ export class Statistics {
   readonly #clock: Clock
   readonly #days: Map<string, Counters>
   #changes = 0
+  /** The day it was when somebody last asked: hits are many, days are few. */
+  #day = { date: '', from: 0, until: 0 }
 
   constructor(clock: Clock, recorded: Days = new Map()) {
     this.#clock = clock
@@ -78,7 +80,9 @@ export class Statistics {
 
   /** Today's date, `YYYY-MM-DD`. */
   get today(): string {
-    return calendarDate(this.#clock.now())
+    const now = this.#clock.now()
+    if (now < this.#day.from || now >= this.#day.until) this.#day = calendarDay(now)
+    return this.#day.date
   }
 
   /** Grows with every change: whoever writes the days down compares it with what it wrote last. */
@@ -104,6 +108,17 @@ export function sum(a: Counters, b: Counters): Counters {
     traffic_up: a.traffic_up + b.traffic_up,
     tunnel_transfer: a.tunnel_transfer + b.tunnel_transfer,
   }
+}
+
+/** The calendar day of a moment, and from when until when it lasts at least: a clock set anew falls outside. */
+function calendarDay(moment: Milliseconds): {
+  readonly date: string
+  readonly from: Milliseconds
+  readonly until: Milliseconds
+} {
+  const midnight = new Date(moment)
+  midnight.setHours(24, 0, 0, 0)
+  return { date: calendarDate(moment), from: moment, until: midnight.getTime() }
 }
 
 /** The calendar day of a moment in the server's time zone, `YYYY-MM-DD`. */
