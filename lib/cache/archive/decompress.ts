@@ -1,0 +1,221 @@
+/**
+ * Unpacks indexes as they stream. The format is told by the first bytes, for names lie. Blocks whoever runs it while it
+ * works: call it in a worker thread. The only importer of xz-decompress and fzstd.
+ *
+ * # Facts
+ * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
+ *   six to one, a list of contents twenty to one.
+ * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
+ *   background can bear. For zstd Node's own is taken where it has one. There is none for bzip2 and lzma: archives that still
+ *   have those formats have gzip and xz beside them.
+ */
+import { createRequire } from 'node:module'
+import { Duplex, pipeline, Readable } from 'node:stream'
+import { ReadableStream } from 'node:stream/web'
+import * as zlib from 'node:zlib'
+import { Decompress } from 'fzstd'
+import { explainError } from '../../errors.ts'
+
+export interface DecompressLimits {
+  /** Bytes that may come out. */
+  readonly most: number
+  /** How many times what went in may come out, once it is more than `free`. */
+  readonly ratio: number
+  readonly free: number
+}
+
+export const usualLimits: DecompressLimits = {
+  most: 4 * 1024 ** 3,
+  ratio: 200,
+  free: 64 * 1024 * 1024,
+}
+
+/** Why something could not be unpacked. */
+export class DecompressError extends Error {
+  readonly code: 'unsupported' | 'malformed' | 'too-large'
+
+  constructor(code: DecompressError['code'], message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'DecompressError'
+    this.code = code
+  }
+}
+
+/** The content, unpacked if it was packed. Throws a DecompressError, and whatever the source throws. */
+export async function* decompress(
+  packed: AsyncIterable<Uint8Array>,
+  limits: DecompressLimits = usualLimits,
+): AsyncGenerator<Uint8Array> {
+  const source = new Source(packed)
+  try {
+    const format = formatOf(await source.begin())
+    let out = 0
+    const check = (length: number): void => {
+      out += length
+      if (out > limits.most || (out > limits.free && out > source.taken * limits.ratio)) {
+        throw new DecompressError('too-large', `it unpacks to more than ${out} bytes`)
+      }
+    }
+    for await (const chunk of unpack(format, source)) {
+      check(chunk.length)
+      yield chunk
+    }
+  } catch (error) {
+    if (source.failed || error instanceof DecompressError) throw error
+    throw new DecompressError('malformed', `it cannot be unpacked: ${explainError(error)}`, error)
+  } finally {
+    await source.close()
+  }
+}
+
+type Format = 'plain' | 'gzip' | 'xz' | 'zstd' | 'bzip2' | 'lzma'
+
+function formatOf(head: Buffer): Format {
+  const begins = (...bytes: readonly number[]) => bytes.every((byte, i) => head[i] === byte)
+  if (begins(0x1f, 0x8b)) return 'gzip'
+  if (begins(0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00)) return 'xz'
+  if (begins(0x28, 0xb5, 0x2f, 0xfd)) return 'zstd'
+  if (begins(0x42, 0x5a, 0x68)) return 'bzip2'
+  return begins(0x5d, 0x00, 0x00) ? 'lzma' : 'plain'
+}
+
+function unpack(format: Format, source: Source): AsyncIterable<Uint8Array> {
+  switch (format) {
+    case 'plain':
+      return source.all()
+    case 'gzip':
+      return through(source, zlib.createGunzip())
+    case 'xz':
+      return unxz(source)
+    case 'zstd': {
+      const own = ownZstd()
+      return own === undefined ? unzstd(source) : through(source, own)
+    }
+    case 'bzip2':
+    case 'lzma':
+      throw new DecompressError(
+        'unsupported',
+        `it is packed with ${format}, which is not read here`,
+      )
+  }
+}
+
+function through(source: Source, transform: Duplex): AsyncIterable<Uint8Array> {
+  const input = Readable.from(source.all(), { objectMode: false })
+  // The error, if there is one, reaches whoever reads.
+  pipeline(input, transform, () => undefined)
+  return transform
+}
+
+async function* unxz(source: Source): AsyncGenerator<Uint8Array> {
+  const { XzReadableStream }: typeof import('xz-decompress') = load('xz-decompress')
+  const chunks: AsyncIterable<Uint8Array> = new XzReadableStream(ReadableStream.from(source.all()))
+  yield* chunks
+}
+
+/** A CommonJS module; loaded when it is needed, for few processes unpack anything. */
+const load = createRequire(import.meta.url)
+
+async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
+  checkWindow(await source.begin())
+  let ready: Uint8Array[] = []
+  let waiting = 0
+  const decoder = new Decompress(chunk => {
+    waiting += chunk.length
+    if (waiting > maxWindow) throw new DecompressError('too-large', 'it unpacks too fast')
+    ready.push(chunk.slice())
+  })
+  for await (const chunk of source.all()) {
+    // A few bytes may stand for a block of 128 KiB: in small pieces what is ready stays small.
+    for (let at = 0; at < chunk.length; at += zstdPiece) {
+      decoder.push(chunk.subarray(at, at + zstdPiece))
+      yield* ready
+      ready = []
+      waiting = 0
+    }
+  }
+  decoder.push(new Uint8Array(0), true)
+  yield* ready
+}
+
+const zstdPiece = 1024
+
+/** Node's own decoder, since 22.15. */
+function ownZstd(): Duplex | undefined {
+  const create: unknown = Reflect.get(zlib, 'createZstdDecompress')
+  const made: unknown = typeof create === 'function' ? create() : undefined
+  return made instanceof Duplex ? made : undefined
+}
+
+/** The window of the first frame (RFC 8878 section 3.1.1.1), which the decoder allocates at once. */
+function checkWindow(head: Buffer): void {
+  const descriptor = head[4] ?? 0
+  if (windowOf(descriptor, head.subarray(5)) > maxWindow) {
+    throw new DecompressError('too-large', 'its window is larger than 128 MiB')
+  }
+}
+
+function windowOf(descriptor: number, rest: Buffer): number {
+  const [window = 0] = rest
+  const base = 2 ** (10 + (window >> 3))
+  if ((descriptor & 0x20) === 0) return base + (base / 8) * (window & 7)
+  // Single_Segment_Flag: the frame's content, whose size stands behind the dictionary's number, is the window.
+  const size = rest.subarray([0, 1, 2, 4][descriptor & 3])
+  const bytes = [1, 2, 4, 8][descriptor >> 6] ?? 1
+  return size.length < bytes ? 0 : Number(littleEndian(size.subarray(0, bytes)))
+}
+
+function littleEndian(bytes: Buffer): bigint {
+  return bytes.reduceRight((value, byte) => value * 256n + BigInt(byte), 0n)
+}
+
+const maxWindow = 128 * 1024 * 1024
+
+/** What goes in, with a look at its beginning and a count. */
+class Source {
+  /** Bytes handed on so far. */
+  taken = 0
+  /** Whether an error came from what is read, not from unpacking it. */
+  failed = false
+  readonly #chunks: AsyncIterator<Uint8Array>
+  #head: Buffer | undefined
+
+  constructor(packed: AsyncIterable<Uint8Array>) {
+    this.#chunks = packed[Symbol.asyncIterator]()
+  }
+
+  /** The first bytes: as many as a zstd frame header has, unless there are fewer. */
+  async begin(): Promise<Buffer> {
+    while (this.#head === undefined || this.#head.length < 18) {
+      const chunk = await this.#next()
+      if (chunk === undefined) break
+      this.#head = Buffer.concat([this.#head ?? Buffer.alloc(0), chunk])
+    }
+    return this.#head ?? Buffer.alloc(0)
+  }
+
+  async *all(): AsyncGenerator<Uint8Array> {
+    const head = await this.begin()
+    this.taken += head.length
+    yield head
+    for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
+      this.taken += chunk.length
+      yield chunk
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#chunks.return?.()
+  }
+
+  async #next(): Promise<Buffer | undefined> {
+    try {
+      const { value, done } = await this.#chunks.next()
+      // A copy: what is read ahead may be read into the same memory.
+      return done === true ? undefined : Buffer.from(value)
+    } catch (error) {
+      this.failed = true
+      throw error
+    }
+  }
+}
