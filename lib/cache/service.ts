@@ -7,10 +7,10 @@ import type { Service, Start, StopStep } from '../daemon.ts'
 import { accessFacts } from '../http/access-log.ts'
 import { Fields } from '../http/field.ts'
 import type { Exchange } from '../http/message.ts'
-import { OriginClient, type OriginResponse } from '../http/origin.ts'
+import type { KeyAndCertificate } from '../http/node-server.ts'
+import type { OriginResponse } from '../http/origin.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server.ts'
 import { formatAuthority, type TargetUri } from '../http/target.ts'
-import { isPublicAddress } from '../ip.ts'
 import type { Log } from '../log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answerer.ts'
@@ -19,11 +19,13 @@ import { failureResponse } from './error-answers.ts'
 import { explain } from './explain.ts'
 import { Fetcher } from './fetch.ts'
 import { follow, sharedFields } from './follow.ts'
-import { listen, serverLimits } from './listening.ts'
+import { Https } from './intercept/https.ts'
+import { listen, listensSecurely, serverLimits } from './listening.ts'
 import { NegativeMemory } from './negative.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
+import { originClient, readOriginCa } from './origin-client.ts'
 import { pipeline, type Rules } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy.ts'
 import { needRestart } from './reload.ts'
@@ -77,6 +79,9 @@ async function startWith(
 ): Promise<Service> {
   const { log, clock } = options
   let { config } = options
+  const { sockets } = options.start
+  const secure = listensSecurely({ config, sockets })
+  const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
   const version = packageVersion()
   const days = await DayLog.open(config.cacheDirectory, {
     clock,
@@ -100,7 +105,7 @@ async function startWith(
     clock.after(identityInterval, refresh)
   }
 
-  const origin = originClient(config, clock)
+  const origin = originClient(config, clock, await readOriginCa(config))
   const onFetched = (bytes: number): void => {
     statistics.fetched(bytes)
     metrics.fetched(bytes)
@@ -147,6 +152,7 @@ async function startWith(
     bytes: () => usage.bytes,
     free: () => usage.filesystem?.free ?? 0,
     writable: () => store.health().writable,
+    ...https.gauges,
   })
   const operationsHandler = operations({
     clock,
@@ -156,8 +162,9 @@ async function startWith(
     },
     listeners: () => listeners,
     addresses: machineAddresses,
+    ...https.sources,
     get httpsMode() {
-      return rules.config.https.prevent ? 'disabled' : 'tunnel'
+      return https.pageMode
     },
     routing: [],
     statistics: () => report(statistics.days, statistics.today),
@@ -188,6 +195,7 @@ async function startWith(
     dialler: origin.dialler,
     clock,
     pseudonym,
+    https,
     onOpen: () => statistics.tunnel(),
     onBytes: bytes => statistics.tunnelBytes(bytes),
   })
@@ -215,10 +223,15 @@ async function startWith(
     limits: serverLimits(config),
   }
 
+  const reidentify = (identity: KeyAndCertificate) => {
+    for (const server of servers) server.setIdentity(identity)
+  }
+
   try {
-    const { sockets } = options.start
-    await listen({ config, sockets }, serverOptions, { servers, listeners })
+    const tls = secure ? await https.listener(() => rules.policy, reidentify) : undefined
+    await listen({ config, sockets, tls }, serverOptions, { servers, listeners })
   } catch (error) {
+    https.stop()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
@@ -235,6 +248,7 @@ async function startWith(
     }
     config = fresh
     rules = rulesOf(config)
+    https.use(config)
     log.setLevel(config.log.level)
     return []
   }
@@ -245,21 +259,11 @@ async function startWith(
     ),
     step('finish what is being fetched', drain, signal => fetcher.close(signal)),
     step('close connections to origins', 5000, () => origin.close()),
+    step('stop the timers of HTTPS', 1000, async () => https.stop()),
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]
   return { status: statusLine(listeners, config), stop, reload }
-}
-
-function originClient(config: Config, clock: Clock): OriginClient {
-  const { connect, fields, content } = config.timeouts
-  return new OriginClient({
-    clock,
-    isPublic: isPublicAddress,
-    parent: config.parentProxy,
-    deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
-    limits: { perOrigin: config.limits.originConnections },
-  })
 }
 
 /** Names requests in the log: a word that no other run uses, and a number. */
