@@ -3,7 +3,6 @@
  * certificate, the revocation list, and what the pages say of all that.
  */
 import type { Clock, Milliseconds } from '../../clock.ts'
-import { Failure } from '../../errors.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/node-server.ts'
 import { type Authority as End, formatAuthority } from '../../http/target.ts'
 import type { Logger } from '../../log.ts'
@@ -20,7 +19,8 @@ import {
 } from './authority.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
-import { Leaves, renewalOf } from './leaf.ts'
+import { Leaves } from './leaf.ts'
+import { ListenerCertificate } from './listener-certificate.ts'
 import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './mode.ts'
 import { ownNames } from './own-names.ts'
 import { RevocationList } from './revocation-list.ts'
@@ -46,6 +46,7 @@ export class Https {
   readonly #interceptor: Interceptor | undefined
   #config: Config
   #modes: ModeRules
+  #own: ListenerCertificate | undefined
   #stopped = false
 
   private constructor({ config, clock, log }: HttpsOptions, authority: Authority | undefined) {
@@ -99,6 +100,7 @@ export class Https {
   stop(): void {
     this.#stopped = true
     this.list?.stop()
+    this.#own?.stop()
   }
 
   /** What becomes of a CONNECT the policy admits. One whose requests it would refuse is not opened. */
@@ -132,15 +134,13 @@ export class Https {
   ): Promise<TlsOptions> {
     const leaves = this.#leaves
     if (leaves === undefined) throw new TypeError('a TLS listener without a CA')
-    const [first, ...rest] = ownNames(this.#config).filter(name => leaves.covers(name))
-    if (first === undefined) throw noName(this.authority)
-    const identity = await leaves.issue([first, ...rest])
-    this.#renewIdentity([first, ...rest], renewalOf(identity), onIdentity)
+    const names = () => ownNames(this.#config)
+    this.#own = new ListenerCertificate({ leaves, names, clock: this.#clock, log: this.#log })
     return {
-      identity,
+      identity: await this.#own.start(onIdentity),
       contextFor: async name => {
         const host = name.toLowerCase().replace(/\.$/, '')
-        if (ownNames(this.#config).includes(host) || !leaves.covers(host)) return undefined
+        if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients steered here by DNS take us for the archive itself, at its own port.
         const end = { host, port: 443 }
         const admitted = !(
@@ -194,31 +194,6 @@ export class Https {
     }
   }
 
-  /** Looks every minute whether our names have changed or the certificate grows old. */
-  #renewIdentity(
-    names: readonly [string, ...string[]],
-    renewal: Milliseconds,
-    onIdentity: (identity: KeyAndCertificate) => void,
-  ): void {
-    this.#clock.after(60_000, async () => {
-      const leaves = this.#leaves
-      if (this.#stopped || leaves === undefined) return
-      const [first = names[0], ...rest] = ownNames(this.#config).filter(name => leaves.covers(name))
-      const current = [first, ...rest] as const
-      let next = renewal
-      if (current.join() !== names.join() || this.#clock.now() >= renewal) {
-        try {
-          const identity = await leaves.issue([first, ...rest])
-          next = renewalOf(identity)
-          onIdentity(identity)
-        } catch (error) {
-          this.#log.error('the certificate of the TLS listener could not be renewed', { error })
-        }
-      }
-      this.#renewIdentity([first, ...rest], next, onIdentity)
-    })
-  }
-
   #lookAtExpiry(): void {
     if (this.#stopped || this.authority === undefined) return
     const { certificate, file } = this.authority
@@ -244,11 +219,4 @@ function leafAddresses({ https, listen }: Config) {
     caIssuers: aiaAddress ?? (here && `${here}/cachesvc.crt`),
     distributionPoint: enableCrl && here !== undefined ? `${here}/revocation.crl` : undefined,
   }
-}
-
-function noName(authority: Authority | undefined): Failure {
-  return new Failure(
-    `the CA in ${authority?.file} may not issue certificates for any name of this machine; listen_port_secure needs one that may`,
-    { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
-  )
 }
