@@ -9,7 +9,6 @@ import {
   createPrivateKey,
   type KeyObject,
   X509Certificate as NodeCertificate,
-  randomBytes,
   webcrypto,
 } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -170,7 +169,7 @@ export class Issuer {
     return new Issuer(new x509.X509Certificate(certificate.der), imported, algorithm)
   }
 
-  /** A certificate for a TLS server, PEM; with a random serial number of 128 bits. */
+  /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
   async issueLeaf(options: LeafOptions): Promise<string> {
     const { names, publicKey, caIssuers, distributionPoint } = options
     const [first] = names
@@ -181,7 +180,6 @@ export class Issuer {
       name => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: name }) as const,
     )
     const certificate = await x509.X509CertificateGenerator.create({
-      serialNumber: serialNumber(),
       issuer: this.#certificate.subjectName,
       ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
       notBefore: wholeSeconds(options.notBefore),
@@ -259,7 +257,6 @@ export async function generateAuthority(
   const keys = await webcrypto.subtle.generateKey(p256, true, usages)
   const { keyCertSign, cRLSign } = x509.KeyUsageFlags
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: serialNumber(),
     name: [{ CN: [{ utf8String: commonName }] }] as never,
     notBefore: wholeSeconds(options.notBefore),
     notAfter: wholeSeconds(options.notAfter),
@@ -290,9 +287,6 @@ async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
 function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
   return new x509.Extension(type, critical, value)
 }
-
-/** 128 random bits; the library sees to it that they are positive (4.1.2.2). */
-const serialNumber = (): string => randomBytes(16).toString('hex')
 
 /** Certificates know no fractions of a second (4.1.2.5). */
 function wholeSeconds(moment: Milliseconds): Date {

@@ -7,6 +7,8 @@
  * - origin-form with our Host is a sources.list that begins with our address: the first segment is the archive's host.
  * - `http://HTTPS///host/path` is how apt-cacher-ng's users ask for an https origin without a tunnel. A client with a proxy
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
+ * - Within a tunnel we opened, the client talks to an https origin and knows of no proxy: every path is the origin's, and Host
+ *   has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is what our certificate says.
  * - The operations interface answers at its exact paths on every listener, whatever Host says: discovery tools ask by address.
  */
 
@@ -23,8 +25,8 @@ import { normaliseAddress } from '../ip.ts'
 import { isOperationsPath } from './operations/paths.ts'
 import { isOwn, isOwnHost, type Own } from './own.ts'
 
-/** How an archive was asked for: as a proxy, by steering, by URL prefix, by URL prefix with the HTTPS convention. */
-export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix'
+/** How an archive was asked for: as a proxy, by steering, by URL prefix, by that with the HTTPS convention, in a tunnel. */
+export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 export type EffectiveTarget =
   | { readonly kind: 'operations'; readonly path: string; readonly query?: string }
@@ -35,12 +37,12 @@ export type EffectiveTarget =
 /** Nothing we can make sense of. The sentence may be shown to anybody. */
 export interface Refused {
   readonly kind: 'refuse'
-  readonly status: 400 | 404 | 501
+  readonly status: 400 | 404 | 421 | 501
   readonly sentence: string
 }
 
 /** The part of a request that says what it wants. */
-export type Asked = Pick<Request, 'method' | 'target' | 'fields' | 'secure' | 'local'>
+export type Asked = Pick<Request, 'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'>
 
 type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 
@@ -48,6 +50,7 @@ type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
   const { target, method } = asked
   if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
+  if (asked.tunnelEnd !== undefined) return withinTunnel(asked, asked.tunnelEnd)
   switch (target.form) {
     case 'authority':
       return { kind: 'connect', authority: target.authority }
@@ -58,6 +61,21 @@ export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
     case 'origin':
       return fromOrigin(target, asked, own)
   }
+}
+
+/** A request that came through a tunnel we opened. */
+function withinTunnel({ target, fields }: Asked, end: Authority): EffectiveTarget {
+  if (target.form === 'authority') return refusals.nested
+  if (target.form === 'asterisk') return refusals.asterisk
+  const uri = target.form === 'absolute' ? target.uri : { scheme: 'https' as const, ...target }
+  const named = 'host' in uri ? uri : parseHost(fields.get('host'), end.port)
+  if (named !== undefined && 'problem' in named) return refuse(400, named.problem)
+  const misdirected =
+    uri.scheme !== 'https' ||
+    (named !== undefined && (named.host !== end.host || named.port !== end.port))
+  if (misdirected) return refusals.misdirected
+  const { host, port } = end
+  return { kind: 'fetch', uri: { ...uri, host, port }, mode: 'intercepted' }
 }
 
 function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
@@ -151,6 +169,8 @@ function refuse(status: Refused['status'], sentence: string): Refused {
 const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
   asterisk: refuse(501, 'There is nothing here that OPTIONS could tell about the whole server.'),
+  nested: refuse(400, 'There are no tunnels within a tunnel.'),
+  misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
   manyHosts: refuse(400, 'There is more than one Host field.'),
   prefix: refuse(
     404,

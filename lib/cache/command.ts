@@ -7,6 +7,7 @@ import { serve } from '../daemon.ts'
 import { createLog } from '../log.ts'
 import { type ExitCode, exitCodes, print } from '../program.ts'
 import type { Invocation } from './arguments.ts'
+import { fileProblems } from './check-files.ts'
 import type { Config } from './config.ts'
 import { explain } from './explain.ts'
 import { printList } from './list.ts'
@@ -31,6 +32,11 @@ export async function command(invocation: Command): Promise<ExitCode> {
     return exitCodes.configuration
   }
   const config = loaded.value
+  if (invocation.run === 'serve' || invocation.run === 'check-config') {
+    const problems = await fileProblems(config, systemClock.now())
+    for (const problem of problems) await print(`cachesvc: ${problem}\n`, process.stderr)
+    if (problems.length > 0) return exitCodes.configuration
+  }
   switch (invocation.run) {
     case 'check-config': {
       await print(`${loaded.file ?? 'the defaults'}: no problems\n`)
@@ -60,7 +66,9 @@ function serveWith({ configFile, overrides }: Command, config: Config): Promise<
         reload: async () => {
           const again = await loadConfig(configFile, overrides, surroundings())
           for (const warning of again.warnings) log.warn(warning)
-          return again.ok ? { config: again.value } : { problems: again.problems }
+          if (!again.ok) return { problems: again.problems }
+          const problems = await fileProblems(again.value, systemClock.now())
+          return problems.length > 0 ? { problems } : { config: again.value }
         },
       }),
   })

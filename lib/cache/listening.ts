@@ -3,6 +3,7 @@
  */
 
 import { Failure, systemCode } from '../errors.ts'
+import type { TlsOptions } from '../http/node-server.ts'
 import { defaultHeadLimits } from '../http/request-rules.ts'
 import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
 import { formatAuthority } from '../http/target.ts'
@@ -36,25 +37,57 @@ export function serverLimits(config: Config): HttpServerLimits {
   }
 }
 
+/** What is to be listened on, and how. */
+export interface ListenFrom {
+  readonly config: Config
+  readonly sockets: readonly InheritedSocket[]
+  /** For listeners that clients speak TLS to. */
+  readonly tls: TlsOptions | undefined
+}
+
+/** Whether a socket the service manager hands over is one for TLS: that is what its name says. */
+function isSecureSocket({ name }: InheritedSocket): boolean {
+  return name === 'secure'
+}
+
+/** Whether these settings and sockets make a listener that clients speak TLS to. */
+export function listensSecurely({ config, sockets }: Omit<ListenFrom, 'tls'>): boolean {
+  return config.listenSecure !== undefined || sockets.some(isSecureSocket)
+}
+
 /** Opens every listener, filling `opened` as it goes. Throws a Failure with one sentence at the first that does not open. */
 export async function listen(
-  from: { config: Config; sockets: readonly InheritedSocket[] },
+  from: ListenFrom,
   options: HttpServerOptions,
   opened: Opened,
 ): Promise<void> {
-  const places: ReadonlyArray<ListenAddress | InheritedSocket> =
-    from.sockets.length > 0 ? from.sockets : from.config.listen
-  for (const place of places) {
-    const server = new HttpServer(options)
-    opened.servers.push(server)
-    const { address, port } = await open(server, place)
-    const any = address === '::' || address === '0.0.0.0'
-    opened.listeners.push({
-      address: any ? undefined : (normaliseAddress(address) ?? address),
-      port,
-      secure: false,
-    })
+  const { config, sockets, tls } = from
+  const plain = sockets.filter(socket => !isSecureSocket(socket))
+  for (const place of plain.length > 0 ? plain : config.listen) {
+    await openListener(place, options, opened)
   }
+  if (tls === undefined) return
+  const secure = sockets.filter(isSecureSocket)
+  const own = config.listenSecure === undefined ? [] : [config.listenSecure]
+  for (const place of secure.length > 0 ? secure : own) {
+    await openListener(place, { ...options, tls }, opened)
+  }
+}
+
+async function openListener(
+  place: ListenAddress | InheritedSocket,
+  options: HttpServerOptions,
+  opened: Opened,
+): Promise<void> {
+  const server = new HttpServer(options)
+  opened.servers.push(server)
+  const { address, port } = await open(server, place)
+  const any = address === '::' || address === '0.0.0.0'
+  opened.listeners.push({
+    address: any ? undefined : (normaliseAddress(address) ?? address),
+    port,
+    secure: options.tls !== undefined,
+  })
 }
 
 async function open(

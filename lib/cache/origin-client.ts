@@ -1,13 +1,13 @@
 /**
  * The way to origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
  */
-import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../clock.ts'
-import { Failure, systemCode } from '../errors.ts'
+import { explainError, Failure, systemCode } from '../errors.ts'
 import type { Lookup } from '../http/name-lookup.ts'
 import { OriginClient } from '../http/origin.ts'
 import { isPublicAddress } from '../ip.ts'
+import { readCertificates } from '../x509.ts'
 import type { Config } from './config.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
@@ -21,29 +21,27 @@ export async function originClient(
     clock,
     isPublic: isPublicAddress,
     parent: config.parentProxy,
-    ca: await authorities(config.https.originCa),
+    ca: await originAuthorities(config.https.originCa),
     deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
     limits: { perOrigin: config.limits.originConnections },
     ...(lookup === undefined ? {} : { lookup }),
   })
 }
 
-/** PEM texts, each with at least one certificate. */
-async function authorities(files: readonly string[]): Promise<readonly string[]> {
-  const texts: string[] = []
+/** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
+export async function originAuthorities(files: readonly string[]): Promise<readonly string[]> {
+  const found: string[] = []
   for (const file of files) {
     try {
-      const text = await readFile(file, 'latin1')
-      for (const one of text.match(certificatePattern) ?? [text]) new X509Certificate(one)
-      texts.push(text)
+      const certificates = readCertificates(await readFile(file, 'latin1'))
+      if (certificates.length === 0) throw new Error('it has no certificate in PEM form')
+      found.push(...certificates.map(({ pem }) => pem))
     } catch (error) {
       throw unusable(file, error)
     }
   }
-  return texts
+  return found
 }
-
-const certificatePattern = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 function unusable(file: string, error: unknown): Failure {
   const reasons: Readonly<Record<string, string>> = {
@@ -51,7 +49,7 @@ function unusable(file: string, error: unknown): Failure {
     EACCES: 'this process may not read it',
     EISDIR: 'it is a directory',
   }
-  const reason = reasons[systemCode(error) ?? ''] ?? 'it has no certificate in PEM form'
+  const reason = reasons[systemCode(error) ?? ''] ?? explainError(error)
   return new Failure(`https.origin_ca names ${file}, which cannot be used: ${reason}`, {
     code: 'ORIGIN_CA',
     fault: 'internal',

@@ -3,16 +3,32 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from './config.ts'
+import { needsAuthority } from './intercept/authority.ts'
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */
 export function needRestart(before: Config, after: Config): readonly string[] {
   const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
     ['cache_directory', config => config.cacheDirectory],
     ['listen', config => config.listen],
+    ['listen_port_secure', config => config.listenSecure],
+    ['https', ({ https }) => ({ ...https, ...reloadable })],
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
+    ['https.intercept', config => needsAuthority(config, false)],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]
   return fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after))).map(([name]) => name)
+}
+
+/** Settings of HTTPS that a running service takes over. */
+const reloadable = {
+  prevent: false,
+  intercept: false,
+  interceptDomains: [],
+  tunnelDomains: [],
+  refuseDomains: [],
+  certificateDomain: undefined,
+  aiaAddress: undefined,
+  rememberDistrust: 0,
 }

@@ -8,6 +8,7 @@ import { accessFacts } from '../http/access-log.ts'
 import { Fields } from '../http/field.ts'
 import type { Exchange } from '../http/message.ts'
 import type { Lookup } from '../http/name-lookup.ts'
+import type { KeyAndCertificate } from '../http/node-server.ts'
 import type { OriginResponse } from '../http/origin.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server.ts'
 import type { TargetUri } from '../http/target.ts'
@@ -19,7 +20,8 @@ import { failureResponse } from './error-answers.ts'
 import { explain } from './explain.ts'
 import { Fetcher } from './fetch.ts'
 import { follow, sharedFields } from './follow.ts'
-import { listen, serverLimits, statusLine } from './listening.ts'
+import { Https } from './intercept/https.ts'
+import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
 import { NegativeMemory } from './negative.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
@@ -82,6 +84,9 @@ async function startWith(
 ): Promise<Service> {
   const { log, clock } = options
   let { config } = options
+  const { sockets } = options.start
+  const secure = listensSecurely({ config, sockets })
+  const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
   const version = packageVersion()
   const origin = await originClient(config, clock, options.lookup)
   const days = await DayLog.open(config.cacheDirectory, {
@@ -151,6 +156,7 @@ async function startWith(
     bytes: () => usage.bytes,
     free: () => usage.filesystem?.free ?? 0,
     writable: () => store.health().writable,
+    ...https.gauges,
   })
   const operationsHandler = operations({
     clock,
@@ -160,8 +166,9 @@ async function startWith(
     },
     listeners: () => listeners,
     addresses: machineAddresses,
+    ...https.sources,
     get httpsMode() {
-      return rules.config.https.prevent ? 'disabled' : 'tunnel'
+      return https.pageMode
     },
     get routing() {
       return shownRules(rules.routes)
@@ -194,6 +201,7 @@ async function startWith(
     dialler: origin.dialler,
     clock,
     pseudonym,
+    https,
     onOpen: () => statistics.tunnel(),
     onBytes: bytes => statistics.tunnelBytes(bytes),
   })
@@ -221,10 +229,15 @@ async function startWith(
     limits: serverLimits(config),
   }
 
+  const reidentify = (identity: KeyAndCertificate) => {
+    for (const server of servers) server.setIdentity(identity)
+  }
+
   try {
-    const { sockets } = options.start
-    await listen({ config, sockets }, serverOptions, { servers, listeners })
+    const tls = secure ? await https.listener(() => rules.policy, reidentify) : undefined
+    await listen({ config, sockets, tls }, serverOptions, { servers, listeners })
   } catch (error) {
+    https.stop()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
@@ -241,6 +254,7 @@ async function startWith(
     }
     config = fresh
     rules = rulesOf(config)
+    https.use(config)
     log.setLevel(config.log.level)
     return []
   }
@@ -251,6 +265,7 @@ async function startWith(
     ),
     step('finish what is being fetched', drain, signal => fetcher.close(signal)),
     step('close connections to origins', 5000, () => origin.close()),
+    step('stop the timers of HTTPS', 1000, async () => https.stop()),
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]

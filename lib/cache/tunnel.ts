@@ -1,6 +1,6 @@
 /**
- * CONNECT without interception: policy, a connection to the far end, and two sockets joined until both sides have said
- * goodbye.
+ * CONNECT: policy, then what the settings say of the host. Without interception that is a connection to the far end, and two
+ * sockets joined until both sides have said goodbye.
  */
 import type { Clock } from '../clock.ts'
 import { Failure } from '../errors.ts'
@@ -13,6 +13,7 @@ import { formatAuthority } from '../http/target.ts'
 import { openTunnel } from '../http/tunnel.ts'
 import { hasPassed } from '../http/via.ts'
 import { refusalOf, refused } from './error-answers.ts'
+import type { Https } from './intercept/https.ts'
 import { firstByteDeadline, slowOrigin } from './patience.ts'
 import type { Rules } from './pipeline.ts'
 import { admit } from './policy.ts'
@@ -23,16 +24,20 @@ export interface TunnelParts {
   readonly dialler: Dialler
   readonly clock: Clock
   readonly pseudonym: string
+  readonly https: Pick<Https, 'mode' | 'open'>
   /** A tunnel stands. */
   readonly onOpen: () => void
   /** Bytes it carried, either way. */
   readonly onBytes: (bytes: number) => void
 }
 
-/** Answers CONNECT: 200 and a tunnel, 403 with the rule, or 503 when the far end cannot be reached (apt tries again). */
+/** Answers CONNECT: 200 and a tunnel or one of its own making, 403 with the rule, or 503 when the far end cannot be reached (apt tries again). */
 export function tunnelHandler(parts: TunnelParts): ConnectHandler {
-  return async (request, socket, head) => {
+  return async (request, socket, head, adopt) => {
     const { target } = request
+    if (request.tunnelEnd !== undefined) {
+      return textResponse(400, 'There are no tunnels within a tunnel.', { facts: malformed })
+    }
     if (target.form !== 'authority') return textResponse(400, 'CONNECT takes a host and a port.')
     const { authority } = target
     const { policy, config } = parts.rules()
@@ -48,6 +53,25 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
     )
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
     const origin = formatAuthority(authority)
+    const { mode, rule } = parts.https.mode(authority, policy)
+    if (mode === 'refuse') {
+      const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
+      return refused(request, 'https.refuse_domains', sentence)
+    }
+    if (mode === 'intercept') {
+      const { address: client } = request.client
+      const opening = { socket, head, authority, client, adopt }
+      const taken = await parts.https.open(opening, () => parts.rules().policy)
+      if (taken !== undefined) {
+        const { because, requests, error } = taken
+        const facts = {
+          ...verdictFacts({ outcome: 'intercept', because, origin }),
+          requests,
+          error,
+        }
+        return { status: 200, sent: 0, facts }
+      }
+    }
     try {
       const report = await openTunnel({
         client: socket,
@@ -85,6 +109,8 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
     }
   }
 }
+
+const malformed = { outcome: 'refused', because: 'malformed' }
 
 function unreachable(origin: string, error: unknown): Response {
   if (!(error instanceof Failure) || error.fault === 'internal') throw error

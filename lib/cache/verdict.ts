@@ -8,11 +8,12 @@ import type { Facts } from '../errors.ts'
  * - hit: answered from the store, whether or not the origin was asked first
  * - miss: the content came from the origin for this request, or for others who asked at the same time
  * - tunnel: a connection that was joined through
+ * - intercept: a connection that was opened; the requests that came through it have outcomes of their own
  * - refused: policy or protocol said no
  * - failed: neither the store nor the origin had an answer
  * - operations: a page or figure about the proxy itself
  */
-export type Outcome = 'hit' | 'miss' | 'tunnel' | 'refused' | 'failed' | 'operations'
+export type Outcome = 'hit' | 'miss' | 'tunnel' | 'intercept' | 'refused' | 'failed' | 'operations'
 
 export type HitReason =
   | 'immutable'

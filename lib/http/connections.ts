@@ -2,7 +2,7 @@
  * The client connections of one server: who is on the other end of each, how much is under way on it, and how to end them.
  */
 import type { Socket } from 'node:net'
-import type { Milliseconds } from '../clock.ts'
+import type { Clock, Milliseconds } from '../clock.ts'
 import type { Peer } from './message.ts'
 import type { Authority } from './target.ts'
 
@@ -89,6 +89,20 @@ export class Connections {
         connection.takenSince = now
       } else if (now - connection.takenSince >= patience) socket.destroy()
     }
+  }
+
+  /**
+   * Cuts stalled clients from now on, with one timer for all; the answer ends it. Node's own timeout starts anew with every
+   * byte a client sends, so one that never reads and sends an empty line now and then would stay for ever.
+   */
+  watchStalled(clock: Clock, patience: Milliseconds): () => void {
+    let cancel = (): void => undefined
+    const look = (): void => {
+      this.cutStalled(clock.now(), patience)
+      cancel = clock.after(Math.min(5000, patience / 4), look)
+    }
+    look()
+    return () => cancel()
   }
 
   /** Cuts every connection, whatever is under way. */

@@ -99,7 +99,7 @@ export class HttpServer {
     this.#server = nodeServer(limits, options.tls)
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     this.#server.on(this.#arrival, (socket: Socket) => this.#connectionOf(socket))
-    if (options.tls !== undefined) this.#server.on('connection', socket => this.#watch(socket))
+    if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
@@ -116,7 +116,8 @@ export class HttpServer {
         resolve()
       })
     })
-    this.#watch()
+    const { clock, limits } = this.#options
+    this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -150,18 +151,6 @@ export class HttpServer {
     await closed
     deadline.removeEventListener('abort', cut)
     this.#stopWatching?.()
-  }
-
-  /**
-   * Looks for stalled clients, a timer for all of them. Node's own timeout starts anew with every byte a client sends, so one
-   * that never reads and sends an empty line now and then would stay for ever.
-   */
-  #watch(): void {
-    const { clock, limits } = this.#options
-    this.#stopWatching = clock.after(Math.min(5000, limits.stalled / 4), () => {
-      this.#connections.cutStalled(clock.now(), limits.stalled)
-      this.#watch()
-    })
   }
 
   async #answer(message: IncomingMessage, out: ServerResponse): Promise<void> {
@@ -296,7 +285,8 @@ export class HttpServer {
     })
   }
 
-  #watch(socket: Socket): void {
+  /** Keeps a connection whose TLS handshake is to come, so that a stop can cut it. */
+  #remember(socket: Socket): void {
     this.#raw.add(socket)
     socket.once('close', () => this.#raw.delete(socket))
   }

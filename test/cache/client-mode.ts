@@ -14,17 +14,21 @@ const own: Own = {
 interface Ask {
   readonly hosts?: readonly string[]
   readonly secure?: boolean
+  /** Where the CONNECT led that the request came through. */
+  readonly within?: string
   readonly local?: { readonly address: string; readonly port: number }
 }
 
 /** One line for an answer: `mode uri`, `operations path`, `connect authority` or `refuse status`. */
-function ask(line: string, { hosts = [], secure = false, local }: Ask = {}): string {
+function ask(line: string, { hosts = [], secure = false, within, local }: Ask = {}): string {
   const [method = '', text = ''] = line.split(' ')
   const target = parseTarget(method, text)
   if ('problem' in target) throw new Error(target.problem)
   const fields = Fields.of(...hosts.map(host => ['Host', host] as const))
   const came = local ?? { address: '192.0.2.1', port: 3142 }
-  const answer = effectiveTarget({ method, target, fields, secure, local: came }, own)
+  const [host = '', port] = within?.split(':') ?? []
+  const end = within === undefined ? {} : { tunnelEnd: { host, port: Number(port) } }
+  const answer = effectiveTarget({ method, target, fields, secure, local: came, ...end }, own)
   switch (answer.kind) {
     case 'operations':
       return `operations ${answer.path}${answer.query === undefined ? '' : `?${answer.query}`}`
@@ -240,4 +244,42 @@ t.test('a connection whose address is no longer known makes no name our own', as
     ask('GET /a.example.org/x', { hosts: ['archive.example.org'], local }),
     'steered http://archive.example.org/a.example.org/x',
   )
+})
+
+t.test('within an opened tunnel everything is the origin’s, and Host has to agree', async t => {
+  const within = 'archive.example.org:443'
+  for (const [line, hosts, answer] of [
+    [
+      'GET /d/InRelease',
+      ['archive.example.org'],
+      'intercepted https://archive.example.org/d/InRelease',
+    ],
+    ['GET /d?x', ['ARCHIVE.example.org:443'], 'intercepted https://archive.example.org/d?x'],
+    ['GET /', ['archive.example.org'], 'intercepted https://archive.example.org/'],
+    [
+      'GET /_cachesvc/',
+      ['archive.example.org'],
+      'intercepted https://archive.example.org/_cachesvc/',
+    ],
+    [
+      'GET /HTTPS///a.example/',
+      ['archive.example.org'],
+      'intercepted https://archive.example.org/HTTPS///a.example/',
+    ],
+    ['GET /d', [], 'intercepted https://archive.example.org/d'],
+    [
+      'GET https://archive.example.org/d',
+      ['archive.example.org'],
+      'intercepted https://archive.example.org/d',
+    ],
+    ['GET /d', ['other.example.org'], 'refuse 421'],
+    ['GET /d', ['archive.example.org:8443'], 'refuse 421'],
+    ['GET /d', ['a b'], 'refuse 400'],
+    ['GET http://archive.example.org/d', ['archive.example.org'], 'refuse 421'],
+    ['GET https://other.example.org/d', ['archive.example.org'], 'refuse 421'],
+    ['CONNECT archive.example.org:443', ['archive.example.org'], 'refuse 400'],
+    ['OPTIONS *', ['archive.example.org'], 'refuse 501'],
+  ] as const) {
+    t.equal(ask(line, { hosts, secure: true, within }), answer, `${line} ${hosts}`)
+  }
 })

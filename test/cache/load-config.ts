@@ -220,6 +220,55 @@ https: {intercept: no, cert: "", key: "", password: "", certificate_domain: "", 
   },
 )
 
+t.test('the settings of HTTPS', t => {
+  const all = config(`
+listen_address: 192.0.2.1
+listen_port_secure: 8091
+https:
+  intercept: true
+  intercept_domains: [a.example.org]
+  tunnel_domains: [.b.example.org]
+  refuse_domains: ["c.example.org:444"]
+  cert: /c/ca.pem
+  key: /c/ca.key
+  password: hunter2
+  certificate_domain: Proxy.example.org
+  aia_address: http://proxy.example.org/ca.crt
+  enable_crl: true
+  origin_ca: [/c/private.pem]
+  remember_distrust: 0
+`)
+  t.strictSame(all.listenSecure, { address: '192.0.2.1', port: 8091 })
+  t.match(all.https, {
+    intercept: true,
+    interceptDomains: [{ text: 'a.example.org' }],
+    tunnelDomains: [{ text: '.b.example.org' }],
+    refuseDomains: [{ text: 'c.example.org:444', port: 444 }],
+    cert: '/c/ca.pem',
+    key: '/c/ca.key',
+    password: 'hunter2',
+    certificateDomain: 'proxy.example.org',
+    aiaAddress: 'http://proxy.example.org/ca.crt',
+    enableCrl: true,
+    originCa: ['/c/private.pem'],
+    rememberDistrust: 0,
+  })
+  t.match(config('https: {cert: "", key: "", certificate_domain: ""}').https, {
+    cert: undefined,
+    key: undefined,
+    certificateDomain: undefined,
+  })
+  t.match(problems('https: {cert: ca.pem}'), [
+    /https.cert: found "ca.pem", expected an absolute path/,
+  ])
+  t.match(problems('https: {aia_address: proxy.example.org}'), [
+    /https.aia_address: .*expected a URL/,
+  ])
+  t.match(problems('https: {certificate_domain: "a b"}'), [/https.certificate_domain: /])
+  t.match(load('https: {prevent: true, intercept: true}').warnings, [/no tunnel is opened/])
+  t.end()
+})
+
 t.test('what is right but worth a word is a warning', t => {
   t.strictSame(load('debug: {enable: false}').warnings, [])
   t.match(load('debug: {enable: true}').warnings, [

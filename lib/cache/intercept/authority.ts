@@ -41,10 +41,9 @@ const notice: Milliseconds = 30 * 86_400_000
 const lifetime: Milliseconds = 10 * 365 * 86_400_000
 const day: Milliseconds = 86_400_000
 
-/** Whether these settings take a CA at all. */
-export function needsAuthority({ https, listenSecure }: Config): boolean {
-  const intercepting = https.intercept || https.interceptDomains.length > 0
-  return listenSecure !== undefined || (intercepting && !https.prevent)
+/** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
+export function needsAuthority({ https }: Config, secure: boolean): boolean {
+  return secure || https.intercept || https.interceptDomains.length > 0
 }
 
 /** The CA these settings name; makes one when they name none and none was made yet. Throws a Failure with one sentence. */
@@ -66,7 +65,7 @@ export async function authorityProblem(
   config: Config,
   now: Milliseconds,
 ): Promise<string | undefined> {
-  if (!needsAuthority(config)) return undefined
+  if (!needsAuthority(config, config.listenSecure !== undefined)) return undefined
   const made = await stat(ownFile(config)).catch(() => undefined)
   if (config.https.cert === undefined && config.https.key === undefined && made === undefined) {
     return undefined

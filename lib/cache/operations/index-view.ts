@@ -4,13 +4,14 @@
 import type { View } from '../../template.ts'
 import type { Config, HostPattern } from '../config.ts'
 import { type Endpoint, hostInUri } from './endpoint.ts'
+import { count, duration } from './figures.ts'
 import type { Health, HttpsMode, Listener, OperationsSources } from './sources.ts'
 
 const httpsWords: Readonly<Record<HttpsMode, readonly [label: string, meaning: string]>> = {
   tunnel: ['Tunnel', 'HTTPS is carried through unread; what it carries is not cached.'],
   intercept: [
     'Intercept',
-    'HTTPS is read and cached; clients must trust this service’s certificate.',
+    'HTTPS is read and cached; clients must trust this service’s certificate. Hosts can be excepted.',
   ],
   disabled: [
     'Disabled',
@@ -28,6 +29,7 @@ export function indexView(sources: OperationsSources, health: Health, here: Endp
     mode,
     modeMeaning,
     intercepting: httpsMode === 'intercept',
+    authority: authorityView(sources),
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
     ...hostsView(config),
     rules: sources.routing.map(({ from, to }) => ({ from, to })),
@@ -36,6 +38,33 @@ export function indexView(sources: OperationsSources, health: Health, here: Endp
     clients: config.clients,
     parent: parentProxy(config),
     contact: config.index.contact.trim(),
+  }
+}
+
+/** At most so many clients are named; the others are counted. */
+const mostNamed = 20
+
+/** The CA, how long it lasts, and who does not trust it. */
+function authorityView({ https, clock }: OperationsSources): View | undefined {
+  const state = https?.()
+  if (state === undefined) return undefined
+  const { subject, fingerprint, notAfter, expiresSoon, remembered, distrusting } = state
+  const more = distrusting.length - mostNamed
+  return {
+    subject,
+    fingerprint,
+    expires: new Date(notAfter).toISOString().slice(0, 10),
+    expiresSoon,
+    expired: notAfter <= clock.now(),
+    distrust: remembered > 0,
+    remembered: duration(remembered),
+    anyDistrusting: distrusting.length > 0,
+    distrusting: distrusting.slice(0, mostNamed).map(({ client, host, since }) => ({
+      client,
+      host,
+      since: `${new Date(since).toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    })),
+    more: more > 0 ? `and ${count(more)} more` : '',
   }
 }
 

@@ -15,12 +15,16 @@ export interface Gauges {
   readonly bytes: () => number
   readonly free: () => number
   readonly writable: () => boolean
+  readonly distrusting: () => number
+  /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
+  readonly authorityExpiry: number | undefined
 }
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
   'hit',
   'miss',
   'tunnel',
+  'intercept',
   'refused',
   'failed',
   'operations',
@@ -50,6 +54,11 @@ export class CacheMetrics {
     name: 'cachesvc_malformed_requests_total',
     help: 'Requests refused before they could be understood.',
   })
+  readonly #interceptions = this.#metrics.counter<'end'>({
+    name: 'cachesvc_interceptions_total',
+    help: 'Opened tunnels by what became of them.',
+    labels: ['end'],
+  })
   readonly #duration = this.#metrics.histogram<'outcome'>({
     name: 'cachesvc_response_seconds',
     help: 'Time from the head of a request to the end of its response.',
@@ -65,6 +74,16 @@ export class CacheMetrics {
     reading('stored_objects', 'Stored targets.', gauges.objects)
     reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
     reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
+    reading(
+      'distrusting_clients',
+      'Clients remembered as rejecting our certificates, once for each host.',
+      gauges.distrusting,
+    )
+    const { authorityExpiry } = gauges
+    if (authorityExpiry !== undefined) {
+      const help = 'When the certificate of the CA ends, seconds since the epoch.'
+      reading('authority_expiry_timestamp_seconds', help, () => authorityExpiry)
+    }
     reading('store_writable', '1 while the store takes new content.', () =>
       gauges.writable() ? 1 : 0,
     )
@@ -77,6 +96,8 @@ export class CacheMetrics {
     this.#requests.add({ outcome })
     this.#sent.add({ outcome }, sent)
     this.#duration.observe({ outcome }, duration / 1000)
+    const end = response.facts?.['because']
+    if (outcome === 'intercept' && typeof end === 'string') this.#interceptions.add({ end })
     if (!complete) this.#broken.add({})
   }
 

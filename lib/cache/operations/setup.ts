@@ -3,7 +3,7 @@
  */
 import type { View } from '../../template.ts'
 import type { Config } from '../config.ts'
-import { type Endpoint, isLoopback } from './endpoint.ts'
+import { type Endpoint, hostInUri, isLoopback } from './endpoint.ts'
 import { automationChapters } from './examples/automation.ts'
 import { checkChapters } from './examples/check.ts'
 import { clientChapters } from './examples/client.ts'
@@ -26,10 +26,13 @@ export function chapters(setting: Setting): readonly Chapter[] {
 
 export function setupView(sources: OperationsSources, here: Endpoint): View {
   const listeners = sources.listeners()
+  const secure = listeners.find(listener => listener.secure)
   const setting: Setting = {
     here,
-    ports: listeners.map(listener => listener.port),
+    ports: listeners.filter(listener => !listener.secure).map(listener => listener.port),
     httpsMode: sources.httpsMode,
+    fingerprint: sources.https?.()?.fingerprint,
+    secureUrl: secure && `https://${hostInUri(here.host)}:${secure.port}`,
     archives: exampleArchives(sources.config),
   }
   return {

@@ -1,7 +1,7 @@
 /**
  * What the operations interface is told by the rest of the service: plain values and functions, nothing it could change.
  */
-import type { Clock } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../clock.ts'
 import type { Config } from '../config.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 
@@ -20,6 +20,24 @@ export interface Listener {
 
 /** What becomes of HTTPS: carried unread, read and cached with a certificate of our own, or refused. */
 export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
+
+/** What is to be said of the CA certificates are issued with. */
+export interface HttpsState {
+  readonly subject: string
+  /** SHA-256, upper-case hex with colons. */
+  readonly fingerprint: string
+  readonly notAfter: Milliseconds
+  /** Whether that is near or past. */
+  readonly expiresSoon: boolean
+  /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
+  readonly remembered: Milliseconds
+  /** Those who did, the latest first. */
+  readonly distrusting: ReadonlyArray<{
+    readonly client: string
+    readonly host: string
+    readonly since: Milliseconds
+  }>
+}
 
 /** One rule that sends requests elsewhere, in words for people. */
 export interface RoutingRule {
@@ -61,6 +79,8 @@ export interface OperationsSources {
   /** IP addresses of this machine, in the system's order. */
   readonly addresses: () => readonly string[]
   readonly httpsMode: HttpsMode
+  /** The CA; absent, or undefined, when there is none. */
+  readonly https?: () => HttpsState | undefined
   /** The rules of mirror routing; the first that applies wins. */
   readonly routing: readonly RoutingRule[]
   readonly statistics: () => StatisticsReport

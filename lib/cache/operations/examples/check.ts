@@ -7,30 +7,53 @@ export function checkChapters(setting: Setting): readonly Chapter[] {
   const trust: Chapter = {
     id: 'certificate',
     title: 'The certificate',
-    examples: [certificate(setting)],
+    examples: [certificate(setting), ...secureProxy(setting)],
   }
   const check: Chapter = {
     id: 'check',
     title: 'Does it work?',
     examples: [reach(setting), look(), explain(setting)],
   }
-  return setting.httpsMode === 'intercept' ? [trust, check] : [check]
+  const certified = setting.httpsMode === 'intercept' || setting.fingerprint !== undefined
+  return certified ? [trust, check] : [check]
 }
 
-function certificate({ here }: Setting): Example {
+function certificate({ here, fingerprint, httpsMode }: Setting): Example {
+  const use =
+    httpsMode === 'intercept'
+      ? 'HTTPS is read and cached here.'
+      : 'The listener for TLS has a certificate of this service.'
+  const known = fingerprint === undefined ? [] : [`It has to be: ${fingerprint}`]
   return {
     id: 'trust',
     title: 'Trusting this service',
-    intro:
-      'HTTPS is read and cached here. Compare the fingerprint with what your administrator tells you before the last command.',
+    intro: `${use} Compare the fingerprint with what your administrator tells you before the last command.`,
     place: 'Shell',
     grammar: 'shell',
     text: `curl --fail --silent --show-error --output cachesvc.crt ${here.url}/_cachesvc/cachesvc.crt
 openssl x509 -in cachesvc.crt -noout -subject -fingerprint -sha256
 sudo install -m 644 cachesvc.crt /usr/local/share/ca-certificates/cachesvc.crt
 sudo update-ca-certificates`,
-    notes: [],
+    notes: [
+      ...known,
+      'This page came the same way as the certificate: have the fingerprint confirmed by somebody who knows it from the log of the service.',
+    ],
   }
+}
+
+function secureProxy({ secureUrl }: Setting): readonly Example[] {
+  if (secureUrl === undefined) return []
+  return [
+    {
+      id: 'secure-proxy',
+      title: 'Speaking TLS to this service',
+      intro: 'For networks where others listen. The certificate has to be trusted first.',
+      place: '/etc/apt/apt.conf.d/30cachesvc',
+      grammar: 'apt',
+      text: `Acquire::http::Proxy "${secureUrl}";`,
+      notes: [],
+    },
+  ]
 }
 
 function reach({ here }: Setting): Example {

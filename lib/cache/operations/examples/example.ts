@@ -32,6 +32,10 @@ export interface Setting {
   /** Ports of all listeners. */
   readonly ports: readonly number[]
   readonly httpsMode: HttpsMode
+  /** Of the CA's certificate, when there is a CA. */
+  readonly fingerprint?: string | undefined
+  /** `https://cache.example.org:3143`, when there is a listener for TLS. */
+  readonly secureUrl?: string | undefined
   /** Host names of archives to name in examples, never empty. */
   readonly archives: readonly [string, ...string[]]
 }

@@ -1,0 +1,202 @@
+/**
+ * A CONNECT whose tunnel is opened: 200, TLS with a certificate of ours, and what comes through goes the way of any request.
+ *
+ * Which host the certificate is for: the one the client names in its handshake (SNI), else that of the CONNECT. A name that is
+ * not the CONNECT's has to be admitted like one; otherwise the handshake fails. The requests within have to name that host.
+ *
+ * A client that does not accept the certificate says so with an alert, or says nothing and leaves: in the handshake, or after
+ * it without a request, as programs do that look at the certificate only then (wget). It is remembered, and tunnelled next time.
+ */
+import type { Socket } from 'node:net'
+import { type SecureContext, TLSSocket } from 'node:tls'
+import type { Clock, Milliseconds } from '../../clock.ts'
+import { systemCode } from '../../errors.ts'
+import { tlsRules } from '../../http/node-server.ts'
+import type { Adopt } from '../../http/server.ts'
+import type { Authority } from '../../http/target.ts'
+import type { Logger } from '../../log.ts'
+import type { DistrustMemory } from './distrust.ts'
+import type { Leaves } from './leaf.ts'
+
+/**
+ * - intercepted: requests came through
+ * - distrusted: the client did not accept the certificate, or left without a request
+ * - broken: the client did not speak TLS as we do, named a host it may not reach, or took too long
+ */
+export type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
+
+export interface Taken {
+  readonly because: InterceptionEnd
+  readonly requests: number
+  /** The handshake's error code, when it failed with one. */
+  readonly error?: string | undefined
+}
+
+export interface InterceptorParts {
+  readonly leaves: Pick<Leaves, 'context' | 'covers'>
+  readonly distrust: DistrustMemory
+  readonly clock: Clock
+  /** For the handshake. */
+  readonly deadline: () => Milliseconds
+  readonly log: Logger
+}
+
+export interface Opening {
+  readonly socket: Socket
+  /** Bytes that came behind the CONNECT. */
+  readonly head: Buffer
+  /** Where the CONNECT wants to go. */
+  readonly authority: Authority
+  /** The client's IP address. */
+  readonly client: string
+  /** Whether the client may reach this host, named in its handshake, through an opened tunnel. */
+  readonly admits: (authority: Authority) => boolean
+  readonly adopt: Adopt
+}
+
+const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
+/** What a client has been sent before it can judge a certificate; no ServerHello with one is shorter. */
+const LEAST_FLIGHT = 300
+
+export class Interceptor {
+  readonly #parts: InterceptorParts
+
+  constructor(parts: InterceptorParts) {
+    this.#parts = parts
+  }
+
+  /** Whether a tunnel of this client to this host is to be opened. */
+  takes(client: string, { host }: Authority): boolean {
+    const { leaves, distrust } = this.#parts
+    return leaves.covers(host) && !distrust.has(client, host)
+  }
+
+  /** Opens the tunnel; settles when its connection has closed, or, with nothing sent, when no certificate can be made. */
+  async open(opening: Opening): Promise<Taken | undefined> {
+    const { socket, head, authority, client, adopt } = opening
+    const { distrust, log } = this.#parts
+    let context: SecureContext
+    try {
+      context = await this.#parts.leaves.context(authority.host)
+    } catch (error) {
+      log.error('no certificate could be made', { host: authority.host, error })
+      return undefined
+    }
+    if (!socket.writable) return { because: 'broken', requests: 0 }
+    socket.write(ESTABLISHED)
+    if (head.length > 0) socket.unshift(head)
+    const sentBefore = socket.bytesWritten
+
+    let end = authority
+    const named = async (name: string): Promise<SecureContext> => {
+      const host = name.toLowerCase().replace(/\.$/, '')
+      if (host === authority.host) return context
+      const other = { host, port: authority.port }
+      if (!opening.admits(other)) throw new NameRefused(host)
+      end = other
+      return this.#parts.leaves.context(host)
+    }
+    let refused = false
+    const secure = new TLSSocket(socket, {
+      isServer: true,
+      secureContext: context,
+      ALPNProtocols: [...tlsRules.ALPNProtocols],
+      SNICallback: (name, done) => {
+        named(name).then(
+          found => done(null, found),
+          error => {
+            refused = true
+            done(error)
+          },
+        )
+      },
+    })
+    const left = watchClient(secure)
+    const outcome = await this.#handshake(secure)
+    const { host } = end
+    if (outcome !== 'secure') {
+      const told = REJECTIONS.has(outcome.code)
+      const silent = outcome.left && socket.bytesWritten - sentBefore >= LEAST_FLIGHT && !refused
+      secure.destroy()
+      socket.destroy()
+      if (told || silent) this.#remember(client, host)
+      const because = told || silent ? 'distrusted' : 'broken'
+      return { because, requests: 0, error: outcome.code === '' ? undefined : outcome.code }
+    }
+    const requests = await adopt(secure, end)
+    if (requests > 0) {
+      distrust.forget(client, host)
+      return { because: 'intercepted', requests }
+    }
+    if (!left()) return { because: 'broken', requests }
+    this.#remember(client, host)
+    return { because: 'distrusted', requests }
+  }
+
+  #remember(client: string, host: string): void {
+    this.#parts.distrust.remember(client, host)
+    this.#parts.log.warn('a client does not accept our certificate', { client, host })
+  }
+
+  #handshake(secure: TLSSocket): Promise<'secure' | Failed> {
+    const { clock, deadline } = this.#parts
+    return new Promise(resolve => {
+      let error: unknown
+      let left = false
+      const cancel = clock.after(deadline(), () => settle({ code: 'TIMEOUT', left: false }))
+      const settle = (outcome: 'secure' | Failed) => {
+        cancel()
+        resolve(outcome)
+      }
+      secure.on('error', problem => {
+        error ??= problem
+      })
+      secure.once('end', () => {
+        left = true
+        settle({ code: '', left })
+      })
+      secure.once('close', () => {
+        const code = systemCode(error) ?? ''
+        settle({ code, left: left || code === '' || code === 'ECONNRESET' || code === 'EPIPE' })
+      })
+      // The event tls.Server itself waits for.
+      secure.once('secure', () => settle('secure'))
+    })
+  }
+}
+
+class NameRefused extends Error {
+  constructor(host: string) {
+    super(`${host} may not be reached through this tunnel`)
+  }
+}
+
+interface Failed {
+  /** The error's code; empty when there was none. */
+  readonly code: string
+  /** Whether the client went away without a word. */
+  readonly left: boolean
+}
+
+/** The alerts by which clients reject a certificate (RFC 8446 section 6.2), as OpenSSL names them when it receives one. */
+const REJECTIONS: ReadonlySet<string> = new Set([
+  'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA',
+  'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
+  'ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN',
+  'ERR_SSL_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE',
+  'ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED',
+  'ERR_SSL_SSLV3_ALERT_CERTIFICATE_REVOKED',
+  'ERR_SSL_TLSV1_ALERT_ACCESS_DENIED',
+  'ERR_SSL_TLSV1_BAD_CERTIFICATE_STATUS_RESPONSE',
+])
+
+/** Watches whether it was the client who ended the connection, before we did. */
+function watchClient(secure: TLSSocket): () => boolean {
+  let left = false
+  const note = () => {
+    if (!secure.writableEnded) left = true
+  }
+  secure.once('end', note)
+  secure.once('error', note)
+  return () => left
+}

@@ -1,0 +1,74 @@
+/**
+ * The certificate revocation list: empty, for certificates live a day, but signed, numbered and never old, which is what
+ * clients that ask for one want to see. Kept in the cache directory.
+ */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import type { Clock, Milliseconds } from '../../clock.ts'
+import { systemCode } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
+import { type Issuer, listNumber } from '../../x509.ts'
+
+const interval: Milliseconds = 30 * 60_000
+/** For how long a client may go by what it fetched. */
+const validity: Milliseconds = 7 * 86_400_000
+/** For clients whose clocks are late. */
+const head: Milliseconds = 60 * 60_000
+
+export interface RevocationListOptions {
+  readonly issuer: Pick<Issuer, 'issueList'>
+  /** The cache directory. */
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export class RevocationList {
+  readonly #options: RevocationListOptions
+  readonly #file: string
+  #cancel = () => {}
+  #stopped = false
+
+  constructor(options: RevocationListOptions) {
+    this.#options = options
+    this.#file = join(options.directory, 'revocation.crl')
+  }
+
+  /** Makes the list now and every half hour from now on. A failure is logged, and what there was stays. */
+  async start(): Promise<void> {
+    try {
+      await this.#renew()
+    } catch (error) {
+      this.#options.log.error('the revocation list could not be made', { file: this.#file, error })
+    }
+    if (this.#stopped) return
+    this.#cancel = this.#options.clock.after(interval, () => void this.start())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancel()
+  }
+
+  /** The list, DER; undefined while there is no file. */
+  async read(): Promise<Buffer | undefined> {
+    try {
+      return await readFile(this.#file)
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { issuer, clock } = this.#options
+    const now = clock.now()
+    const before = await this.read()
+    const last = before === undefined ? undefined : listNumber(before)
+    // Numbers only ever rise (RFC 5280 section 5.2.3), whatever the clock does.
+    const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
+    const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
+    await writeFileAtomically(this.#file, await issuer.issueList(options))
+  }
+}
