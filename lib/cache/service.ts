@@ -45,6 +45,9 @@ export interface ServiceOptions {
   readonly clock?: Clock
 }
 
+/** The service, and where it listens. */
+export type CacheService = Service & { readonly listeners: readonly Listener[] }
+
 /** A client with nothing stored to fall back to is told to come again after so long; apt gives up at 30 s. */
 const firstByteDeadline = 20_000
 /** An origin that failed is left alone for so long while the store has an answer. */
@@ -55,7 +58,7 @@ const unknownSpace = { total: 0, used: 0, free: 0 }
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */
-export async function startService(options: ServiceOptions): Promise<Service> {
+export async function startService(options: ServiceOptions): Promise<CacheService> {
   const { config, log, start, clock = systemClock } = options
   const store = await openStore({
     directory: config.cacheDirectory,
@@ -74,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 async function startWith(
   store: Store,
   options: ServiceOptions & { readonly clock: Clock },
-): Promise<Service> {
+): Promise<CacheService> {
   const { log, clock } = options
   let { config } = options
   const version = packageVersion()
@@ -248,7 +251,7 @@ async function startWith(
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]
-  return { status: statusLine(listeners, config), stop, reload }
+  return { status: statusLine(listeners, config), stop, reload, listeners }
 }
 
 function originClient(config: Config, clock: Clock): OriginClient {
