@@ -143,10 +143,16 @@ t.test('every reason word is explained', t => {
   const manual = read('man/cachesvc.8').replaceAll('\\-', '-')
   const asked = new Set(union('lib/cache/lookup.ts', 'RevalidateReason'))
   const failures = ['lib/http/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
-    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(([, code = '']) => code),
+    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
+      ([, code = '']) => code,
+    ),
   )
   for (const word of [...words.filter(word => !asked.has(word)), ...failures]) {
-    t.match(manual, new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm'), `man/cachesvc.8: ${word}`)
+    t.match(
+      manual,
+      new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm'),
+      `man/cachesvc.8: ${word}`,
+    )
   }
   t.end()
 })

@@ -41,7 +41,7 @@ const commands = {
   },
   explain: {
     operand: { name: 'URL', required: true },
-    summary: 'say what the proxy would do with a request for URL, and why',
+    summary: 'say what would become of a request for URL, and why',
     available: true,
   },
   list: {
