@@ -128,19 +128,21 @@ function union(path: string, name: string): string[] {
 }
 
 t.test('every reason word is explained', t => {
+  const outcomes = union('lib/cache/verdict.ts', 'Outcome')
   const words = [
-    ...union('lib/cache/verdict.ts', 'Outcome'),
     ...union('lib/cache/verdict.ts', 'HitReason'),
     ...union('lib/cache/verdict.ts', 'MissReason'),
     ...union('lib/cache/policy.ts', 'DenyRule'),
     ...union('lib/cache/lookup.ts', 'RevalidateReason'),
     ...union('lib/http/tunnel.ts', 'TunnelEnd'),
   ]
-  t.ok(words.length > 25, `${words.length} words`)
+  t.ok(outcomes.length > 4 && words.length > 25, `${words.length} words`)
   const life = read('docs/life-of-a-request.md')
-  for (const word of words) t.ok(life.includes(`\`${word}\``), `docs/life-of-a-request.md: ${word}`)
+  for (const word of [...outcomes, ...words])
+    t.ok(life.includes(`\`${word}\``), `docs/life-of-a-request.md: ${word}`)
 
   const manual = read('man/cachesvc.8').replaceAll('\\-', '-')
+  for (const word of outcomes) t.match(manual, `.SS "Outcome ${word}"`, `man/cachesvc.8: ${word}`)
   const asked = new Set(union('lib/cache/lookup.ts', 'RevalidateReason'))
   const failures = ['lib/http/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
     [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
