@@ -49,7 +49,7 @@ t.test('the map in docs/design.md names every file of lib/ and bin/, and no othe
 
 t.test('every source file begins with the comment that says what it owns', t => {
   for (const path of [...files('lib', '.ts'), ...files('bin', '.ts')]) {
-    t.match(read(path), /^\/\*\*\n \* \S/, path)
+    t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
   }
   t.end()
 })
@@ -142,7 +142,9 @@ t.test('every reason word is explained', t => {
     t.ok(life.includes(`\`${word}\``), `docs/life-of-a-request.md: ${word}`)
 
   const manual = read('man/cachesvc.8').replaceAll('\\-', '-')
-  for (const word of outcomes) t.match(manual, `.SS "Outcome ${word}"`, `man/cachesvc.8: ${word}`)
+  for (const word of outcomes) {
+    t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
+  }
   const asked = new Set(union('lib/cache/lookup.ts', 'RevalidateReason'))
   const failures = ['lib/http/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
     [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
@@ -150,11 +152,8 @@ t.test('every reason word is explained', t => {
     ),
   )
   for (const word of [...words.filter(word => !asked.has(word)), ...failures]) {
-    t.match(
-      manual,
-      new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm'),
-      `man/cachesvc.8: ${word}`,
-    )
+    const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
+    t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
   }
   t.end()
 })
