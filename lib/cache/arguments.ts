@@ -41,7 +41,7 @@ const commands = {
   },
   explain: {
     operand: { name: 'URL', required: true },
-    summary: 'say what a request for URL would get, and why',
+    summary: 'say what would become of a request for URL, and why',
     available: true,
   },
   list: {

@@ -2,6 +2,7 @@
  * The commands of cachesvc: serve, explain, list, and the check of a configuration.
  */
 
+import { isatty } from 'node:tty'
 import { systemClock } from '../clock.ts'
 import { serve } from '../daemon.ts'
 import { createLog } from '../log.ts'
@@ -12,9 +13,10 @@ import type { Config } from './config.ts'
 import { explain } from './explain.ts'
 import { printList } from './list.ts'
 import { loadConfig } from './load-config.ts'
+import { reachableAt, reachableHere } from './operations/endpoint.ts'
 import { compilePolicy } from './policy.ts'
 import { routeRules } from './routing.ts'
-import { ownIdentity } from './self.ts'
+import { machineAddresses, ownIdentity } from './self.ts'
 import { startService } from './service.ts'
 import { openStoreForReading } from './store/store.ts'
 import { surroundings } from './surroundings.ts'
@@ -43,7 +45,7 @@ export async function command(invocation: Command): Promise<ExitCode> {
       return exitCodes.success
     }
     case 'serve':
-      return serveWith(invocation, config)
+      return serveWith(invocation, config, loaded.file)
     case 'explain':
       return printExplanation(invocation.operand ?? '', config)
     case 'list':
@@ -54,23 +56,32 @@ export async function command(invocation: Command): Promise<ExitCode> {
   }
 }
 
-function serveWith({ configFile, overrides }: Command, config: Config): Promise<ExitCode> {
+function serveWith(
+  { configFile, overrides }: Command,
+  config: Config,
+  file: string | undefined,
+): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
+  const reload = async () => {
+    const again = await loadConfig(configFile, overrides, surroundings())
+    for (const warning of again.warnings) log.warn(warning)
+    if (!again.ok) return { problems: again.problems }
+    const problems = await fileProblems(again.value, systemClock.now())
+    return problems.length > 0 ? { problems } : { config: again.value }
+  }
   return serve({
     log,
-    start: start =>
-      startService({
-        config,
-        log,
-        start,
-        reload: async () => {
-          const again = await loadConfig(configFile, overrides, surroundings())
-          for (const warning of again.warnings) log.warn(warning)
-          if (!again.ok) return { problems: again.problems }
-          const problems = await fileProblems(again.value, systemClock.now())
-          return problems.length > 0 ? { problems } : { config: again.value }
-        },
-      }),
+    start: async start => {
+      const service = await startService({ config, log, start, reload })
+      // Somebody is trying it out: a service that was set up has a file and no terminal.
+      if (file === undefined || isatty(1)) {
+        const url = reachableAt(config, machineAddresses(), service.listeners)
+        const here = reachableHere(service.listeners)
+        log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
+        log.info(`make machines use it: ${url}/_cachesvc/setup`)
+      }
+      return service
+    },
   })
 }
 

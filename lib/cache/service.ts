@@ -53,6 +53,9 @@ export interface ServiceOptions {
   readonly createFile?: StoreOptions['createFile']
 }
 
+/** The service, and where it listens. */
+export type CacheService = Service & { readonly listeners: readonly Listener[] }
+
 /** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
 const failureMemory = 10_000
 /** When the system does not say what it has left. */
@@ -61,7 +64,7 @@ const unknownSpace = { total: 0, used: 0, free: 0 }
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */
-export async function startService(options: ServiceOptions): Promise<Service> {
+export async function startService(options: ServiceOptions): Promise<CacheService> {
   const { config, log, start, clock = systemClock } = options
   const store = await openStore({
     directory: config.cacheDirectory,
@@ -81,7 +84,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 async function startWith(
   store: Store,
   options: ServiceOptions & { readonly clock: Clock },
-): Promise<Service> {
+): Promise<CacheService> {
   const { log, clock } = options
   let { config } = options
   const { sockets } = options.start
@@ -269,7 +272,7 @@ async function startWith(
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]
-  return { status: statusLine(listeners, config), stop, reload }
+  return { status: statusLine(listeners, config), stop, reload, listeners }
 }
 
 /** Names requests in the log: a word that no other run uses, and a number. */
