@@ -19,6 +19,7 @@ import {
   LineCounter,
   type Node,
   parseDocument,
+  // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { systemCode } from './errors.ts'
 

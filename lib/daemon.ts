@@ -11,6 +11,7 @@
  *   second. It ends in order and in seconds, though: running transfers get what time there is, statistics are saved.
  */
 import { type Clock, type Milliseconds, systemClock } from './clock.ts'
+import { Failure } from './errors.ts'
 import type { Log } from './log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
@@ -118,7 +119,7 @@ class Life {
       started.catch(() => undefined)
       this.#service = await Promise.race([started, this.#startOverdue()])
     } catch (error) {
-      this.#log.error('cannot start', { error })
+      this.#cannotStart(error)
       return exitCodes.failure
     }
     if (this.#service === undefined) {
@@ -134,6 +135,12 @@ class Life {
     }
     await this.#stopInOrder(this.#service.stop)
     return this.#code()
+  }
+
+  /** What we foresaw is told in its own sentence; a trace is for what we did not. */
+  #cannotStart(error: unknown): void {
+    if (!(error instanceof Failure)) this.#log.error('cannot start', { error })
+    else this.#log.error(`cannot start: ${error.message}`, { code: error.code, ...error.facts })
   }
 
   /** A first call begins to stop; a second one ends it. */

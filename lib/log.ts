@@ -11,6 +11,7 @@
  * - What waits is bounded. A reader that has stopped loses lines, never memory; the loss is counted and told.
  */
 import { isatty } from 'node:tty'
+// biome-ignore lint/style/noRestrictedImports: the one importer
 import { pino } from 'pino'
 import { GatheredLines } from './gathered-lines.ts'
 import { clean, cleanText, printable } from './redact.ts'

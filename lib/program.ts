@@ -1,7 +1,7 @@
 /**
  * A run of one of our programs: what it says to a terminal or a script, and the code it ends with.
  */
-import { explainError, systemCode } from './errors.ts'
+import { explainError, Failure, systemCode } from './errors.ts'
 
 /** What a program of ours ends with. 78 is EX_CONFIG of sysexits(3). */
 export const exitCodes = { success: 0, failure: 1, usage: 2, configuration: 78 } as const
@@ -10,14 +10,17 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /**
  * Runs a program and ends the process with its code. Whatever `main` throws is told in one line on standard error and is a
- * failure. What is still open then does not keep the process.
+ * failure; a Failure in its own words, anything else with its causes. What is still open then does not keep the process.
  */
 export async function run(name: string, main: () => Promise<ExitCode>): Promise<never> {
   let code: ExitCode
   try {
     code = await main()
   } catch (error) {
-    await print(`${name}: ${explainError(error)}\n`, process.stderr)
+    await print(
+      `${name}: ${error instanceof Failure ? error.message : explainError(error)}\n`,
+      process.stderr,
+    )
     code = exitCodes.failure
   }
   return process.exit(code)

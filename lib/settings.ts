@@ -6,6 +6,7 @@
  * zod walks the tree, finds unknown keys and types the outcome. What a single value may be is told by a Kind, whose reader
  * answers with the value or with a whole sentence: what was found, what is expected, how to mend it.
  */
+// biome-ignore lint/style/noRestrictedImports: the one importer
 import { z } from 'zod'
 import { type Check, keyPath, nearest, type Remark } from './config-file.ts'
 import type { Read } from './units.ts'

@@ -6,6 +6,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+// biome-ignore lint/style/noRestrictedImports: the one importer
 import Mustache from 'mustache'
 
 /** What a template is filled with: plain values, arrays and objects, never functions. */

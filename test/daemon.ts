@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import t from 'tap'
 import { ManualClock } from '../lib/clock.ts'
 import { type DaemonOptions, type Service, serve } from '../lib/daemon.ts'
+import { Failure } from '../lib/errors.ts'
 import { createMemoryLog } from '../lib/log.ts'
 import type { Notifier } from '../lib/systemd.ts'
 
@@ -172,6 +173,15 @@ t.test('a start that fails, and one that is told to stop', async t => {
   t.match(failing.log.lines, [
     { message: 'cannot start', facts: { error: { message: 'address in use' } } },
   ])
+
+  const foreseen = { code: 'LISTEN', fault: 'internal', publicText: 'No.' } as const
+  const refused = daemon({}, { start: () => Promise.reject(new Failure('port taken', foreseen)) })
+  t.equal(await refused.code, 1)
+  t.strictSame(
+    refused.log.lines,
+    [{ level: 'error', message: 'cannot start: port taken', facts: { code: 'LISTEN' } }],
+    'one sentence and no trace for what was foreseen',
+  )
 
   let aborted = false
   const stuck = daemon(

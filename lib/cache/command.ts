@@ -2,6 +2,7 @@
  * The commands of cachesvc: serve, explain, list, and the check of a configuration.
  */
 
+import { isatty } from 'node:tty'
 import { systemClock } from '../clock.ts'
 import { serve } from '../daemon.ts'
 import { createLog } from '../log.ts'
@@ -11,9 +12,10 @@ import type { Config } from './config.ts'
 import { explain } from './explain.ts'
 import { printList } from './list.ts'
 import { loadConfig } from './load-config.ts'
+import { reachableAt } from './operations/endpoint.ts'
 import { compilePolicy } from './policy.ts'
 import { routeRules } from './routing.ts'
-import { ownIdentity } from './self.ts'
+import { machineAddresses, ownIdentity } from './self.ts'
 import { startService } from './service.ts'
 import { openStoreForReading } from './store/store.ts'
 import { surroundings } from './surroundings.ts'
@@ -37,7 +39,7 @@ export async function command(invocation: Command): Promise<ExitCode> {
       return exitCodes.success
     }
     case 'serve':
-      return serveWith(invocation, config)
+      return serveWith(invocation, config, loaded.file)
     case 'explain':
       return printExplanation(invocation.operand ?? '', config)
     case 'list':
@@ -48,21 +50,29 @@ export async function command(invocation: Command): Promise<ExitCode> {
   }
 }
 
-function serveWith({ configFile, overrides }: Command, config: Config): Promise<ExitCode> {
+function serveWith(
+  { configFile, overrides }: Command,
+  config: Config,
+  file: string | undefined,
+): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
+  const reload = async () => {
+    const again = await loadConfig(configFile, overrides, surroundings())
+    for (const warning of again.warnings) log.warn(warning)
+    return again.ok ? { config: again.value } : { problems: again.problems }
+  }
   return serve({
     log,
-    start: start =>
-      startService({
-        config,
-        log,
-        start,
-        reload: async () => {
-          const again = await loadConfig(configFile, overrides, surroundings())
-          for (const warning of again.warnings) log.warn(warning)
-          return again.ok ? { config: again.value } : { problems: again.problems }
-        },
-      }),
+    start: async start => {
+      const service = await startService({ config, log, start, reload })
+      // Somebody is trying it out: a service that was set up has a file and no terminal.
+      if (file === undefined || isatty(1)) {
+        const url = reachableAt(config, machineAddresses(), service.listeners)
+        log.info(`try it: apt -o Acquire::http::Proxy=${url} update`)
+        log.info(`make machines use it: ${url}/_cachesvc/setup`)
+      }
+      return service
+    },
   })
 }
 

@@ -152,7 +152,7 @@ export interface Config {
   readonly limits: {
     /** Bytes of a request's head. */
     readonly head: number
-    /** Client connections at once; more wait in the kernel's queue. */
+    /** Client connections at once; further ones are closed when they come. */
     readonly connections: number
     /** Memory for small content in demand, bytes. */
     readonly memory: number

@@ -26,7 +26,10 @@ export async function printList(pattern: string | undefined, config: Config): Pr
   } finally {
     await store.close()
   }
-  return found > 0 ? exitCodes.success : exitCodes.failure
+  if (found > 0) return exitCodes.success
+  const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
+  await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
+  return exitCodes.failure
 }
 
 /** A key matches that contains the pattern; `*` in it stands for anything. */

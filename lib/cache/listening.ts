@@ -84,7 +84,7 @@ function cannotListen(place: ListenAddress | InheritedSocket, error: unknown): F
       ? `the socket ${place.name} (descriptor ${place.fd})`
       : formatAuthority({ host: place.address ?? '*', port: place.port })
   const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'the address is in use by another process',
+    EADDRINUSE: 'another process listens there; stop it, or choose another port with --listen',
     EACCES: 'ports below 1024 need a privilege this process does not have',
     EADDRNOTAVAIL: 'this machine does not have the address',
   }

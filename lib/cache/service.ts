@@ -51,6 +51,9 @@ export interface ServiceOptions {
   readonly createFile?: StoreOptions['createFile']
 }
 
+/** The service, and where it listens. */
+export type CacheService = Service & { readonly listeners: readonly Listener[] }
+
 /** A client with nothing stored to fall back to is told to come again after so long; apt gives up at 30 s. */
 const firstByteDeadline = 20_000
 /** An origin that failed is left alone for so long while the store has an answer. */
@@ -61,7 +64,7 @@ const unknownSpace = { total: 0, used: 0, free: 0 }
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */
-export async function startService(options: ServiceOptions): Promise<Service> {
+export async function startService(options: ServiceOptions): Promise<CacheService> {
   const { config, log, start, clock = systemClock } = options
   const store = await openStore({
     directory: config.cacheDirectory,
@@ -81,7 +84,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 async function startWith(
   store: Store,
   options: ServiceOptions & { readonly clock: Clock },
-): Promise<Service> {
+): Promise<CacheService> {
   const { log, clock } = options
   let { config } = options
   const version = packageVersion()
@@ -257,7 +260,7 @@ async function startWith(
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]
-  return { status: statusLine(listeners, config), stop, reload }
+  return { status: statusLine(listeners, config), stop, reload, listeners }
 }
 
 /** Names requests in the log: a word that no other run uses, and a number. */

@@ -90,7 +90,7 @@ export const limits = group('Bounds on what clients and origins may use.', {
   head: setting(size('4K', '1M'), { default: '64K', manual: 'Size of a request’s head.' }),
   connections: setting(integer(1, 1_000_000), {
     default: 4096,
-    manual: 'Client connections at once; more wait in the kernel’s queue.',
+    manual: 'Client connections at once; further ones are closed when they come.',
   }),
   memory: setting(size('0', '64G'), {
     default: '64M',

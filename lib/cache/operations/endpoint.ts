@@ -30,6 +30,18 @@ export function endpoint(
   return { host, port, url: `${scheme}://${hostInUri(host)}:${port}`, numeric: isIP(host) !== 0 }
 }
 
+/** A URL this service answers at now: that of `endpoint`, unless the main listener is bound to one address only. */
+export function reachableAt(
+  config: Config,
+  addresses: readonly string[],
+  listeners: readonly Listener[],
+): string {
+  const bound = listeners.find(listener => !listener.secure)
+  return bound?.address === undefined
+    ? endpoint(config, addresses, listeners).url
+    : `http://${hostInUri(bound.address)}:${bound.port}`
+}
+
 /**
  * The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. Without brackets.
  */

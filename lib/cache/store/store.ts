@@ -61,7 +61,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
 }
 
-/** Opens the directory for reading beside whoever owns it. Changes nothing on disk. Throws a Failure like `openStore`. */
+/**
+ * Opens the directory for reading beside whoever owns it. Changes nothing on disk; a directory that is not there is empty.
+ * Throws a Failure like `openStore`.
+ */
 export async function openStoreForReading(
   options: Omit<StoreOptions, 'memory' | 'createFile'>,
 ): Promise<ReadableStore> {
@@ -69,7 +72,7 @@ export async function openStoreForReading(
   try {
     await checkVersion(layout, options.log)
   } catch (error) {
-    throw await directoryFailure(options.directory, error)
+    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(options.directory, error)
   }
   return new Shelves({ ...options, layout, memory: 0, writable: false })
 }

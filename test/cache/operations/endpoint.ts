@@ -4,6 +4,7 @@ import {
   exampleHost,
   hostInUri,
   isLoopback,
+  reachableAt,
 } from '../../../lib/cache/operations/endpoint.ts'
 import { plainConfig } from '../../fixtures/operations.ts'
 
@@ -51,4 +52,13 @@ t.test('addresses stand in URIs as addresses do', async t => {
 t.test('addresses only this machine reaches', async t => {
   for (const address of ['127.0.0.1', '127.1.2.3', '::1', 'localhost']) t.ok(isLoopback(address))
   for (const address of ['', '::', '0.0.0.0', '192.0.2.1']) t.notOk(isLoopback(address))
+})
+
+t.test('where it answers: at the address it is bound to, if that is one', async t => {
+  const at = (address: string | undefined, ...addresses: string[]) =>
+    reachableAt(named(), addresses, [{ address, port: 3142, secure: false }])
+  t.equal(at(undefined, '127.0.0.1', '192.0.2.10'), 'http://192.0.2.10:3142')
+  t.equal(at('127.0.0.1', '127.0.0.1', '192.0.2.10'), 'http://127.0.0.1:3142')
+  t.equal(at('2001:db8::1'), 'http://[2001:db8::1]:3142')
+  t.equal(at(undefined), 'http://127.0.0.1:3142')
 })

@@ -261,7 +261,9 @@ t.test('the detection script', { skip: needs('/usr/bin/perl') }, async t => {
     const port = await listen(t, server)
     const option = `Acquire::http::Proxy-Auto-Detect=${await script(t, port)}`
     const target = 'http://archive.example.org/'
-    const { stdout } = await run(helper, ['-o', option, 'auto-detect-proxy', target])
+    // As root apt asks the script as a user who may have no way into this directory.
+    const options = ['-o', option, '-o', 'APT::Sandbox::User=root']
+    const { stdout } = await run(helper, [...options, 'auto-detect-proxy', target])
     t.match(stdout, `Using proxy 'http://127.0.0.1:${port}' for URL '${target}'`)
   })
 })

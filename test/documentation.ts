@@ -1,0 +1,161 @@
+/**
+ * What the documents say about the repository, compared with the repository: the map, commands, links, first comments and
+ * reason words.
+ */
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import t from 'tap'
+import { readArguments } from '../lib/cache/arguments.ts'
+import { packageRoot } from '../lib/package.ts'
+
+const root = packageRoot()
+const notOurs = new Set(['node_modules', 'dist', '.git', '.tap', 'coverage'])
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+
+/** Files below a folder whose names end so, relative to the root. */
+function files(folder: string, ending: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap(entry => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return notOurs.has(entry.name) ? [] : files(path, ending)
+    return entry.name.endsWith(ending) ? [path] : []
+  })
+}
+
+const documents = files('.', '.md')
+
+t.test('the map in docs/design.md names every file of lib/ and bin/, and no other', t => {
+  const map = /## The map\n[\s\S]*?```\n([\s\S]*?)```/.exec(read('docs/design.md'))?.[1] ?? ''
+  const named: string[] = []
+  let folder = ''
+  for (const line of map.split('\n')) {
+    folder = /^(\S+\/)(\s|$)/.exec(line)?.[1] ?? folder
+    const file = /^ {2}([\w-]+\.ts) /.exec(line)?.[1]
+    if (file !== undefined) named.push(`${folder}${file}`)
+  }
+  const there = [...files('lib', '.ts'), ...files('bin', '.ts')]
+  t.strictSame(
+    there.filter(path => !named.includes(path)),
+    [],
+    'files the map does not name',
+  )
+  t.strictSame(
+    named.filter(path => !there.includes(path)),
+    [],
+    'names without a file',
+  )
+  t.equal(new Set(named).size, named.length, 'every file once')
+  t.end()
+})
+
+t.test('every source file begins with the comment that says what it owns', t => {
+  for (const path of [...files('lib', '.ts'), ...files('bin', '.ts')]) {
+    t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
+  }
+  t.end()
+})
+
+t.test('every decision is numbered once and has its parts', t => {
+  const decisions = files('docs/decisions', '.md').sort()
+  decisions.forEach((path, index) => {
+    t.match(path, new RegExp(`/${String(index + 1).padStart(4, '0')}-[a-z0-9-]+\\.md$`), path)
+    t.match(read(path), /^# \S.*\n\n[\s\S]+\n## Why\n[\s\S]+\n## Price\n/, path)
+  })
+  t.end()
+})
+
+/** Shell lines in fences marked `sh`, continued lines joined, comments left out. */
+function commands(path: string): string[] {
+  return [...read(path).matchAll(/```sh\n([\s\S]*?)```/g)]
+    .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
+    .flatMap(line => line.replace(/(^|\s)#.*$/, '').split(/&&|\|\||[;|]/))
+    .map(command => command.trim())
+    .filter(command => command !== '')
+}
+
+t.test('commands in documents exist', t => {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
+  const own = ['start', 'test']
+  for (const path of documents) {
+    for (const command of commands(path)) {
+      const script = /^npm (?:run (?:-s )?([\w:-]+)|(start|test)\b)/.exec(command)
+      const name = script?.[1] ?? own.find(word => word === script?.[2])
+      if (name !== undefined) t.ok(Object.hasOwn(scripts, name), `${path}: ${command}`)
+      const [word = '', ...operands] = command.replace(/^(sudo|time) /, '').split(/\s+/)
+      if (/^(\.\/|bin\/|test\/|bench\/|\.ci\/)/.test(word)) {
+        t.doesNotThrow(() => accessSync(join(root, word), constants.X_OK), `${path}: ${word}`)
+      }
+      if (!/(^|\/)cachesvc$/.test(word)) continue
+      const invocation = readArguments(operands, root)
+      t.not(invocation.run, 'usage', `${path}: ${command}`)
+    }
+  }
+  const readme = commands('README.md')
+  t.ok(readme.includes('bin/cachesvc'), 'README says how to run it')
+  t.ok(readme.includes('npm test'), 'README says how to test it')
+  t.end()
+})
+
+t.test('relative links in documents lead somewhere', t => {
+  for (const path of documents) {
+    const prose = read(path).replace(/```[\s\S]*?```|`[^`\n]*`/g, '')
+    for (const [, link = ''] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link)) continue
+      const [file = '', anchor] = link.split('#')
+      const target = file === '' ? path : relative(root, join(root, dirname(path), file))
+      t.ok(existsSync(join(root, target)), `${path}: ${link}`)
+      if (anchor === undefined || !existsSync(join(root, target))) continue
+      if (!statSync(join(root, target)).isFile()) continue
+      t.ok(anchors(read(target)).includes(anchor), `${path}: ${link}`)
+    }
+  }
+  t.end()
+})
+
+/** The anchors of a document's headings, as web views of repositories make them. */
+function anchors(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+/** The words of a closed union, read from its source. */
+function union(path: string, name: string): string[] {
+  const body = new RegExp(`type ${name} =([^=]*?)\n\n`).exec(`${read(path)}\n\n`)?.[1] ?? ''
+  return [...body.matchAll(/'([^']+)'/g)].map(([, word = '']) => word)
+}
+
+t.test('every reason word is explained', t => {
+  const outcomes = union('lib/cache/verdict.ts', 'Outcome')
+  const words = [
+    ...union('lib/cache/verdict.ts', 'HitReason'),
+    ...union('lib/cache/verdict.ts', 'MissReason'),
+    ...union('lib/cache/policy.ts', 'DenyRule'),
+    ...union('lib/cache/lookup.ts', 'RevalidateReason'),
+    ...union('lib/http/tunnel.ts', 'TunnelEnd'),
+  ]
+  t.ok(outcomes.length > 4 && words.length > 25, `${words.length} words`)
+  const life = read('docs/life-of-a-request.md')
+  for (const word of [...outcomes, ...words])
+    t.ok(life.includes(`\`${word}\``), `docs/life-of-a-request.md: ${word}`)
+
+  const manual = read('man/cachesvc.8').replaceAll('\\-', '-')
+  for (const word of outcomes) {
+    t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
+  }
+  const asked = new Set(union('lib/cache/lookup.ts', 'RevalidateReason'))
+  const failures = ['lib/http/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
+    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
+      ([, code = '']) => code,
+    ),
+  )
+  // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
+  const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])
+  for (const word of [...words, ...failures].filter(word => !told.has(word))) {
+    const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
+    t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
+  }
+  t.end()
+})
