@@ -12,7 +12,7 @@ import type { Config } from './config.ts'
 import { explain } from './explain.ts'
 import { printList } from './list.ts'
 import { loadConfig } from './load-config.ts'
-import { reachableAt } from './operations/endpoint.ts'
+import { reachableAt, reachableHere } from './operations/endpoint.ts'
 import { compilePolicy } from './policy.ts'
 import { routeRules } from './routing.ts'
 import { machineAddresses, ownIdentity } from './self.ts'
@@ -68,7 +68,8 @@ function serveWith(
       // Somebody is trying it out: a service that was set up has a file and no terminal.
       if (file === undefined || isatty(1)) {
         const url = reachableAt(config, machineAddresses(), service.listeners)
-        log.info(`try it: apt -o Acquire::http::Proxy=${url} update`)
+        const here = reachableHere(service.listeners)
+        log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
         log.info(`make machines use it: ${url}/_cachesvc/setup`)
       }
       return service

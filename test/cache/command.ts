@@ -63,7 +63,7 @@ t.test('without configuration it says how to use it', { skip: configured }, asyn
     messages.push(message)
     if (message === 'ready') break
   }
-  const base = /^try it: apt -o Acquire::http::Proxy=(http:\/\/127\.0\.0\.1:\d+) update$/.exec(
+  const base = /^try it here: apt -o Acquire::http::Proxy=(http:\/\/127\.0\.0\.1:\d+) update$/.exec(
     messages[0] ?? '',
   )?.[1]
   t.strictSame(messages.slice(1), [`make machines use it: ${base}/_cachesvc/setup`, 'ready'])

@@ -42,6 +42,12 @@ export function reachableAt(
     : `http://${hostInUri(bound.address)}:${bound.port}`
 }
 
+/** A URL for this machine itself: loopback is among `clients` by default, its other addresses need not be. */
+export function reachableHere(listeners: readonly Listener[]): string {
+  const main = listeners.find(listener => !listener.secure)
+  return `http://${hostInUri(main?.address ?? '127.0.0.1')}:${main?.port ?? fallbackPort}`
+}
+
 /**
  * The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. Without brackets.
  */

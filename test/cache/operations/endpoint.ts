@@ -5,6 +5,7 @@ import {
   hostInUri,
   isLoopback,
   reachableAt,
+  reachableHere,
 } from '../../../lib/cache/operations/endpoint.ts'
 import { plainConfig } from '../../fixtures/operations.ts'
 
@@ -61,4 +62,12 @@ t.test('where it answers: at the address it is bound to, if that is one', async 
   t.equal(at('127.0.0.1', '127.0.0.1', '192.0.2.10'), 'http://127.0.0.1:3142')
   t.equal(at('2001:db8::1'), 'http://[2001:db8::1]:3142')
   t.equal(at(undefined), 'http://127.0.0.1:3142')
+})
+
+t.test('where it answers this machine: by loopback, unless bound to another address', async t => {
+  const here = (address: string | undefined) =>
+    reachableHere([{ address, port: 3142, secure: false }])
+  t.equal(here(undefined), 'http://127.0.0.1:3142')
+  t.equal(here('192.0.2.10'), 'http://192.0.2.10:3142')
+  t.equal(here('::1'), 'http://[::1]:3142')
 })
