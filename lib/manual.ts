@@ -118,6 +118,7 @@ function roffLiteral(text: string): string {
     .replace(/~/g, '\\(ti')
     .replace(/\^/g, '\\(ha')
     .replace(/`/g, '\\(ga')
+    .replace(/…/g, '...')
 }
 
 /** A line that begins with a full stop or an apostrophe would be a request. */

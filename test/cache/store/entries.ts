@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { copyFile, mkdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../lib/cache/store/layout.ts'
 import { openStoreForReading } from '../../../lib/cache/store/store.ts'
@@ -169,10 +169,14 @@ t.test('a reader beside the owner sees everything and changes nothing', async t 
   t.ok(await stat(new Layout(directory).entry(key)))
 })
 
-t.test('a reader of what is no cache says so', async t => {
+t.test('a reader finds nothing where nothing is, and says so of what is no directory', async t => {
   const { clock, log } = await opened(t)
-  const directory = `${t.testdirName}/nowhere`
+  const nowhere = await openStoreForReading({ directory: `${t.testdirName}/nowhere`, clock, log })
+  t.equal(await nowhere.get('http://archive.example.org/a'), undefined)
+  for await (const entry of nowhere.entries()) t.fail(entry.key)
+  await nowhere.close()
+  const directory = join(t.testdir({ file: '' }), 'file')
   await t.rejects(openStoreForReading({ directory, clock, log }), {
-    message: `The cache directory ${directory} is not there`,
+    message: `The cache directory ${directory} is not a directory`,
   })
 })
