@@ -61,11 +61,12 @@ t.test('a file with every key of GoAPTCacher is taken; what has no effect is nam
   const loaded = load(text)
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   t.match(loaded.warnings, [
+    /https\.prevent: wins over https\.intercept/,
     /debug\.enable: is not supported/,
     /debug\.pprof\.enable: is not supported/,
     /mdns: is not supported: .*the setup page/,
   ])
-  t.equal(loaded.warnings.length, 3)
+  t.equal(loaded.warnings.length, 4)
   const { value } = loaded
   t.strictSame(
     value.listen.map(({ port }) => port),
@@ -77,7 +78,7 @@ t.test('a file with every key of GoAPTCacher is taken; what has no effect is nam
     passthroughDomains: [{ host: 'esm.example.com' }],
     overrides: { ubuntuServer: { host: 'mirror.example.org', path: '/pub' } },
     remap: [{ from: { host: undefined, path: '/legacy/dists/stable/InRelease' } }],
-    https: { prevent: true },
+    https: { prevent: true, intercept: true },
     index: { enable: false, hostnames: ['cache.example.org'], contact: /mailto:ann/ },
     expiration: { unusedDays: 30 },
   })
