@@ -24,9 +24,16 @@ export async function createDirectories(layout: Layout): Promise<void> {
   for (const directory of [layout.entries, layout.blobs, layout.temporary]) {
     await mkdir(directory, { recursive: true })
   }
-  await writeFile(layout.tag, cacheDirectoryTag, { flag: 'wx' }).catch(error => {
-    if (systemCode(error) !== 'EEXIST') throw error
+  await writeFile(layout.tag, cacheDirectoryTag, { flag: 'wx' }).catch(async error => {
+    if (systemCode(error) === 'EEXIST') return
+    if (!isFull(error)) throw error
+    await rm(layout.tag, { force: true })
   })
+}
+
+/** Whether a disk has no room left: what it holds can still be read, and room may come. */
+export function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 
 /** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */

@@ -18,6 +18,7 @@ import {
   checkVersion,
   createDirectories,
   directoryFailure,
+  isFull,
   sweepTemporary,
   tryDisk,
 } from './self-test.ts'
@@ -39,8 +40,8 @@ export interface StoreOptions {
 export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
 /**
- * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk.
- * Throws a Failure whose message is one sentence an operator can act on.
+ * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk. A
+ * full disk is no failure: the store begins unwritable. Throws a Failure whose message is one sentence an operator can act on.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { log, clock } = options
@@ -53,11 +54,22 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await createDirectories(layout)
     const removed = await sweepTemporary(layout)
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
-    await tryDisk(layout)
-    return new Store(layout, lock, options)
+    const full = await trial(layout)
+    return new Store(layout, lock, { ...options, full })
   } catch (error) {
     await lock?.release()
     throw await directoryFailure(options.directory, error)
+  }
+}
+
+/** The error of a full disk: no reason not to start, for what it holds can be served. Throws every other one. */
+async function trial(layout: Layout): Promise<unknown> {
+  try {
+    await tryDisk(layout)
+    return undefined
+  } catch (error) {
+    if (isFull(error)) return error
+    throw error
   }
 }
 
@@ -87,7 +99,7 @@ export class Store extends Shelves {
   readonly #createFile: (path: string) => Promise<GrowingFile>
   readonly #counting: Promise<void>
 
-  constructor(layout: Layout, lock: Lock, options: StoreOptions) {
+  constructor(layout: Layout, lock: Lock, options: StoreOptions & { readonly full: unknown }) {
     const { clock, log, memory } = options
     super({ layout, clock, log, memory, writable: true })
     this.#clock = clock
@@ -96,6 +108,7 @@ export class Store extends Shelves {
     this.#space = new Space(layout.root, clock)
     this.#health = new DiskHealth({ clock, log, trial: () => tryDisk(layout) })
     this.#counting = this.#count()
+    if (options.full !== undefined) this.#health.failed(options.full, 'self-test')
   }
 
   /**
