@@ -11,6 +11,7 @@
  *   second. It ends in order and in seconds, though: running transfers get what time there is, statistics are saved.
  */
 import { type Clock, type Milliseconds, systemClock } from './clock.ts'
+import { Failure } from './errors.ts'
 import type { Log } from './log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
@@ -118,7 +119,10 @@ class Life {
       started.catch(() => undefined)
       this.#service = await Promise.race([started, this.#startOverdue()])
     } catch (error) {
-      this.#log.error('cannot start', { error })
+      // A Failure has been put into words for whoever reads this; where it was thrown helps nobody.
+      if (error instanceof Failure) {
+        this.#log.error(`cannot start: ${error.message}`, { code: error.code, ...error.facts })
+      } else this.#log.error('cannot start', { error })
       return exitCodes.failure
     }
     if (this.#service === undefined) {

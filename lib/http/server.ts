@@ -140,7 +140,9 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = checked.refusal ?? (await this.#handle(request))
-    if (this.#draining || checked.refusal !== undefined) out.shouldKeepAlive = false
+    // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+    const closes = this.#draining && isNewest(request, connection)
+    if (closes || checked.refusal !== undefined) out.shouldKeepAlive = false
     const sent = await send(out, request, response)
     connection.underWay.delete(request)
     this.#report(request, response, sent)
@@ -251,6 +253,12 @@ export class HttpServer {
   #connectionOf(socket: Socket): Connection {
     return this.#connections.of(socket) ?? this.#connections.add(socket, false)
   }
+}
+
+function isNewest(request: LiveRequest, { underWay }: Connection): boolean {
+  let newest: unknown
+  for (const one of underWay) newest = one
+  return newest === request
 }
 
 function problemOf(code: string): { status: number; sentence: string } {
