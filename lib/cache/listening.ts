@@ -2,7 +2,7 @@
  * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
  */
 
-import { Failure, systemCode } from '../errors.ts'
+import { explainError, Failure, systemCode } from '../errors.ts'
 import type { TlsOptions } from '../http/node-server.ts'
 import { defaultHeadLimits } from '../http/request-rules.ts'
 import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
@@ -121,8 +121,8 @@ function cannotListen(place: ListenAddress | InheritedSocket, error: unknown): F
     EACCES: 'ports below 1024 need a privilege this process does not have',
     EADDRNOTAVAIL: 'this machine does not have the address',
   }
-  const reason = reasons[systemCode(error) ?? '']
-  return new Failure(`cannot listen on ${where}${reason === undefined ? '' : `: ${reason}`}`, {
+  const reason = reasons[systemCode(error) ?? ''] ?? explainError(error)
+  return new Failure(`cannot listen on ${where}: ${reason}`, {
     code: 'LISTEN',
     fault: 'internal',
     publicText: 'The service cannot start.',

@@ -111,6 +111,13 @@ export class Connections {
   }
 }
 
+/** Whether this exchange is the last that came on its connection. */
+export function isNewest(exchange: UnderWay, { underWay }: Connection): boolean {
+  let newest: unknown
+  for (const one of underWay) newest = one
+  return newest === exchange
+}
+
 /** What a connection begins with. */
 function untouched(): Pick<
   Connection,

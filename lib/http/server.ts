@@ -12,7 +12,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
-import { type Connection, Connections } from './connections.ts'
+import { type Connection, Connections, isNewest } from './connections.ts'
 import { Fields } from './field.ts'
 import { LiveRequest } from './live-request.ts'
 import type { Exchange, Handler, Peer, Request, Response } from './message.ts'
@@ -164,7 +164,9 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = checked.refusal ?? (await this.#handle(request))
-    if (this.#draining || checked.refusal !== undefined) out.shouldKeepAlive = false
+    // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+    const closes = this.#draining && isNewest(request, connection)
+    if (closes || checked.refusal !== undefined) out.shouldKeepAlive = false
     const sent = await send(out, request, response)
     connection.underWay.delete(request)
     this.#report(request, response, sent)

@@ -24,9 +24,16 @@ export async function createDirectories(layout: Layout): Promise<void> {
   for (const directory of [layout.entries, layout.blobs, layout.temporary]) {
     await mkdir(directory, { recursive: true })
   }
-  await writeFile(layout.tag, cacheDirectoryTag, { flag: 'wx' }).catch(error => {
-    if (systemCode(error) !== 'EEXIST') throw error
+  await writeFile(layout.tag, cacheDirectoryTag, { flag: 'wx' }).catch(async error => {
+    if (systemCode(error) === 'EEXIST') return
+    if (!isFull(error)) throw error
+    await rm(layout.tag, { force: true })
   })
+}
+
+/** Whether a disk has no room left: what it holds can still be read, and room may come. */
+export function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 
 /** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */
@@ -153,4 +160,15 @@ async function ownerOf(directory: string): Promise<number | undefined> {
     found => found.uid,
     () => undefined,
   )
+}
+
+/** The error of a full disk: no reason not to start, for what it holds can be served. Throws every other one. */
+export async function trial(layout: Layout): Promise<unknown> {
+  try {
+    await tryDisk(layout)
+    return undefined
+  } catch (error) {
+    if (isFull(error)) return error
+    throw error
+  }
 }

@@ -19,6 +19,7 @@ import {
   createDirectories,
   directoryFailure,
   sweepTemporary,
+  trial,
   tryDisk,
 } from './self-test.ts'
 import { type ReadableStore, Shelves } from './shelves.ts'
@@ -39,8 +40,8 @@ export interface StoreOptions {
 export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
 /**
- * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk.
- * Throws a Failure whose message is one sentence an operator can act on.
+ * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk. A
+ * full disk is no failure: the store begins unwritable. Throws a Failure whose message is one sentence an operator can act on.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { log, clock } = options
@@ -53,8 +54,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await createDirectories(layout)
     const removed = await sweepTemporary(layout)
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
-    await tryDisk(layout)
-    return new Store(layout, lock, options)
+    const full = await trial(layout)
+    return new Store(layout, lock, { ...options, full })
   } catch (error) {
     await lock?.release()
     throw await directoryFailure(options.directory, error)
@@ -90,7 +91,7 @@ export class Store extends Shelves {
   readonly #createFile: (path: string) => Promise<GrowingFile>
   readonly #counting: Promise<void>
 
-  constructor(layout: Layout, lock: Lock, options: StoreOptions) {
+  constructor(layout: Layout, lock: Lock, options: StoreOptions & { readonly full: unknown }) {
     const { clock, log, memory } = options
     super({ layout, clock, log, memory, writable: true })
     this.#clock = clock
@@ -99,6 +100,7 @@ export class Store extends Shelves {
     this.#space = new Space(layout.root, clock)
     this.#health = new DiskHealth({ clock, log, trial: () => tryDisk(layout) })
     this.#counting = this.#count()
+    if (options.full !== undefined) this.#health.failed(options.full, 'self-test')
   }
 
   /**

@@ -1,0 +1,190 @@
+/**
+ * Start, reload and stop of the whole service: what is finished, what is cut, what survives, and the sentences when it cannot
+ * be.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { TestCache } from '../fixtures/cache.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { accepts } from '../fixtures/ports.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+
+const deb = '/debian/pool/main/h/hello_1_all.deb'
+const content = Buffer.alloc(200_000, 'the quick brown fox ')
+
+t.test('stopping finishes what clients are being sent, and what is being fetched', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const timeouts = { drain: '20s' }
+  const cache = await TestCache.start(t, { origins: [origin], settings: { timeouts } })
+  const [half, alone] = [new Gate(), new Gate()]
+  origin.at(deb, file({ content, etag: '"1"', pauses: [{ at: 100_000, gate: half }] }))
+  origin.at('/alone', file({ content, etag: '"1"', pauses: [{ at: 100_000, gate: alone }] }))
+  const idle = await cache.client()
+  const leaving = await cache.client()
+  await leaving.request('GET', origin.url('/alone'))
+  await alone.reached
+  await leaving.reset()
+  const client = await cache.client()
+  await client.request('GET', origin.url(deb))
+  await client.head()
+  await half.reached
+  const { port } = cache
+  const stopped = cache.stop()
+  t.equal(await idle.ended, 'fin', 'idle connections end at once')
+  t.notOk(await accepts(port), 'nobody new is let in')
+  half.open()
+  t.ok((await client.bytes(200_000)).equals(content))
+  t.equal(await client.ended, 'fin')
+  alone.open()
+  await stopped
+  await cache.restart()
+  for (const path of [deb, '/alone']) {
+    t.equal((await cache.get(origin.url(path))).fields.get('X-Cache'), 'HIT', path)
+  }
+})
+
+t.test('what is not finished at the deadline is cut, and not stored', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const timeouts = { drain: '100ms' }
+  const cache = await TestCache.start(t, { origins: [origin], settings: { timeouts } })
+  const never = new Gate()
+  origin.at(deb, file({ content, etag: '"1"', pauses: [{ at: 100_000, gate: never }] }))
+  const client = await cache.client()
+  await client.request('GET', origin.url(deb))
+  await client.head()
+  const begun = performance.now()
+  await cache.stop()
+  t.ok(performance.now() - begun < 5000)
+  t.ok((await client.rest()).length < content.length)
+  t.strictSame(await cache.stored(), [])
+  t.strictSame(await cache.files('v1/tmp'), [])
+  never.open()
+})
+
+t.test('a pipeline is answered to its end when we stop', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, {
+    origins: [origin],
+    settings: { timeouts: { drain: '20s' } },
+  })
+  const gate = new Gate()
+  origin.at('/0', reply({ content: 'first', before: gate }))
+  origin.at('/1', reply({ content: 'second' }))
+  const client = await cache.client()
+  const head = (path: string) => `GET ${origin.url(path)} HTTP/1.1\r\nHost: a\r\n\r\n`
+  await client.write(head('/0') + head('/1'))
+  await origin.arrived('/1')
+  const stopped = cache.stop()
+  gate.open()
+  t.equal((await client.response()).text, 'first')
+  t.equal((await client.response()).text, 'second')
+  await stopped
+})
+
+t.test('statistics are written when we stop, and counted on when we start', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at(deb, reply({ content: 'hello' }))
+  await cache.warm(origin.url(deb))
+  await cache.get(origin.url(deb))
+  await cache.stop()
+  t.match(await readFile(join(cache.directory, 'statistics.json'), 'utf8'), /"hits": ?1/)
+  await cache.restart()
+  t.match(await cache.totals(), { requests: 2, hits: 1, misses: 1, traffic_up: 10 })
+})
+
+t.test('a reload changes the policy at once, under running connections', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at(deb, reply({ content: 'hello' }))
+  const client = await cache.client()
+  t.equal((await client.get(origin.url(deb))).status, 200)
+  t.strictSame(await cache.reload({ domains: ['other.example.org'] }), [])
+  const refused = await client.get(origin.url(deb))
+  t.equal(refused.status, 403)
+  t.match(refused.text, '`domains`')
+})
+
+t.test('a reload with problems changes nothing and tells them', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at(deb, reply({ content: 'hello' }))
+  const problems = await cache.reload({ domains: ['http://'], freshness: { index: 'never' } })
+  t.match(problems.join(), /expected/)
+  t.equal((await cache.get(origin.url(deb))).status, 200)
+})
+
+t.test('what waits for a restart is named, once it has changed', async t => {
+  const cache = await TestCache.start(t)
+  const warnings = () =>
+    cache.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  const restart = (name: string) =>
+    `${name} has changed; it takes effect when the service is restarted`
+  await cache.reload({ listen: ['127.0.0.1:0', '127.0.0.2:0'], timeouts: { connect: '1s' } })
+  t.strictSame(warnings(), [restart('listen'), restart('timeouts')])
+  await cache.reload({ listen: ['127.0.0.1:0', '127.0.0.2:0'], timeouts: { connect: '1s' } })
+  t.equal(warnings().length, 2, 'and not again')
+  await cache.reload({ listen: ['127.0.0.1:0', '127.0.0.2:0'], log: { level: 'error' } })
+  cache.log.info('not written')
+  t.notOk(cache.log.lines.some(({ message }) => message === 'not written'))
+})
+
+t.test('an address in use is one sentence, and what was open before it is closed', async t => {
+  const cache = await TestCache.start(t)
+  const listen = ['127.0.0.1:0', `127.0.0.1:${cache.port}`]
+  await t.rejects(TestCache.start(t, { settings: { listen } }), {
+    message: `cannot listen on 127.0.0.1:${cache.port}: the address is in use by another process`,
+  })
+  await t.rejects(TestCache.start(t, { settings: { listen: ['192.0.2.1:3142'] } }), {
+    message: 'cannot listen on 192.0.2.1:3142: this machine does not have the address',
+  })
+})
+
+/** The daemon itself, to its end. */
+async function run(...words: readonly string[]) {
+  const program = join(import.meta.dirname, '../../bin/cachesvc.js')
+  const child = spawn(process.execPath, [program, ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, CACHESVC_CONFIG: '', CACHESVC_CACHE_DIR: '' },
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', text => (output += text))
+  const [code] = await once(child, 'close')
+  return { code, output }
+}
+
+t.test('a daemon that cannot start ends with 1 and a sentence, not with a stack', async t => {
+  const cache = await TestCache.start(t)
+  const place = t.testdir({ file: '' })
+  const own = join(place, 'cache')
+  const free = ['--listen', '127.0.0.1:0']
+  const cases: ReadonlyArray<readonly [RegExp, readonly string[]]> = [
+    [/address is in use/, ['--cache-dir', own, '--listen', `127.0.0.1:${cache.port}`]],
+    [/is in use by process/, ['--cache-dir', cache.directory, ...free]],
+    [/is not a directory/, ['--cache-dir', join(place, 'file'), ...free]],
+  ]
+  const config = join(place, 'c.yaml')
+  await mkdir(own)
+  await writeFile(config, 'log: {level: info}\n')
+  for (const [sentence, words] of cases) {
+    const { code, output } = await run('-c', config, ...words)
+    t.equal(code, 1, String(sentence))
+    t.match(output, sentence)
+    t.notMatch(output, /\bat .*\.[jt]s:\d/, 'no stack')
+    t.equal(
+      output
+        .trim()
+        .split('\n')
+        .filter(line => /cannot start/.test(line)).length,
+      1,
+    )
+  }
+  const wrong = join(place, 'wrong.yaml')
+  await writeFile(wrong, 'domain: [a]\n')
+  const { code, output } = await run('-c', wrong)
+  t.equal(code, 78)
+  t.match(output, /wrong\.yaml:1:1: domain.*domains/)
+})
