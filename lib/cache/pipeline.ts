@@ -111,12 +111,12 @@ export function pipeline(parts: PipelineParts): Handler {
   }
 }
 
-async function answer(
+function answer(
   decision: Decision,
   allowed: Allowed,
   admission: Admitted,
   parts: PipelineParts,
-): Promise<Response> {
+): Response | Promise<Response> {
   const { request, uri, about } = allowed
   const { answerer } = parts
   switch (decision.use) {
