@@ -113,12 +113,12 @@ export function pipeline(parts: PipelineParts): Handler {
   }
 }
 
-async function answer(
+function answer(
   decision: Decision,
   allowed: Allowed & { readonly credentials: boolean },
   admission: Admitted,
   parts: PipelineParts,
-): Promise<Response> {
+): Response | Promise<Response> {
   const { request, uri, about } = allowed
   const { answerer } = parts
   switch (decision.use) {
