@@ -1,5 +1,5 @@
 /**
- * The commands of cachesvc: serve, explain, list, and the check of a configuration.
+ * The commands of cachesvc: serve, explain, list, verify-repos, and the check of a configuration.
  */
 
 import { systemClock } from '../clock.ts'
@@ -17,6 +17,7 @@ import { ownIdentity } from './self.ts'
 import { startService } from './service.ts'
 import { openStoreForReading } from './store/store.ts'
 import { surroundings } from './surroundings.ts'
+import { verifyRepos } from './verify/command.ts'
 
 type Command = Extract<Invocation, { configFile: string | undefined }>
 
@@ -40,6 +41,8 @@ export async function command(invocation: Command): Promise<ExitCode> {
       return serveWith(invocation, config)
     case 'explain':
       return printExplanation(invocation.operand ?? '', config)
+    case 'verify-repos':
+      return verifyRepos(config, invocation)
     case 'list':
       return printList(invocation.operand, config)
     default:

@@ -7,10 +7,9 @@ import type { Service, Start, StopStep } from '../daemon.ts'
 import { accessFacts } from '../http/access-log.ts'
 import { Fields } from '../http/field.ts'
 import type { Exchange } from '../http/message.ts'
-import { OriginClient, type OriginResponse } from '../http/origin.ts'
+import type { OriginResponse } from '../http/origin.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server.ts'
 import { formatAuthority, type TargetUri } from '../http/target.ts'
-import { isPublicAddress } from '../ip.ts'
 import type { Log } from '../log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answerer.ts'
@@ -24,6 +23,7 @@ import { NegativeMemory } from './negative.ts'
 import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
+import { originClient } from './origin-client.ts'
 import { pipeline, type Rules } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy.ts'
 import { needRestart } from './reload.ts'
@@ -33,6 +33,7 @@ import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store } from './store/store.ts'
 import { tunnelHandler } from './tunnel.ts'
+import { startVerification } from './verify/in-daemon.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -140,6 +141,14 @@ async function startWith(
     firstByteDeadline,
   })
   let usage = await store.usage()
+  const verification = await startVerification({
+    directory: config.cacheDirectory,
+    store,
+    clock,
+    log: log.child({ part: 'verification' }),
+    settings: () => rules.config.verification,
+    onWarning: () => metrics.verificationWarning(),
+  })
   const metrics = new CacheMetrics({
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
@@ -148,6 +157,7 @@ async function startWith(
     bytes: () => usage.bytes,
     free: () => usage.filesystem?.free ?? 0,
     writable: () => store.health().writable,
+    verification: () => verification.last,
   })
   const operationsHandler = operations({
     clock,
@@ -169,6 +179,7 @@ async function startWith(
       return { ...counted, filesystem }
     },
     health: () => store.health(),
+    verification: () => verification,
     metrics: async () => {
       usage = await store.usage()
       return metrics.text()
@@ -222,6 +233,7 @@ async function startWith(
     const { sockets } = options.start
     await listen({ config, sockets }, serverOptions, { servers, listeners })
   } catch (error) {
+    await verification.close()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
@@ -247,22 +259,12 @@ async function startWith(
       Promise.all(servers.map(server => server.close(signal))),
     ),
     step('finish what is being fetched', drain, signal => fetcher.close(signal)),
+    step('break off a verification', 5000, () => verification.close()),
     step('close connections to origins', 5000, () => origin.close()),
     step('write the statistics', 5000, () => days.close()),
     step('close the store', 10_000, () => store.close()),
   ]
   return { status: statusLine(listeners, config), stop, reload }
-}
-
-function originClient(config: Config, clock: Clock): OriginClient {
-  const { connect, fields, content } = config.timeouts
-  return new OriginClient({
-    clock,
-    isPublic: isPublicAddress,
-    parent: config.parentProxy,
-    deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
-    limits: { perOrigin: config.limits.originConnections },
-  })
 }
 
 /** Names requests in the log: a word that no other run uses, and a number. */

@@ -15,6 +15,10 @@ export interface Gauges {
   readonly bytes: () => number
   readonly free: () => number
   readonly writable: () => boolean
+  /** The last verification that reached its end. */
+  readonly verification: () =>
+    | { readonly finished: number; readonly files: number; readonly wrong: number }
+    | undefined
 }
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
@@ -50,6 +54,10 @@ export class CacheMetrics {
     name: 'cachesvc_malformed_requests_total',
     help: 'Requests refused before they could be understood.',
   })
+  readonly #warnings = this.#metrics.counter({
+    name: 'cachesvc_repository_verification_warnings_total',
+    help: 'Stored files found wrong and removed.',
+  })
   readonly #duration = this.#metrics.histogram<'outcome'>({
     name: 'cachesvc_response_seconds',
     help: 'Time from the head of a request to the end of its response.',
@@ -68,6 +76,20 @@ export class CacheMetrics {
     reading('store_writable', '1 while the store takes new content.', () =>
       gauges.writable() ? 1 : 0,
     )
+    const { verification } = gauges
+    reading('verification_timestamp_seconds', 'End of the last verification; 0 for none.', () =>
+      Math.floor((verification()?.finished ?? 0) / 1000),
+    )
+    reading(
+      'verification_files',
+      'Files the last verification looked at.',
+      () => verification()?.files ?? 0,
+    )
+    reading(
+      'verification_wrong_files',
+      'Files the last verification found wrong.',
+      () => verification()?.wrong ?? 0,
+    )
   }
 
   /** Counts an exchange under the outcome its response names. */
@@ -82,6 +104,11 @@ export class CacheMetrics {
 
   fetched(bytes: number): void {
     this.#fetched.add({}, bytes)
+  }
+
+  /** A repository-verification warning was given. */
+  verificationWarning(): void {
+    this.#warnings.add({})
   }
 
   malformed(): void {

@@ -5,17 +5,11 @@ import { systemClock } from '../../clock.ts'
 import { createLog } from '../../log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { formatSize } from '../../units.ts'
+import type { VerifyOptions } from '../arguments.ts'
 import type { Config } from '../config.ts'
 import { Evictor, type Fate } from './eviction.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
-
-export interface VerifyOptions {
-  /** Report as JSON. */
-  readonly json: boolean
-  /** Remove nothing. */
-  readonly dryRun: boolean
-}
 
 /** Success when nothing was wrong, a failure when something was. */
 export async function verifyRepos(

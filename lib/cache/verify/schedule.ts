@@ -37,6 +37,8 @@ export interface ScheduleOptions {
 const lookInterval: Milliseconds = 5 * 60 * 1000
 /** Not while everybody comes back after a restart. */
 const afterStart: Milliseconds = 30 * 60 * 1000
+/** What broke one off is likely to break off the next. */
+const afterFailure: Milliseconds = 60 * 60 * 1000
 
 /** Beside `statistics.json` in the cache directory. */
 const fileName = 'verification.json'
@@ -45,7 +47,7 @@ const fileVersion = 1
 export class VerificationSchedule {
   readonly #options: ScheduleOptions
   readonly #stop = new AbortController()
-  readonly #notBefore: Milliseconds
+  #notBefore: Milliseconds
   #last: LastVerification | undefined
   #running: Promise<void> | undefined
   #cancel: () => void = () => undefined
@@ -100,8 +102,8 @@ export class VerificationSchedule {
   }
 
   async #verify(): Promise<void> {
-    const { directory, log, settings, evict, run = verifyInThread } = this.#options
-    const evictions: Promise<unknown>[] = []
+    const { directory, clock, log, settings, evict, run = verifyInThread } = this.#options
+    let evicting: Promise<unknown> = Promise.resolve()
     try {
       log.info('verification: begins')
       const report = await run({
@@ -109,9 +111,11 @@ export class VerificationSchedule {
         rate: settings().rate,
         signal: this.#stop.signal,
         log,
-        onWrong: wrong => evictions.push(evict(wrong)),
+        onWrong: wrong => {
+          evicting = evicting.then(() => evict(wrong))
+        },
       })
-      await Promise.all(evictions)
+      await evicting
       this.#last = lastOf(report)
       const { unchecked, unread } = report
       log.info('verification: finished', { ...this.#last, ...unchecked, unread: unread.length })
@@ -119,6 +123,7 @@ export class VerificationSchedule {
     } catch (error) {
       if (this.#stop.signal.aborted) return
       log.warn('verification: broken off', { because: explainError(error) })
+      this.#notBefore = clock.now() + afterFailure
     }
   }
 
