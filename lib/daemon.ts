@@ -25,6 +25,21 @@ export interface StopStep {
   readonly stop: () => Promise<void>
 }
 
+/** A step that is told by a signal when its time is up, and then has one more second to end what it does. */
+export function stopStep(
+  name: string,
+  deadline: Milliseconds,
+  act: (deadline: AbortSignal) => Promise<unknown>,
+): StopStep {
+  return {
+    name,
+    deadline: deadline + 1000,
+    stop: async () => {
+      await act(AbortSignal.timeout(deadline))
+    },
+  }
+}
+
 /** A service that has been started. */
 export interface Service {
   /** One line about it for the log and the service manager: `listening on 3142`. */

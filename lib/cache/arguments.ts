@@ -20,7 +20,16 @@ export type Invocation =
   /** Print `message` on standard error and end with exit code 2. */
   | { readonly run: 'usage'; readonly message: string }
   | ({ readonly run: 'check-config' } & CommonOptions)
-  | ({ readonly run: CommandName; readonly operand: string | undefined } & CommonOptions)
+  | ({ readonly run: PlainCommand; readonly operand: string | undefined } & CommonOptions)
+  | ({ readonly run: 'verify-repos' } & VerifyOptions & CommonOptions)
+
+/** Options of `verify-repos` alone. */
+export interface VerifyOptions {
+  /** Report as JSON. */
+  readonly json: boolean
+  /** Remove nothing. */
+  readonly dryRun: boolean
+}
 
 interface Command {
   readonly operand?: { readonly name: string; readonly required: boolean }
@@ -36,8 +45,8 @@ const commands = {
     available: true,
   },
   'verify-repos': {
-    summary: 'check everything stored against the signed indexes it belongs to',
-    available: false,
+    summary: 'check all that is stored, remove what is wrong',
+    available: true,
   },
   explain: {
     operand: { name: 'URL', required: true },
@@ -58,11 +67,15 @@ const commands = {
 
 export type CommandName = keyof typeof commands
 
+type PlainCommand = Exclude<CommandName, 'verify-repos'>
+
 const optionKinds = {
   config: { type: 'string', short: 'c' },
   'cache-dir': { type: 'string' },
   listen: { type: 'string' },
   'check-config': { type: 'boolean' },
+  json: { type: 'boolean' },
+  'dry-run': { type: 'boolean' },
   version: { type: 'boolean', short: 'v' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -128,6 +141,11 @@ export function readArguments(argv: readonly string[], directory: string): Invoc
     },
   }
   if (given.has('check-config')) return { run: 'check-config', ...common }
+  const options = { json: given.has('json'), dryRun: given.has('dry-run') }
+  if (word === 'verify-repos') return { run: word, ...options, ...common }
+  if (options.json || options.dryRun) {
+    return usage(`--${options.json ? 'json' : 'dry-run'} is an option of verify-repos alone`)
+  }
   return { run: word, operand: operands[0], ...common }
 }
 
@@ -163,6 +181,8 @@ Options:
                            listen there; may be repeated; [IPV6]:PORT and :PORT
                            are understood as well
       --check-config       check the configuration, print every problem, exit
+      --dry-run            verify-repos: remove nothing
+      --json               verify-repos: report as JSON
   -v, --version            print the version and exit
   -h, --help               print this text and exit
 

@@ -1,5 +1,5 @@
 /**
- * The commands of cachesvc: serve, explain, list, and the check of a configuration.
+ * The commands of cachesvc: serve, explain, list, verify-repos, and the check of a configuration.
  */
 
 import { isatty } from 'node:tty'
@@ -20,6 +20,7 @@ import { machineAddresses, ownIdentity } from './self.ts'
 import { startService } from './service.ts'
 import { openStoreForReading } from './store/store.ts'
 import { surroundings } from './surroundings.ts'
+import { verifyRepos } from './verify/command.ts'
 
 type Command = Extract<Invocation, { configFile: string | undefined }>
 
@@ -48,6 +49,8 @@ export async function command(invocation: Command): Promise<ExitCode> {
       return serveWith(invocation, config, loaded.file)
     case 'explain':
       return printExplanation(invocation.operand ?? '', config)
+    case 'verify-repos':
+      return verifyRepos(config, invocation)
     case 'list':
       return printList(invocation.operand, config)
     default:

@@ -2,14 +2,15 @@
  * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
  */
 import { randomBytes } from 'node:crypto'
-import { type Clock, type Milliseconds, systemClock } from '../clock.ts'
-import type { Service, Start, StopStep } from '../daemon.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import { accessFacts } from '../http/access-log.ts'
 import { Fields } from '../http/field.ts'
 import type { Exchange } from '../http/message.ts'
 import type { Lookup } from '../http/name-lookup.ts'
 import type { KeyAndCertificate } from '../http/node-server.ts'
 import type { OriginResponse } from '../http/origin.ts'
+import { requestIds } from '../http/request-id.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server.ts'
 import type { TargetUri } from '../http/target.ts'
 import type { Log } from '../log.ts'
@@ -36,6 +37,7 @@ import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store, type StoreOptions } from './store/store.ts'
 import { tunnelHandler } from './tunnel.ts'
+import { startVerification } from './verify/in-daemon.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -151,6 +153,14 @@ async function startWith(
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
   let usage = await store.usage()
+  const verification = await startVerification({
+    directory: config.cacheDirectory,
+    store,
+    clock,
+    log: log.child({ part: 'verification' }),
+    settings: () => rules.config.verification,
+    onWarning: () => metrics.verificationWarning(),
+  })
   const metrics = new CacheMetrics({
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
@@ -160,6 +170,7 @@ async function startWith(
     free: () => usage.filesystem?.free ?? 0,
     writable: () => store.health().writable,
     ...https.gauges,
+    verification: () => verification.last,
   })
   const operationsHandler = operations({
     clock,
@@ -182,6 +193,7 @@ async function startWith(
       return { ...counted, filesystem }
     },
     health: () => store.health(),
+    verification: () => verification,
     metrics: async () => {
       usage = await store.usage()
       return metrics.text()
@@ -218,7 +230,7 @@ async function startWith(
     handler,
     connect,
     clock,
-    requestId: requestIds(),
+    requestId: requestIds(randomBytes),
     onFailure: (request, error) => failureResponse(request, error, log),
     onExchange: (exchange, error) => {
       count(exchange)
@@ -241,6 +253,7 @@ async function startWith(
     await listen({ config, sockets, tls }, serverOptions, { servers, listeners })
   } catch (error) {
     https.stop()
+    await verification.close()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
@@ -263,38 +276,15 @@ async function startWith(
   }
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
-    step('finish what clients are being sent', drain, signal =>
+    stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),
-    step('finish what is being fetched', drain, signal => fetcher.close(signal)),
-    step('close connections to origins', 5000, () => origin.close()),
-    step('stop the timers of HTTPS', 1000, async () => https.stop()),
-    step('write the statistics', 5000, () => days.close()),
-    step('close the store', 10_000, () => store.close()),
+    stopStep('finish what is being fetched', drain, signal => fetcher.close(signal)),
+    stopStep('break off a verification', 5000, () => verification.close()),
+    stopStep('close connections to origins', 5000, () => origin.close()),
+    stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
+    stopStep('write the statistics', 5000, () => days.close()),
+    stopStep('close the store', 10_000, () => store.close()),
   ]
   return { status: statusLine(listeners, config), stop, reload, listeners }
-}
-
-/** Names requests in the log: a word that no other run uses, and a number. */
-function requestIds(): () => string {
-  const run = randomBytes(4).toString('hex')
-  let count = 0
-  return () => {
-    count += 1
-    return `${run}-${count.toString(36)}`
-  }
-}
-
-function step(
-  name: string,
-  deadline: Milliseconds,
-  act: (deadline: AbortSignal) => Promise<unknown>,
-): StopStep {
-  return {
-    name,
-    deadline: deadline + 1000,
-    stop: async () => {
-      await act(AbortSignal.timeout(deadline))
-    },
-  }
 }

@@ -18,6 +18,10 @@ export interface Gauges {
   readonly distrusting: () => number
   /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
   readonly authorityExpiry: number | undefined
+  /** The last verification that reached its end. */
+  readonly verification: () =>
+    | { readonly finished: number; readonly files: number; readonly wrong: number }
+    | undefined
 }
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
@@ -59,6 +63,10 @@ export class CacheMetrics {
     help: 'Opened tunnels by what became of them.',
     labels: ['end'],
   })
+  readonly #warnings = this.#metrics.counter({
+    name: 'cachesvc_repository_verification_warnings_total',
+    help: 'Stored files found wrong and removed.',
+  })
   readonly #duration = this.#metrics.histogram<'outcome'>({
     name: 'cachesvc_response_seconds',
     help: 'Time from the head of a request to the end of its response.',
@@ -87,6 +95,20 @@ export class CacheMetrics {
     reading('store_writable', '1 while the store takes new content.', () =>
       gauges.writable() ? 1 : 0,
     )
+    const { verification } = gauges
+    reading('verification_timestamp_seconds', 'End of the last verification; 0 for none.', () =>
+      Math.floor((verification()?.finished ?? 0) / 1000),
+    )
+    reading(
+      'verification_files',
+      'Files the last verification looked at.',
+      () => verification()?.files ?? 0,
+    )
+    reading(
+      'verification_wrong_files',
+      'Files the last verification found wrong.',
+      () => verification()?.wrong ?? 0,
+    )
   }
 
   /** Counts an exchange under the outcome its response names. */
@@ -103,6 +125,11 @@ export class CacheMetrics {
 
   fetched(bytes: number): void {
     this.#fetched.add({}, bytes)
+  }
+
+  /** A repository-verification warning was given. */
+  verificationWarning(): void {
+    this.#warnings.add({})
   }
 
   malformed(): void {

@@ -10,6 +10,7 @@ import { indexView } from './index-view.ts'
 import { setupView } from './setup.ts'
 import type { Explanation, OperationsSources } from './sources.ts'
 import { statsView } from './stats-view.ts'
+import { verificationView } from './verification-view.ts'
 
 /** The longest URL `explain` takes. */
 const longestUrl = 2048
@@ -38,7 +39,11 @@ export class Pages {
 
   async cache(): Promise<string> {
     const [usage, health] = await Promise.all([this.#sources.usage(), this.#sources.health()])
-    const view = cacheView(this.#sources.config, usage, health)
+    const { config, verification } = this.#sources
+    const view = {
+      ...cacheView(config, usage, health),
+      verification: verificationView(config.verification, verification()),
+    }
     return this.#page('cache', 'Cache', '/_cachesvc/cache', view)
   }
 

@@ -64,6 +64,24 @@ export interface Health {
   readonly because?: string
 }
 
+/** The check of everything stored. */
+export interface Verification {
+  /** Whether one runs now. */
+  readonly running: boolean
+  /** What the last one found; undefined before the first. Moments and durations in milliseconds, sizes in bytes. */
+  readonly last:
+    | {
+        readonly finished: number
+        readonly took: number
+        readonly files: number
+        readonly bytes: number
+        readonly suites: number
+        readonly confirmed: number
+        readonly wrong: number
+      }
+    | undefined
+}
+
 /** One thing `explain` found out about a URL, such as "Rule" and the rule that decided. */
 export interface Explanation {
   readonly question: string
@@ -86,6 +104,7 @@ export interface OperationsSources {
   readonly statistics: () => StatisticsReport
   readonly usage: Source<StoreUsage>
   readonly health: Source<Health>
+  readonly verification: () => Verification
   /** Metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   /** The CA's certificate; absent, or undefined, when HTTPS is not intercepted. */

@@ -167,6 +167,19 @@ export class Blobs {
     })
   }
 
+  /** Removes a blob that is not what it says, whoever names it. Those who read it go on; the next one finds it gone. */
+  async discard(digest: string): Promise<void> {
+    await this.#turns.take(digest, async () => {
+      const path = this.#layout.blob(digest)
+      const there = await lookAt(path)
+      this.#handles.forget(path)
+      this.#hot?.delete(digest)
+      if (there === undefined) return
+      await rm(path, { force: true, recursive: true })
+      this.#tally.removed(digest, Math.max(0, there.size))
+    })
+  }
+
   async close(): Promise<void> {
     this.#hot?.clear()
     await this.#handles.close()

@@ -8,6 +8,7 @@ import type { Logger } from '../../log.ts'
 import { type BlobRequest, Blobs } from './blob.ts'
 import { Entries, type UsedEntry } from './entries.ts'
 import type { Entry } from './entry.ts'
+import { type Examination, type Examined, examineFile } from './examine.ts'
 import type { Layout } from './layout.ts'
 import { Tally } from './usage.ts'
 
@@ -23,9 +24,14 @@ export interface ReadableStore {
    * The content of an entry from `first` to `last` inclusive, all of it when not given. Undefined when the blob is not there
    * or has the wrong size: the entry is then gone too, and the target is a miss.
    */
-  content(entry: Entry, first?: number, last?: number): Promise<Content | undefined>
+  content(entry: Named, first?: number, last?: number): Promise<Content | undefined>
+  /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
+  examine(digest: string, examination: Examination): Promise<Examined>
   close(): Promise<void>
 }
+
+/** As much of an entry as its content is found by. */
+export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
 
 export interface ShelvesParts {
   readonly layout: Layout
@@ -73,7 +79,7 @@ export class Shelves implements ReadableStore {
   }
 
   async content(
-    entry: Entry,
+    entry: Named,
     first = 0,
     last: number = entry.size - 1,
   ): Promise<Content | undefined> {
@@ -95,12 +101,16 @@ export class Shelves implements ReadableStore {
     }
   }
 
+  examine(digest: string, examination: Examination): Promise<Examined> {
+    return examineFile(this.layout.blob(digest), examination)
+  }
+
   async close(): Promise<void> {
     await this.blobs.close()
   }
 
   /** What to do about an entry whose content is not what it says. */
-  protected async broken(entry: Entry, because: string): Promise<void> {
+  protected async broken(entry: Named, because: string): Promise<void> {
     this.log.warn('an entry without its content', { key: entry.key, digest: entry.digest, because })
   }
 }

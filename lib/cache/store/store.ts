@@ -22,7 +22,7 @@ import {
   trial,
   tryDisk,
 } from './self-test.ts'
-import { type ReadableStore, Shelves } from './shelves.ts'
+import { type Named, type ReadableStore, Shelves } from './shelves.ts'
 import type { Disk, GrowingFile } from './spool.ts'
 import { Space, type Usage } from './usage.ts'
 
@@ -135,6 +135,18 @@ export class Store extends Shelves {
   }
 
   /**
+   * Forgets an entry that was found wrong, unless it names another digest by now; with `content` the bytes under that digest
+   * go at once, whoever else names them. Answers whether the entry is gone. Throws what the file system throws.
+   */
+  async evict(
+    key: string,
+    { digest, content }: { readonly digest: string; readonly content: boolean },
+  ): Promise<boolean> {
+    if (content) await this.blobs.discard(digest)
+    return this.entryFiles.remove(key, { only: digest })
+  }
+
+  /**
    * A place for content that is about to arrive. `length` is what the origin announced. Throws a Failure when that is not the
    * expected size; a disk that cannot take it makes the download a relay from the start.
    */
@@ -212,7 +224,7 @@ export class Store extends Shelves {
     await this.#lock.release()
   }
 
-  protected override async broken(entry: Entry, because: string): Promise<void> {
+  protected override async broken(entry: Named, because: string): Promise<void> {
     await super.broken(entry, because)
     try {
       await this.entryFiles.remove(entry.key, { only: entry.digest })

@@ -1,0 +1,101 @@
+/**
+ * What is stored, by the name archives call it by. Pure: entries in, look-ups out.
+ *
+ * # Representation
+ * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
+ * decoded URL. Two keys may decode to one name; both are then held to what is said about it.
+ */
+import { classify, type Kind } from '../archive/path.ts'
+import type { Entry } from '../store/entry.ts'
+
+/** The part of an entry that matters here. */
+export type StoredFile = Pick<Entry, 'key' | 'digest' | 'size' | 'stored' | 'validated'>
+
+/** A stored Release file and where the suite it describes lies. */
+export interface StoredRelease {
+  readonly file: StoredFile
+  /** The decoded URL of its directory, without a slash at the end. */
+  readonly base: string
+}
+
+/** A stored file whose name says what it hashes to. */
+export interface StoredByHash {
+  readonly file: StoredFile
+  readonly expected: NonNullable<ReturnType<typeof classify>['digest']>
+}
+
+export class Inventory {
+  readonly releases: StoredRelease[] = []
+  readonly byHash: StoredByHash[] = []
+  /** Packages and Sources under their plain names, packed or not. */
+  readonly packageIndexes: StoredFile[] = []
+  /** Files by content: each content is read once however many files have it. */
+  readonly contents = new Map<string, StoredFile[]>()
+  readonly #names = new Map<string, StoredFile[]>()
+  files = 0
+  /** Bytes of all contents. */
+  bytes = 0
+
+  add({ key, digest, size, stored, validated }: StoredFile): void {
+    const file = { key, digest, size, stored, validated }
+    this.files += 1
+    const same = this.contents.get(digest)
+    if (same === undefined) {
+      this.contents.set(digest, [file])
+      this.bytes += size
+    } else same.push(file)
+    const name = nameOf(key)
+    if (name === undefined) return
+    const namesakes = this.#names.get(name)
+    if (namesakes === undefined) this.#names.set(name, [file])
+    else namesakes.push(file)
+    this.#sort(file, name)
+  }
+
+  /** The files that have this decoded URL. */
+  named(name: string): readonly StoredFile[] {
+    return this.#names.get(name) ?? none
+  }
+
+  #sort(file: StoredFile, name: string): void {
+    const path = pathOf(file.key)
+    const { kind, digest } = classify(path)
+    if (digest !== undefined) this.byHash.push({ file, expected: digest })
+    else if (isRelease(kind, name)) this.releases.push({ file, base: parentOf(name) })
+    else if (packageIndexOf(name) !== undefined) this.packageIndexes.push(file)
+  }
+}
+
+const none: readonly StoredFile[] = []
+
+/** The decoded URL a key stands for; undefined when it has a query, which no index names. */
+export function nameOf(key: string): string | undefined {
+  if (key.includes('?')) return undefined
+  if (!key.includes('%')) return key
+  // Bytes first, text second: an escape is a byte of UTF-8.
+  const bytes = key.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  )
+  return Buffer.from(bytes, 'latin1').toString('utf8')
+}
+
+/** Everything before the last slash. */
+export function parentOf(name: string): string {
+  return name.slice(0, Math.max(0, name.lastIndexOf('/')))
+}
+
+/** Whether the last part of a path is that of an index of packages, and of which kind. */
+export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
+  const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
+  return kind === 'Packages' || kind === 'Sources' ? kind : undefined
+}
+
+function isRelease(kind: Kind, name: string): boolean {
+  return kind === 'release' && !name.endsWith('.gpg')
+}
+
+function pathOf(key: string): string {
+  const authority = key.indexOf('://') + 3
+  const slash = key.indexOf('/', authority)
+  return slash < 0 ? '/' : key.slice(slash)
+}

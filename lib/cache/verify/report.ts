@@ -1,0 +1,116 @@
+/**
+ * What a check of the store found, as values and in words.
+ */
+import type { Milliseconds } from '../../clock.ts'
+import { formatDuration, formatSize } from '../../units.ts'
+
+/**
+ * - content: the bytes on disk are not those that were stored, or not there
+ * - release: a Release file that is none
+ * - index, stale-index: an index that is not what its Release file names; stale when the Release file is younger
+ * - package: a package or source file that is not what the index names
+ * - by-hash: a file that is not what its own name says
+ */
+export type WrongBecause = 'content' | 'release' | 'index' | 'stale-index' | 'package' | 'by-hash'
+
+export interface Wrong {
+  readonly key: string
+  /** The SHA-256 it is stored under. */
+  readonly digest: string
+  readonly because: WrongBecause
+  /** What was expected and what was found. */
+  readonly sentence: string
+  /** Key of the file that says so, when it is another. */
+  readonly according?: string
+}
+
+/**
+ * - no-index: no stored index names it
+ * - weak: only MD5 or SHA-1 is known of it
+ * - unreadable: it could not be looked at, which says nothing about it
+ * - changed: it was replaced or removed meanwhile
+ */
+export type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
+
+/** One suite or flat repository. */
+export interface RepositoryReport {
+  /** Key of the Release file that was believed. */
+  readonly release: string
+  readonly suite: string | undefined
+  readonly date: string | undefined
+  /** Stored files the Release file names, and how many of them are right. */
+  readonly indexes: number
+  readonly indexesRight: number
+}
+
+export interface VerificationReport {
+  readonly version: 1
+  /** Moments as RFC 3339 writes them. */
+  readonly started: string
+  readonly finished: string
+  /** Entries looked at. */
+  readonly files: number
+  /** Different contents read, and their bytes. */
+  readonly contents: number
+  readonly bytes: number
+  readonly repositories: readonly RepositoryReport[]
+  /** Files that are what an index or their own name says, beyond having the content they were stored with. */
+  readonly confirmed: number
+  readonly wrong: readonly Wrong[]
+  /** Files whose content is whole but which nothing could be held against. */
+  readonly unchecked: Readonly<Record<UncheckedBecause, number>>
+  /** Indexes that could not be unpacked: what they name is not checked. */
+  readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
+}
+
+/** How far a check has come. */
+export interface Progress {
+  readonly doing: 'listing' | 'reading'
+  /** Bytes of contents. */
+  readonly done: number
+  readonly total: number
+  readonly wrong: number
+}
+
+/** The words of the log for everything that is wrong. */
+export const warningWords = 'repository-verification warning'
+
+const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
+  content: 'damaged',
+  release: 'no Release file',
+  index: 'not what its Release file names',
+  'stale-index': 'older than its Release file',
+  package: 'not what its index names',
+  'by-hash': 'not what its name says',
+}
+
+const whyUnchecked: Readonly<Record<UncheckedBecause, string>> = {
+  'no-index': 'named by no stored index',
+  weak: 'known by MD5 or SHA-1 only',
+  unreadable: 'could not be read',
+  changed: 'changed meanwhile',
+}
+
+/** One wrong file in words. */
+export function sentenceOf({ key, because, sentence }: Wrong): string {
+  return `${key}: ${whatIsWrong[because]}: ${sentence}`
+}
+
+/** The report for people: a line for everything wrong or unread, and the figures. `fate` says what became of a wrong file. */
+export function reportText(report: VerificationReport, fate: (wrong: Wrong) => string): string {
+  const lines = report.wrong.map(wrong => `${sentenceOf(wrong)} (${fate(wrong)})`)
+  for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
+  const took: Milliseconds = Date.parse(report.finished) - Date.parse(report.started)
+  const suites = report.repositories.length
+  const unchecked = Object.entries(report.unchecked).filter(([, count]) => count > 0)
+  lines.push(
+    `${count(report.files, 'file')}, ${formatSize(report.bytes)}, ${count(suites, 'suite')}, in ${formatDuration(took)}`,
+    `${report.confirmed} confirmed by an index or by name, ${report.wrong.length} wrong`,
+    ...unchecked.map(([because, n]) => `${n} ${whyUnchecked[because as UncheckedBecause]}`),
+  )
+  return lines.map(line => `${line}\n`).join('')
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`
+}

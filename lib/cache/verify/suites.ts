@@ -1,0 +1,134 @@
+/**
+ * Which stored files a Release file speaks about, and where the packages of an index lie. Pure.
+ *
+ * # Facts
+ * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the
+ *   Release file, by plain names and by hash.
+ * - Paths of packages begin at the root of the archive: what stands before `dists/`. A flat repository has no `dists/`; its
+ *   paths begin in the directory of its Release file, or, when sources.list names a subdirectory, in one above it.
+ * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
+ *   speaks.
+ */
+import type { ListedFile } from '../archive/listed-file.ts'
+import type { Release } from '../archive/release.ts'
+import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
+import { packageIndexOf, parentOf } from './inventory.ts'
+
+/** A Release file that was read. */
+export interface KnownRelease extends StoredRelease {
+  readonly release: Release
+}
+
+/** What a Release file says about a stored file. */
+export interface Claim {
+  readonly file: StoredFile
+  readonly listed: ListedFile
+  /** Whether the file has its plain name; by hash it is what its own name says. */
+  readonly plain: boolean
+}
+
+/** Of the Release files of each suite the one that speaks for it. */
+export function currentReleases(releases: readonly KnownRelease[]): readonly KnownRelease[] {
+  const current = new Map<string, KnownRelease>()
+  for (const one of releases) {
+    const other = current.get(one.base)
+    if (other === undefined || isYounger(one, other)) current.set(one.base, one)
+  }
+  return [...current.values()]
+}
+
+function isYounger(one: KnownRelease, other: KnownRelease): boolean {
+  const difference = (one.release.date ?? 0) - (other.release.date ?? 0)
+  return difference === 0 ? one.file.key.endsWith('/InRelease') : difference > 0
+}
+
+const hashFields = [
+  ['sha512', 'SHA512'],
+  ['sha256', 'SHA256'],
+  ['sha1', 'SHA1'],
+  ['md5', 'MD5Sum'],
+] as const
+
+/** Everything stored that a Release file names, by its plain name and by hash. */
+export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<Claim> {
+  for (const listed of known.release.files.values()) {
+    const name = `${known.base}/${listed.path}`
+    for (const file of inventory.named(name)) yield { file, listed, plain: true }
+    for (const [algorithm, field] of hashFields) {
+      const digest = listed.digests[algorithm]
+      if (digest === undefined) continue
+      const named = inventory.named(`${parentOf(name)}/by-hash/${field}/${digest}`)
+      for (const file of named) yield { file, listed, plain: false }
+    }
+  }
+}
+
+/** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
+export function rootsOf(base: string): readonly string[] {
+  const dists = base.lastIndexOf('/dists/')
+  if (dists >= 0) return [base.slice(0, dists)]
+  const roots = [base]
+  const authority = base.indexOf('://') + 3
+  for (let root = base; root.lastIndexOf('/') >= authority; ) {
+    root = parentOf(root)
+    roots.push(root)
+  }
+  return roots
+}
+
+/** An index of packages that may be believed. */
+export interface UsableIndex {
+  readonly file: StoredFile
+  readonly kind: 'Packages' | 'Sources'
+  /** The directory of its Release file; of the index itself when there is none. */
+  readonly base: string
+}
+
+/**
+ * The confirmed indexes of packages of a suite, each content once: of one index in several packings the one that is unpacked
+ * soonest comes first, the others stand behind it for when it cannot be read.
+ */
+export function indexChoices(
+  base: string,
+  confirmed: readonly Claim[],
+): ReadonlyArray<readonly UsableIndex[]> {
+  const choices = new Map<string, { readonly index: UsableIndex; readonly cost: number }[]>()
+  for (const { file, listed } of confirmed) {
+    const kind = packageIndexOf(listed.path)
+    if (kind === undefined) continue
+    const directory = `${parentOf(listed.path)}/${kind}`
+    const same = choices.get(directory) ?? []
+    choices.set(directory, same)
+    if (same.some(({ index }) => index.file.digest === file.digest)) continue
+    same.push({ index: { file, kind, base }, cost: costOf(listed.path) })
+  }
+  return [...choices.values()].map(same =>
+    same.sort((a, b) => a.cost - b.cost).map(({ index }) => index),
+  )
+}
+
+/** Indexes of packages that no Release file in store has anything to do with: all there is to go by. */
+export function unsignedIndexes(
+  inventory: Inventory,
+  releases: readonly StoredRelease[],
+): readonly UsableIndex[] {
+  const bases = new Set(releases.map(({ base }) => base))
+  return inventory.packageIndexes.flatMap(file => {
+    const kind = packageIndexOf(file.key)
+    const base = parentOf(file.key)
+    return kind === undefined || isWithin(base, bases) ? [] : [{ file, kind, base }]
+  })
+}
+
+function isWithin(directory: string, bases: ReadonlySet<string>): boolean {
+  const authority = directory.indexOf('://') + 3
+  for (let at = directory; at.length > authority; at = parentOf(at)) {
+    if (bases.has(at)) return true
+  }
+  return false
+}
+
+function costOf(path: string): number {
+  const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
+  return order.findIndex(ending => path.endsWith(ending)) + 1
+}

@@ -1,0 +1,302 @@
+/**
+ * The check of everything stored: contents against their digests, by-hash files against their names, indexes against Release
+ * files, packages against indexes. Reads, and says what is wrong; removing is for others. Does heavy work: runs in a thread
+ * of its own (thread.ts).
+ *
+ * # Beside a daemon that works
+ * Files come and go while they are looked at. So whatever looks wrong is looked up again, together with the file that says
+ * so; it counts only when neither was replaced meanwhile.
+ */
+import type { Clock } from '../../clock.ts'
+import { explainError } from '../../errors.ts'
+import { decompress } from '../archive/decompress.ts'
+import type { ListedFile } from '../archive/listed-file.ts'
+import { indexedFiles } from '../archive/packages.ts'
+import { maxReleaseBytes, readRelease } from '../archive/release.ts'
+import type { HashAlgorithm } from '../store/examine.ts'
+import type { ReadableStore } from '../store/shelves.ts'
+import { Contents } from './contents.ts'
+import { Inventory, type StoredFile, type StoredRelease } from './inventory.ts'
+import { judge, needsSha512, type Verdict } from './judge.ts'
+import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
+import {
+  type Claim,
+  claimsOf,
+  currentReleases,
+  indexChoices,
+  type KnownRelease,
+  rootsOf,
+  type UsableIndex,
+  unsignedIndexes,
+} from './suites.ts'
+
+export interface VerifyParts {
+  readonly store: ReadableStore
+  readonly clock: Clock
+  /** Bytes a second; 0 is as fast as it goes. */
+  readonly rate: number
+  readonly onProgress: (progress: Progress) => void
+  /** Told of everything wrong as soon as it is found. */
+  readonly onWrong: (wrong: Wrong) => void
+}
+
+/** Checks everything. Throws what the file system throws when the store cannot be listed. */
+export function verify(parts: VerifyParts): Promise<VerificationReport> {
+  return new Verification(parts).run()
+}
+
+/** What the indexes say about a file: of several, the one that agrees with it is right. */
+interface Said {
+  readonly verdict: Verdict
+  readonly according: StoredFile
+}
+
+class Verification {
+  readonly #parts: VerifyParts
+  readonly #inventory = new Inventory()
+  readonly #contents: Contents
+  readonly #wrong: Wrong[] = []
+  readonly #unread: { key: string; because: string }[] = []
+  readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
+  /** Files that are what somebody says they are. */
+  readonly #confirmed = new Set<StoredFile>()
+  /** Files that have been counted otherwise: wrong, or not to be checked. */
+  readonly #settled = new Set<StoredFile>()
+
+  constructor(parts: VerifyParts) {
+    this.#parts = parts
+    const { store, rate } = parts
+    this.#contents = new Contents(store, rate, done => this.#progress('reading', done))
+  }
+
+  async run(): Promise<VerificationReport> {
+    const { store, clock } = this.#parts
+    const started = clock.now()
+    this.#progress('listing', 0)
+    for await (const entry of store.entries()) this.#inventory.add(entry)
+    await this.#checkNames()
+    const releases = await this.#readReleases()
+    const repositories: RepositoryReport[] = []
+    const choices: (readonly UsableIndex[])[] = []
+    for (const known of currentReleases(releases)) {
+      const claims = [...claimsOf(known, this.#inventory)]
+      const right = await this.#checkIndexes(known, claims)
+      choices.push(...indexChoices(known.base, right))
+      repositories.push(reportOn(known, claims, right))
+    }
+    await this.#checkPackages(choices)
+    const unsigned = unsignedIndexes(this.#inventory, releases)
+    await this.#checkPackages(unsigned.map(index => [index]))
+    await this.#checkContents()
+    return {
+      version: 1,
+      started: new Date(started).toISOString(),
+      finished: new Date(clock.now()).toISOString(),
+      files: this.#inventory.files,
+      contents: this.#inventory.contents.size,
+      bytes: this.#inventory.bytes,
+      repositories,
+      confirmed: this.#confirmed.size,
+      wrong: this.#wrong,
+      unchecked: this.#unchecked,
+      unread: this.#unread,
+    }
+  }
+
+  /** Holds files that are named by a digest against their names. */
+  async #checkNames(): Promise<void> {
+    for (const { file, expected } of this.#inventory.byHash) {
+      const { algorithm, hex } = expected
+      const more = algorithm === 'sha256' ? [] : [algorithm]
+      if (!(await this.#isWhole(file, more))) continue
+      const found =
+        algorithm === 'sha256' ? file.digest : this.#contents.digestsOf(file).get(algorithm)
+      const sentence = `its ${algorithm} is ${found} and its name says ${hex}`
+      if (found === hex) this.#confirmed.add(file)
+      else await this.#report(file, 'by-hash', { sentence })
+    }
+  }
+
+  /** The Release files of suites. */
+  async #readReleases(): Promise<readonly KnownRelease[]> {
+    const found: KnownRelease[] = []
+    for (const one of this.#inventory.releases) {
+      if (!(await this.#isWhole(one.file))) continue
+      const known = await this.#readRelease(one)
+      // Those of single components list nothing; they are listed themselves.
+      if (known !== undefined && known.release.files.size > 0) found.push(known)
+    }
+    return found
+  }
+
+  async #readRelease({ file, base }: StoredRelease): Promise<KnownRelease | undefined> {
+    const chunks: Uint8Array[] = []
+    try {
+      if (file.size <= maxReleaseBytes) {
+        for await (const chunk of this.#contents.read(file)) chunks.push(Buffer.from(chunk))
+      }
+    } catch (error) {
+      this.#unread.push({ key: file.key, because: explainError(error) })
+      return undefined
+    }
+    const { release, because } = readRelease(Buffer.concat(chunks))
+    if (release !== undefined) return { file, base, release }
+    await this.#report(file, 'release', { sentence: because })
+    return undefined
+  }
+
+  /** Holds indexes against the Release file; answers the claims that are right. */
+  async #checkIndexes(known: KnownRelease, claims: readonly Claim[]): Promise<readonly Claim[]> {
+    const right: Claim[] = []
+    for (const claim of claims) {
+      const { file, listed } = claim
+      if (this.#settled.has(file)) continue
+      const more: HashAlgorithm[] = listed.digests.sha512 === undefined ? [] : ['sha512']
+      if (!(await this.#isWhole(file, more))) continue
+      const verdict = judge(file, listed, this.#contents.digestsOf(file))
+      if (verdict.is === 'right') {
+        this.#confirmed.add(file)
+        right.push(claim)
+      } else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
+      else {
+        const because = file.validated < known.file.stored ? 'stale-index' : 'index'
+        await this.#report(file, because, { ...verdict, according: known.file })
+      }
+    }
+    return right
+  }
+
+  /** Holds packages against indexes. Of each choice one is read; what was confirmed before stays confirmed. */
+  async #checkPackages(choices: ReadonlyArray<readonly UsableIndex[]>): Promise<void> {
+    const said = new Map<StoredFile, Said>()
+    for (const choice of choices) await this.#readOne(choice, said)
+    for (const [file, { verdict, according }] of said) {
+      if (this.#settled.has(file) || this.#confirmed.has(file)) continue
+      if (verdict.is === 'right') this.#confirmed.add(file)
+      else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
+      else await this.#report(file, 'package', { ...verdict, according })
+    }
+  }
+
+  async #readOne(choice: readonly UsableIndex[], said: Map<StoredFile, Said>): Promise<void> {
+    const failed: { key: string; because: string }[] = []
+    for (const index of choice) {
+      if (!(await this.#isWhole(index.file))) continue
+      try {
+        return await this.#readIndex(index, said)
+      } catch (error) {
+        failed.push({ key: index.file.key, because: explainError(error) })
+      }
+    }
+    this.#unread.push(...failed)
+  }
+
+  /** Notes what an index says about stored files. Throws when it cannot be read to its end. */
+  async #readIndex(index: UsableIndex, said: Map<StoredFile, Said>): Promise<void> {
+    const roots = rootsOf(index.base).map(root => ({
+      root,
+      right: 0,
+      verdicts: new Map<StoredFile, Verdict>(),
+    }))
+    const chunks = decompress(this.#contents.read(index.file))
+    for await (const listed of indexedFiles(index.kind, chunks)) {
+      for (const at of roots) {
+        for (const file of this.#inventory.named(`${at.root}/${listed.path}`)) {
+          const verdict = await this.#judgePackage(file, listed)
+          at.verdicts.set(file, better(verdict, at.verdicts.get(file)))
+          if (verdict.is === 'right') at.right += 1
+        }
+      }
+    }
+    // A flat repository's paths begin where most of them are right.
+    const best = roots.reduce((a, b) => (b.right > a.right ? b : a))
+    for (const [file, verdict] of best.verdicts) {
+      const before = said.get(file)
+      if (before === undefined || better(verdict, before.verdict) === verdict) {
+        said.set(file, { verdict, according: index.file })
+      }
+    }
+  }
+
+  async #judgePackage(file: StoredFile, listed: ListedFile): Promise<Verdict> {
+    if (!needsSha512(listed)) return judge(file, listed)
+    const examined = await this.#contents.examine(file, ['sha512'])
+    return examined.found === 'whole' ? judge(file, listed, examined.digests) : { is: 'unchecked' }
+  }
+
+  /** Reads what nobody has read yet. */
+  async #checkContents(): Promise<void> {
+    for (const files of this.#inventory.contents.values()) {
+      for (const file of files) {
+        if (!(await this.#isWhole(file)) || this.#settled.has(file)) continue
+        if (!this.#confirmed.has(file)) this.#settle(file, 'no-index')
+      }
+    }
+  }
+
+  /** Whether a file has the content it was stored with; what has not is reported, once. */
+  async #isWhole(file: StoredFile, more: readonly HashAlgorithm[] = []): Promise<boolean> {
+    const examined = await this.#contents.examine(file, more)
+    if (examined.found === 'whole') return true
+    this.#confirmed.delete(file)
+    if (this.#settled.has(file)) return false
+    if (examined.found === 'unknown') this.#settle(file, 'unreadable')
+    else await this.#report(file, 'content', { sentence: examined.because })
+    return false
+  }
+
+  async #report(
+    file: StoredFile,
+    because: Wrong['because'],
+    { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
+  ): Promise<void> {
+    if (await this.#isReplaced(file, according)) {
+      this.#settle(file, 'changed')
+      return
+    }
+    this.#settled.add(file)
+    const { key, digest } = file
+    const said = according === undefined ? {} : { according: according.key }
+    const wrong: Wrong = { key, digest, because, sentence, ...said }
+    this.#wrong.push(wrong)
+    this.#parts.onWrong(wrong)
+  }
+
+  async #isReplaced(...files: readonly (StoredFile | undefined)[]): Promise<boolean> {
+    for (const file of files) {
+      if (file === undefined) continue
+      if ((await this.#parts.store.get(file.key))?.digest !== file.digest) return true
+    }
+    return false
+  }
+
+  #settle(file: StoredFile, because: keyof VerificationReport['unchecked']): void {
+    this.#settled.add(file)
+    this.#unchecked[because] += 1
+  }
+
+  #progress(doing: Progress['doing'], done: number): void {
+    const total = this.#inventory.bytes
+    this.#parts.onProgress({ doing, done, total, wrong: this.#wrong.length })
+  }
+}
+
+/** Of two verdicts about one file the one that counts. */
+function better(one: Verdict, other: Verdict | undefined): Verdict {
+  const rank = { right: 2, wrong: 1, unchecked: 0 }
+  return other === undefined || rank[one.is] > rank[other.is] ? one : other
+}
+
+function reportOn(
+  { file, release }: KnownRelease,
+  claims: readonly Claim[],
+  right: readonly Claim[],
+): RepositoryReport {
+  return {
+    release: file.key,
+    suite: release.suite,
+    date: release.date === undefined ? undefined : new Date(release.date).toISOString(),
+    indexes: claims.length,
+    indexesRight: right.length,
+  }
+}
