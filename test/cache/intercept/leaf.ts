@@ -3,7 +3,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { LeafRefused, Leaves, renewalOf } from '../../../lib/cache/intercept/leaf.ts'
+import { Leaves, renewalOf } from '../../../lib/cache/intercept/leaf.ts'
 import { isCertifiable } from '../../../lib/cache/intercept/own-names.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import { testCa } from '../../fixtures/authority.ts'
