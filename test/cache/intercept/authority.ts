@@ -46,6 +46,7 @@ t.test('wrong files: a sentence each that names the file, and code 78', { skip }
   await selfSigned(at, 'other', '-days', '365')
   await selfSigned(at, 'leaf', '-days', '365', '-addext', 'basicConstraints=critical,CA:FALSE')
   await selfSigned(at, 'signer', '-days', '365', '-addext', 'keyUsage=critical,cRLSign')
+  await selfSigned(at, 'nolist', '-days', '365', '-addext', 'keyUsage=critical,keyCertSign')
   const past = await testCa({ notBefore: now - 9 * day, notAfter: now - 2 * day })
   await writeFile(at('past.pem'), past.certificate.pem + past.key)
   const future = await testCa({ notBefore: now + 2 * day, notAfter: now + 9 * day })
@@ -99,6 +100,11 @@ t.test('wrong files: a sentence each that names the file, and code 78', { skip }
     ['damaged', { cert: 'damaged.pem', key: 'good.key' }, /damaged\.pem is damaged/],
     ['no key in it', { cert: 'good.pem' }, /https\.key: .*good\.pem holds no private key/],
     ['ed25519', { cert: 'ed.pem', key: 'ed.key' }, /ed\.key is of a kind that is not supported/],
+    [
+      'no lists',
+      { cert: 'nolist.pem', key: 'nolist.key', enableCrl: true },
+      /CN=nolist in .* may not sign revocation lists.*https\.enable_crl/,
+    ],
     ['key alone', { key: 'good.key' }, /https\.key is set without https\.cert/],
     ...(process.getuid?.() === 0
       ? []
@@ -108,9 +114,10 @@ t.test('wrong files: a sentence each that names the file, and code 78', { skip }
   ]
   // A process each takes its time; these stand for all.
   const started = new Set(['a leaf', 'key of another', 'expired', 'wrong password', 'missing'])
-  for (const [name, { cert, key, password = '' }, sentence] of cases) {
+  for (const [name, { cert, key, password = '', enableCrl = false }, sentence] of cases) {
     const https = {
       password,
+      enableCrl,
       cert: cert === undefined ? undefined : at(cert),
       key: key === undefined ? undefined : at(key),
     }
