@@ -15,10 +15,17 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
-    ['https.intercept', config => needsAuthority(config, false)],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]
-  return fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after))).map(([name]) => name)
+  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after)))
+  const names = changed.map(([name]) => name)
+  const wantsAuthority = !hasAuthority(before) && hasAuthority(after)
+  return wantsAuthority ? [...names, 'https.intercept'] : names
+}
+
+/** The CA is opened at the start and never later. */
+function hasAuthority(config: Config): boolean {
+  return needsAuthority(config, config.listenSecure !== undefined)
 }
 
 /** Settings of HTTPS that a running service takes over. */

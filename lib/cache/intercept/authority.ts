@@ -48,8 +48,15 @@ export function needsAuthority({ https }: Config, secure: boolean): boolean {
 
 /** The CA these settings name; makes one when they name none and none was made yet. Throws a Failure with one sentence. */
 export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {
-  const { cert, key, password } = config.https
-  if (cert !== undefined) return readAuthority({ cert, key, password, now })
+  const { cert, key, password, enableCrl } = config.https
+  if (cert !== undefined) {
+    const authority = await readAuthority({ cert, key, password, now })
+    const { maySignLists, subject } = authority.certificate
+    if (!enableCrl || maySignLists) return authority
+    throw wrong(
+      `${subject} in ${cert} may not sign revocation lists, for its key usage lacks cRLSign; set https.enable_crl to false`,
+    )
+  }
   if (key !== undefined)
     throw wrong('https.key is set without https.cert; name the certificate, too')
   const file = ownFile(config)

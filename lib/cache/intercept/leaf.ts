@@ -5,6 +5,7 @@
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../clock.ts'
+import { Failure } from '../../errors.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import { generateLeafKey, type LeafKey } from '../../x509.ts'
 import type { Authority } from './authority.ts'
@@ -39,9 +40,6 @@ const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
-/** Why no certificate can be had for a host. */
-export class LeafRefused extends Error {}
-
 export class Leaves {
   readonly #options: LeafOptions
   readonly #contexts = new LRUCache<string, { context: SecureContext; until: Milliseconds }>({
@@ -67,7 +65,7 @@ export class Leaves {
     return isCertifiable(host) && certificate.permits(host) && clock.now() < certificate.notAfter
   }
 
-  /** What a TLS server for this host needs. Throws LeafRefused for a host that `covers` says no to. */
+  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` says no to. */
   async context(host: string): Promise<SecureContext> {
     const known = this.#contexts.get(host)
     if (known !== undefined && this.#options.clock.now() < known.until) return known.context
@@ -79,10 +77,10 @@ export class Leaves {
     })
   }
 
-  /** A certificate for all of these names together. Throws LeafRefused when there is one it cannot be had for. */
+  /** A certificate for all of these names together. Throws a Failure when there is one it cannot be had for. */
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
-    if (refused !== undefined) throw new LeafRefused(`no certificate can be made for ${refused}`)
+    if (refused !== undefined) throw refusedFor(refused)
     const { authority, clock, addresses } = this.#options
     const pair = await this.#pair()
     const now = clock.now()
@@ -111,4 +109,12 @@ export class Leaves {
 /** When the next certificate should take its place. */
 export function renewalOf({ notAfter }: Pick<Leaf, 'notAfter'>): Milliseconds {
   return notAfter - margin
+}
+
+function refusedFor(host: string): Failure {
+  return new Failure(`no certificate can be made for ${host}`, {
+    code: 'LEAF_REFUSED',
+    fault: 'internal',
+    publicText: 'This service has no certificate for this host.',
+  })
 }

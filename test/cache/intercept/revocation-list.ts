@@ -1,0 +1,77 @@
+/**
+ * The revocation list: signed, numbered, renewed, kept.
+ */
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { RevocationList } from '../../../lib/cache/intercept/revocation-list.ts'
+import { ManualClock } from '../../../lib/clock.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
+import { listNumber } from '../../../lib/x509.ts'
+import { testCa } from '../../fixtures/authority.ts'
+import { attempt, lacking } from '../../fixtures/command.ts'
+import { eventually } from '../../fixtures/ports.ts'
+
+const minute = 60_000
+const start = Date.now()
+
+async function listIn(directory: string, clock = new ManualClock(start)) {
+  const { certificate, issuer } = await testCa()
+  const log = createMemoryLog()
+  const list = new RevocationList({ issuer, directory, clock, log })
+  const number = async () => listNumber((await list.read()) ?? Buffer.alloc(0)) ?? 0
+  return { list, clock, log, number, certificate, file: join(directory, 'revocation.crl') }
+}
+
+t.test('made at the start, and again every half hour with a higher number', async t => {
+  const { list, clock, number } = await listIn(t.testdir())
+  t.equal(await list.read(), undefined)
+  await list.start()
+  const first = await number()
+  t.equal(first, Math.floor(start / 1000))
+  clock.advance(29 * minute)
+  t.equal(await number(), first)
+  clock.advance(minute)
+  t.ok(await eventually(async () => (await number()) === first + 1800))
+  list.stop()
+  clock.advance(60 * minute)
+  t.equal(await number(), first + 1800)
+})
+
+t.test('numbers rise when the clock goes back, and over a file that is none', async t => {
+  const directory = t.testdir()
+  const before = await listIn(directory)
+  await before.list.start()
+  before.list.stop()
+  const after = await listIn(directory, new ManualClock(start - 24 * 60 * minute))
+  await after.list.start()
+  after.list.stop()
+  t.equal(await after.number(), Math.floor(start / 1000) + 1)
+  await writeFile(after.file, 'torn')
+  await after.list.start()
+  after.list.stop()
+  t.ok((await after.number()) > 0)
+})
+
+t.test('OpenSSL accepts it', { skip: lacking('openssl') }, async t => {
+  const { list, certificate, file } = await listIn(t.testdir())
+  await list.start()
+  list.stop()
+  await writeFile(`${file}.ca`, certificate.pem)
+  const args = ['crl', '-inform', 'DER', '-in', file, '-CAfile', `${file}.ca`, '-noout']
+  const { code, stderr } = await attempt('openssl', [...args, '-nextupdate'])
+  t.equal(code, 0)
+  t.match(stderr, 'verify OK')
+})
+
+t.test('a directory that is gone is logged, and tried again', async t => {
+  const directory = t.testdir()
+  const { list, log, file } = await listIn(directory)
+  await list.start()
+  t.ok((await readFile(file)).length > 100)
+  await rm(directory, { recursive: true })
+  await list.start()
+  list.stop()
+  t.match(log.lines, [{ level: 'error', message: 'the revocation list could not be made' }])
+  t.equal(await list.read(), undefined, 'and there is none')
+})
