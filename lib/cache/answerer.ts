@@ -66,6 +66,7 @@ export class Answerer {
     const outcome = await revalidate(entry, flight, { clock, wait })
     switch (outcome.use) {
       case 'store':
+        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(uri)
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'changed': {
         const stored = this.#stored(outcome.entry)

@@ -6,7 +6,7 @@ import type { Milliseconds } from '../clock.ts'
 import { requestDirectives } from '../http/cache-control.ts'
 import { Fields } from '../http/field.ts'
 import { formatAuthority, formatUri, parseTarget, type TargetUri } from '../http/target.ts'
-import { formatDuration, formatSize } from '../units.ts'
+import { formatDuration } from '../units.ts'
 import { classify } from './archive/path.ts'
 import { effectiveTarget } from './client-mode.ts'
 import { currentAge } from './freshness.ts'
@@ -75,7 +75,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
   if (stored === undefined) find('Stored', 'no')
   else {
-    find('Stored', `${new Date(stored.stored).toISOString()}, ${formatSize(stored.size)}`)
+    find('Stored', `${new Date(stored.stored).toISOString()}, ${stored.size} bytes`)
     find('SHA-256', stored.digest)
     find('Last-Modified', stored.lastModified)
     find('Validated', new Date(stored.validated).toISOString())

@@ -124,6 +124,12 @@ export class Fetcher {
     return false
   }
 
+  /** Notes that the origin kept a client waiting for longer than anybody should have to. */
+  noteSlow(uri: TargetUri): void {
+    const until = this.#options.clock.now() + this.#options.failureMemory
+    this.#failing.set(formatAuthority(uri, uri.scheme), until)
+  }
+
   /** Fetches under way. */
   get count(): number {
     return this.#flights.size
@@ -235,10 +241,8 @@ export class Fetcher {
 
   #noteFailure(uri: TargetUri, error: unknown): Failure {
     const failure = asFailure(uri, error)
-    if (failure instanceof OriginFailure && failure.timedOut && failure.phase !== 'queue') {
-      const until = this.#options.clock.now() + this.#options.failureMemory
-      this.#failing.set(formatAuthority(uri, uri.scheme), until)
-    }
+    const late = failure instanceof OriginFailure && failure.timedOut
+    if (late && failure.phase !== 'queue') this.noteSlow(uri)
     return failure
   }
 }

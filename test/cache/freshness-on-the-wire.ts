@@ -190,6 +190,23 @@ t.test('an origin that was away is asked as soon as it is back', async t => {
   t.equal(await detail(url, insist), 'second changed')
 })
 
+t.test('an origin that kept one client waiting keeps no second one', async t => {
+  const { origin, clock, cache, detail, url } = await begun(t)
+  const other = origin.url('/dists/a/InRelease')
+  for (const one of [url, other]) await cache.warm(one)
+  const gate = new Gate()
+  origin.at('*', file({ content: 'second', etag: '"2"', before: gate }))
+  const client = await cache.client()
+  await client.request('GET', url, insist)
+  await origin.arrived(release, 2)
+  clock.advance(4000)
+  t.equal((await client.response()).text, 'first')
+  t.equal(await detail(other, insist), 'first stale-origin-failed', 'at once')
+  gate.open()
+  await cache.quiet()
+  for (const one of [url, other]) t.equal((await cache.get(one, insist)).text, 'second')
+})
+
 t.test('an origin that let a deadline pass is waited for by nobody, and asked behind', async t => {
   const { origin, clock, cache, detail, url } = await begun(t)
   const [a, b] = [origin.url('/dists/a/InRelease'), origin.url('/dists/b/InRelease')]

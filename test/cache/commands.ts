@@ -1,0 +1,50 @@
+/**
+ * `cachesvc list`, `explain` and `--check-config`, as programs beside a running service.
+ */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { TestCache } from '../fixtures/cache.ts'
+import { attempt } from '../fixtures/command.ts'
+import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+
+const program = join(import.meta.dirname, '../../bin/cachesvc.js')
+const deb = '/debian/pool/main/h/hello_1_all.deb'
+
+t.test('list and explain tell what a running service has', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at('*', file({ content: 'hello', lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+  await cache.warm(origin.url(deb))
+  const config = join(t.testdir(), 'c.yaml')
+  await writeFile(config, `domains: ["127.0.0.1:${origin.port}"]\n`)
+  const run = async (...words: readonly string[]) => {
+    const given = ['-c', config, '--cache-dir', cache.directory, ...words]
+    const { code, stdout, stderr } = await attempt(process.execPath, [program, ...given])
+    return { code, text: stdout.toString(), stderr }
+  }
+
+  const list = await run('list')
+  t.equal(list.code, 0)
+  const [size, used, digest, key] = list.text.trimEnd().split('\t')
+  t.strictSame([size, key], ['5', origin.url(deb)])
+  t.match(digest, /^[0-9a-f]{64}$/)
+  t.ok(Math.abs(Date.parse(used ?? '') - Date.now()) < 60_000)
+  t.equal((await run('list', 'debian*hello')).text, list.text)
+  t.strictSame(await run('list', 'other'), { code: 1, text: '', stderr: '' })
+
+  const explained = await run('explain', origin.url(deb))
+  t.equal(explained.code, 0)
+  for (const line of [
+    /Admitted by +127\.0\.0\.1:\d+ \(at any address\)/,
+    /Kind +pool, never changes/,
+    /Stored +\S+, 5 bytes/,
+    /A request now +is answered from the store \(immutable\)/,
+  ]) {
+    t.match(explained.text, line)
+  }
+  t.match((await run('explain', 'http://other.example.org/x')).text, /Refused by +domains/)
+  t.match((await run('explain', `${origin.url('')}/new`)).text, /fetched from the origin/)
+  t.match((await run('explain', 'ftp://x/y')).text, /Asked for +\S+/)
+  t.match((await run('--check-config')).text, 'no problems')
+})
