@@ -97,7 +97,6 @@ export class Evictor {
   }
 
   async #evictAll(batch: readonly Wrong[]): Promise<void> {
-    const { clock } = this.#options
     for (let trial = 1; ; trial += 1) {
       const left = await this.#byOwner(batch.filter(wrong => !this.fates.has(wrong)))
       if (left.length === 0) return
@@ -109,7 +108,8 @@ export class Evictor {
         if (!(error instanceof Failure) || error.code !== 'directory-in-use' || trial === trials) {
           throw error
         }
-        await new Promise<void>(resolve => clock.after(pause, resolve))
+        // Not by the clock, whose timers let the process end.
+        await new Promise(resolve => setTimeout(resolve, pause))
       }
     }
   }
@@ -138,8 +138,8 @@ export class Evictor {
   }
 }
 
-const trials = 5
-const pause: Milliseconds = 500
+const trials = 4
+const pause: Milliseconds = 250
 
 function readFate(answer: unknown): Fate {
   if (isRecord(answer)) {

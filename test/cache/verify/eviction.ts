@@ -1,0 +1,149 @@
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { openControl } from '../../../lib/cache/control.ts'
+import { Layout } from '../../../lib/cache/store/layout.ts'
+import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/eviction.ts'
+import { startVerification } from '../../../lib/cache/verify/in-daemon.ts'
+import type { Wrong } from '../../../lib/cache/verify/report.ts'
+import { systemClock } from '../../../lib/clock.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
+import { bytesOf, contentBytes, keep, opened } from '../../fixtures/store/opened.ts'
+
+const key = 'http://archive.example.org/pool/a_1_all.deb'
+const clock = systemClock
+
+const wrongOf = (digest: string, because: Wrong['because'] = 'content'): Wrong => ({
+  key,
+  digest,
+  because,
+  sentence: 'it is spoilt',
+})
+
+t.test('content that is bad goes from disk, memory and open files at once', async t => {
+  for (const size of [1000, 900_000]) {
+    const { store, directory } = await opened(t)
+    await store.counted()
+    const entry = await keep(store, key, bytesOf(size))
+    const twin = await keep(
+      store,
+      `${key}.twin`,
+      (await contentBytes(await store.content(entry))) ?? Buffer.alloc(0),
+    )
+    for (let i = 0; i < 3; i += 1) await contentBytes(await store.content(entry))
+    const path = new Layout(directory).blob(entry.digest)
+    const bad = await readFile(path)
+    bad.writeUInt8(bad.readUInt8(5) ^ 1, 5)
+    await writeFile(path, bad)
+    const log = createMemoryLog()
+    t.strictSame(await evictFrom(store, wrongOf(entry.digest), log), { evicted: true })
+    t.match(log.lines, [
+      {
+        level: 'warn',
+        message: 'repository-verification warning',
+        facts: { key, because: 'content', sentence: 'it is spoilt', evicted: true },
+      },
+    ])
+    t.equal(await store.get(key), undefined)
+    await t.rejects(stat(path), { code: 'ENOENT' })
+    t.equal(await store.content(twin), undefined, 'another name for it is a miss')
+    t.equal(await store.get(twin.key), undefined)
+    const { bytes, objects } = await store.usage()
+    t.strictSame([bytes, objects], [0, 0])
+    await keep(store, key, bytesOf(size))
+    t.ok(await store.get(key), 'and it can be stored again')
+  }
+})
+
+t.test('an index that is wrong goes; its content stays for those who name it rightly', async t => {
+  const { store } = await opened(t)
+  const content = bytesOf(100)
+  const { digest } = await keep(store, key, content)
+  const other = await keep(store, `${key}.other`, content)
+  await evictFrom(store, wrongOf(digest, 'index'), createMemoryLog())
+  t.equal(await store.get(key), undefined)
+  t.strictSame(await contentBytes(await store.content(other)), content)
+})
+
+t.test('what was replaced meanwhile stays', async t => {
+  const { store } = await opened(t)
+  const old = await keep(store, key, bytesOf(100))
+  const young = await keep(store, key, bytesOf(100))
+  const fate = await evictFrom(store, wrongOf(old.digest), createMemoryLog())
+  t.strictSame(fate, { evicted: false, because: 'it was replaced meanwhile' })
+  t.strictSame(await store.get(key), young)
+})
+
+t.test('beside an owner, the owner removes', async t => {
+  const { store, directory } = await opened(t)
+  const { digest } = await keep(store, key, bytesOf(100))
+  const log = createMemoryLog()
+  let warnings = 0
+  const verification = await startVerification({
+    directory,
+    store,
+    clock,
+    log,
+    settings: () => ({ interval: 0, rate: 0 }),
+    onWarning: () => {
+      warnings += 1
+    },
+  })
+  t.teardown(() => verification.close())
+  const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
+  const wrong = wrongOf(digest)
+  evictor.evict(wrong)
+  await evictor.finished()
+  t.strictSame(evictor.fates.get(wrong), { evicted: true })
+  t.equal(await store.get(key), undefined, 'also in the memory of the owner')
+  t.equal(warnings, 1)
+  t.match(log.lines, [{ message: 'repository-verification warning' }])
+})
+
+t.test('without an owner, the lock is taken for the removal alone', async t => {
+  const { store, directory } = await opened(t)
+  const wrong = wrongOf((await keep(store, key, bytesOf(100))).digest)
+  await store.close()
+  const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
+  evictor.evict(wrong)
+  evictor.evict({ ...wrong, key: `${key}.absent` })
+  await evictor.finished()
+  t.strictSame([...evictor.fates.values()], [{ evicted: true }, { evicted: true }])
+  const again = await opened(t, { directory })
+  t.equal(await again.store.get(key), undefined)
+})
+
+t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, async t => {
+  const { store, directory } = await opened(t)
+  const wrong = wrongOf((await keep(store, key, bytesOf(100))).digest)
+  const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
+  evictor.evict(wrong)
+  await evictor.finished()
+  t.match(evictor.fates.get(wrong), { evicted: false, because: /in use by process/ })
+  t.ok(await store.get(key))
+  const control = await openControl(directory, {
+    clock,
+    log: createMemoryLog(),
+    handle: async () => 'what?',
+  })
+  t.teardown(() => control.close())
+  evictor.evict({ ...wrong })
+  await evictor.finished()
+  t.match([...evictor.fates.values()].at(-1), { evicted: false, because: /does not know how/ })
+})
+
+t.test('a request is taken only when it is well-formed', async t => {
+  const wrong = wrongOf('a'.repeat(64))
+  t.strictSame(readEvictRequest({ do: 'evict', wrong }), wrong)
+  const table: readonly unknown[] = [
+    undefined,
+    'evict',
+    { do: 'evict' },
+    { do: 'other', wrong },
+    { do: 'evict', wrong: { ...wrong, key: 5 } },
+    { do: 'evict', wrong: { ...wrong, digest: '../../etc/passwd' } },
+    { do: 'evict', wrong: { ...wrong, because: 'spite' } },
+    { do: 'evict', wrong: { ...wrong, sentence: undefined } },
+  ]
+  for (const request of table)
+    t.equal(readEvictRequest(request), undefined, JSON.stringify(request))
+})
