@@ -142,7 +142,7 @@ t.test('wrong files: a sentence each that names the file, and code 78', { skip }
   await writeFile(file, JSON.stringify({ https: { origin_ca: [at('empty.pem')] } }))
   const run = await attempt(process.execPath, [cachesvc, '--config', file, '--check-config'])
   t.equal(run.code, 78)
-  t.match(run.stderr, /https\.origin_ca: cannot use .*empty\.pem: it holds no certificate/)
+  t.match(run.stderr, /https\.origin_ca.*empty\.pem.* no certificate/)
 })
 
 t.test('a root and an intermediate of the operator', { skip }, async t => {
