@@ -13,7 +13,6 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['listen_port_secure', config => config.listenSecure],
     ['https', ({ https }) => ({ ...https, ...reloadable })],
     ['parent_proxy', config => config.parentProxy],
-    ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]

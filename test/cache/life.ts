@@ -136,7 +136,7 @@ t.test('an address in use is one sentence, and what was open before it is closed
   const cache = await TestCache.start(t)
   const listen = ['127.0.0.1:0', `127.0.0.1:${cache.port}`]
   await t.rejects(TestCache.start(t, { settings: { listen } }), {
-    message: `cannot listen on 127.0.0.1:${cache.port}: the address is in use by another process`,
+    message: `cannot listen on 127.0.0.1:${cache.port}: another process listens there; stop it, or choose another port with --listen`,
   })
   await t.rejects(TestCache.start(t, { settings: { listen: ['192.0.2.1:3142'] } }), {
     message: 'cannot listen on 192.0.2.1:3142: this machine does not have the address',
@@ -162,7 +162,7 @@ t.test('a daemon that cannot start ends with 1 and a sentence, not with a stack'
   const own = join(place, 'cache')
   const free = ['--listen', '127.0.0.1:0']
   const cases: ReadonlyArray<readonly [RegExp, readonly string[]]> = [
-    [/address is in use/, ['--cache-dir', own, '--listen', `127.0.0.1:${cache.port}`]],
+    [/another process listens there/, ['--cache-dir', own, '--listen', `127.0.0.1:${cache.port}`]],
     [/is in use by process/, ['--cache-dir', cache.directory, ...free]],
     [/is not a directory/, ['--cache-dir', join(place, 'file'), ...free]],
   ]
