@@ -11,8 +11,9 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['cache_directory', config => config.cacheDirectory],
     ['listen', config => config.listen],
     ['listen_port_secure', config => config.listenSecure],
-    ['https', ({ https }) => ({ ...https, ...reloadable })],
+    ['https', ({ https }) => ({ ...https, ...reloadable, originCa: [] })],
     ['parent_proxy', config => config.parentProxy],
+    ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]

@@ -16,7 +16,7 @@ t.test('what waits for a restart is told by the names in the file', async t => {
   const secure = { ...plainConfig, listenSecure: { address: undefined, port: 3143 } }
   t.strictSame(needRestart(plainConfig, secure), ['listen_port_secure', 'https.intercept'])
   t.strictSame(needRestart(plainConfig, https({ cert: '/ca.pem' })), ['https'])
-  t.strictSame(needRestart(plainConfig, https({ originCa: ['/ca.pem'] })), ['https'])
+  t.strictSame(needRestart(plainConfig, https({ originCa: ['/ca.pem'] })), ['https.origin_ca'])
 })
 
 t.test('a CA that was never opened waits, too; without need of one nothing does', async t => {
