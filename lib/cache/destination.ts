@@ -14,10 +14,10 @@ import { formatAuthority, formatUri, type Target, type TargetUri } from '../http
 import type { About } from './answers.ts'
 import { type ArchivePath, classify } from './archive/path.ts'
 import { type Asked, type EffectiveTarget, effectiveTarget } from './client-mode.ts'
-import type { Rules } from './pipeline.ts'
 import { type Admission, admitTarget } from './policy.ts'
 import { route } from './route.ts'
 import { carriesCredentials } from './routing.ts'
+import type { Rules } from './rules.ts'
 import { canonicalUri } from './store/key.ts'
 
 /** A file of an archive. */

@@ -4,32 +4,22 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.ts'
-import { type RequestDirectives, requestDirectives } from '../http/cache-control.ts'
+import { requestDirectives } from '../http/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message.ts'
 import type { OriginClient } from '../http/origin.ts'
 import { textResponse } from '../http/reply.ts'
 import { methodNotAllowed } from '../http/router.ts'
-import type { TargetUri } from '../http/target.ts'
 import { hasPassed } from '../http/via.ts'
+import type { Allowed } from './allowed.ts'
 import type { Answerer } from './answerer.ts'
-import type { About, AnswerTools } from './answers.ts'
-import type { ArchivePath } from './archive/path.ts'
-import type { Config } from './config.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 import { notStored, originSaid, refused } from './error-answers.ts'
 import { type Decision, lookup } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy.ts'
 import { relay } from './relay.ts'
-import type { RouteRules } from './route.ts'
+import type { Rules } from './rules.ts'
 import type { Store } from './store/store.ts'
-
-/** What a reload replaces, all at once. */
-export interface Rules {
-  readonly config: Config
-  readonly policy: Policy
-  readonly routes: RouteRules
-}
 
 export interface PipelineParts {
   readonly rules: () => Rules
@@ -42,18 +32,6 @@ export interface PipelineParts {
   /** Our name in Via, by which circles are seen. */
   readonly pseudonym: string
   readonly onFetched: (bytes: number) => void
-}
-
-/** A request that may be answered: who asks for what, under which key. */
-export interface Allowed {
-  readonly request: Request
-  /** The target the origin is asked for. */
-  readonly uri: TargetUri
-  readonly key: string
-  readonly archive: ArchivePath
-  readonly directives: RequestDirectives
-  readonly about: About
-  readonly tools: AnswerTools
 }
 
 /** The proxy as a handler. CONNECT has a way of its own (tunnel.ts). */

@@ -15,8 +15,8 @@ import { hasPassed } from '../http/via.ts'
 import { refusalOf, refused } from './error-answers.ts'
 import type { Https } from './intercept/https.ts'
 import { firstByteDeadline, slowOrigin } from './patience.ts'
-import type { Rules } from './pipeline.ts'
 import { admit } from './policy.ts'
+import type { Rules } from './rules.ts'
 import { verdictFacts } from './verdict.ts'
 
 export interface TunnelParts {
