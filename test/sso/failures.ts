@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { findings } from '../fixtures/sso/accessibility.ts'
+import { launchBrowser } from '../fixtures/sso/browser.ts'
+import { startCookieEater } from '../fixtures/sso/cookie-eater.ts'
 import { noStage, type Stage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
@@ -16,24 +18,22 @@ t.test('failed logins', { skip: noStage, timeout: 240_000 }, async t => {
   const stage = await setStage(t)
 
   await t.test('a browser that refuses cookies is told so and does not go round', async t => {
-    const page = await refusing(stage, () => true)
-    const visits = countVisits(page)
+    const { page, eater } = await refusing(t, stage, () => true)
     await page.goto(`${stage.base}/start`)
     await stage.submit(page, users.ada)
     await failurePage(t, stage, page, 'cookies-refused')
     t.match(await page.textContent('body'), /cookie/i)
-    t.ok(visits.size() < 15, `${visits.size()} requests`)
+    t.ok(eater.targets.length < 15, eater.targets.join(', '))
     await page.context().close()
   })
 
   await t.test('a browser that loses the session cookie alone is told so', async t => {
-    const page = await refusing(stage, name => name.startsWith('__authproxy_session'))
-    const visits = countVisits(page)
+    const { page, eater } = await refusing(t, stage, name => name.startsWith('__authproxy_session'))
     await page.goto(`${stage.base}/start`)
     await stage.submit(page, users.ada)
     await failurePage(t, stage, page, 'session-cookie-refused')
     t.match(await page.textContent('body'), /cookie/i)
-    t.ok(visits.size() < 15, `${visits.size()} requests`)
+    t.ok(eater.targets.length < 15, eater.targets.join(', '))
     await page.context().close()
   })
 
@@ -169,24 +169,14 @@ async function failurePage(
   t.strictSame(await findings(page), [], 'accessible')
 }
 
-/** A page in a browser that does not keep cookies of certain names. */
-async function refusing(stage: Stage, refused: (name: string) => boolean): Promise<Page> {
-  const context = await stage.newContext()
-  const page = await context.newPage()
-  page.on('response', async () => {
-    // What a browser set to refuse does before the next request.
-  })
-  await context.route(`${stage.base}/**`, async (route, request) => {
-    const fields = await request.allHeaders()
-    const kept = (fields['cookie'] ?? '')
-      .split('; ')
-      .filter(pair => pair !== '' && !refused(pair.slice(0, pair.indexOf('='))))
-    const { cookie: _, ...rest } = fields
-    await route.continue({
-      headers: kept.length === 0 ? rest : { ...rest, cookie: kept.join('; ') },
-    })
-  })
-  return page
+/** A page in a browser of its own that does not keep cookies of certain names. */
+async function refusing(t: Test, stage: Stage, eats: (name: string) => boolean) {
+  const { authority, host, gateway, idp } = stage
+  const eater = await startCookieEater({ authority, host, to: gateway.port, eats })
+  t.teardown(() => eater.close())
+  const browser = await launchBrowser({ [idp.host]: idp.port, [host]: eater.port })
+  t.teardown(() => browser.close())
+  return { page: await browser.newPage(), eater }
 }
 
 async function forget(page: Page, stage: Stage, prefix: string): Promise<void> {
@@ -196,12 +186,4 @@ async function forget(page: Page, stage: Stage, prefix: string): Promise<void> {
   )
   await context.clearCookies()
   await context.addCookies(kept)
-}
-
-function countVisits(page: Page): { size(): number } {
-  let visits = 0
-  page.on('request', request => {
-    if (request.isNavigationRequest()) visits += 1
-  })
-  return { size: () => visits }
 }
