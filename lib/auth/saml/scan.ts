@@ -55,8 +55,21 @@ export type ScanReason =
   | 'duplicate-attribute'
   | 'not-well-formed'
 
+/** Where an element stands in its text, from its `<` to behind its last `>`, and its name as written. */
+export interface Span {
+  readonly tag: string
+  readonly start: number
+  end: number
+}
+
 export type Scanned =
-  | { readonly ok: true; readonly text: string; readonly elements: number }
+  | {
+      readonly ok: true
+      /** Line ends are line feeds (XML 1.0 section 2.11). */
+      readonly text: string
+      /** Every element in document order. */
+      readonly spans: readonly Span[]
+    }
   | { readonly ok: false; readonly because: ScanReason; readonly at: number }
 
 /** Decodes and scans a document. `at` of a refusal is an offset in characters, without the byte order mark. */
@@ -73,22 +86,23 @@ export function scanXml(bytes: Uint8Array, limits: XmlLimits): Scanned {
 }
 
 /** The same for text that has been decoded already; `size` then counts characters. */
-export function scanText(text: string, limits: XmlLimits): Scanned {
-  if (text.length > limits.size) return { ok: false, because: 'too-large', at: limits.size }
+export function scanText(given: string, limits: XmlLimits): Scanned {
+  if (given.length > limits.size) return { ok: false, because: 'too-large', at: limits.size }
+  const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
   const scan = new Scan(text, limits)
   const because = scan.run()
   return because === undefined
-    ? { ok: true, text, elements: scan.elements }
+    ? { ok: true, text, spans: scan.spans }
     : { ok: false, because, at: Math.min(scan.at, text.length) }
 }
 
 /** What a document consists of, each piece read where `at` stands. A reason ends the scan. */
 class Scan {
   at = 0
-  elements = 0
+  readonly spans: Span[] = []
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #open: string[] = []
+  readonly #open: Span[] = []
 
   constructor(text: string, limits: XmlLimits) {
     this.#text = text
@@ -108,7 +122,7 @@ class Scan {
       const because = text.charCodeAt(this.at) === LESS ? this.#markup() : this.#characters()
       if (because !== undefined) return because
     }
-    return this.#open.length > 0 || this.elements === 0 ? 'not-well-formed' : undefined
+    return this.#open.length > 0 || this.spans.length === 0 ? 'not-well-formed' : undefined
   }
 
   /** Character data up to the next tag (XML 1.0 section 2.4); outside the root only white space. */
@@ -147,8 +161,10 @@ class Scan {
 
   #endTag(): ScanReason | undefined {
     const tag = match(END_TAG, this.#text, this.at)
-    if (tag === undefined || this.#open.pop() !== tag[1]) return 'not-well-formed'
+    const span = this.#open.pop()
+    if (tag === undefined || span === undefined || span.tag !== tag[1]) return 'not-well-formed'
     this.at += tag[0].length
+    span.end = this.at
     return undefined
   }
 
@@ -157,10 +173,11 @@ class Scan {
     const name = start?.[1]
     if (start === undefined || name === undefined) return 'not-well-formed'
     // One root (section 2.1).
-    if (this.#open.length === 0 && this.elements > 0) return 'not-well-formed'
-    this.elements += 1
-    if (this.elements > this.#limits.elements) return 'too-many-elements'
+    if (this.#open.length === 0 && this.spans.length > 0) return 'not-well-formed'
+    if (this.spans.length >= this.#limits.elements) return 'too-many-elements'
     if (this.#open.length >= this.#limits.depth) return 'too-deep'
+    const span = { tag: name, start: this.at, end: 0 }
+    this.spans.push(span)
     this.at += start[0].length
     const seen = new Set<string>()
     for (;;) {
@@ -177,7 +194,8 @@ class Scan {
     const end = match(TAG_END, this.#text, this.at)
     if (end === undefined) return 'not-well-formed'
     this.at += end[0].length
-    if (end[1] === undefined) this.#open.push(name)
+    if (end[1] === undefined) this.#open.push(span)
+    else span.end = this.at
     return undefined
   }
 

@@ -3,7 +3,7 @@
  * xmldom; what leaves this file is text and XmlElement, never a node of a library.
  */
 import { DOMParser, type Element as DomElement } from '@xmldom/xmldom'
-import { type ScanReason, scanText, scanXml, type XmlLimits } from './scan.ts'
+import { type ScanReason, type Span, scanText, scanXml, type XmlLimits } from './scan.ts'
 
 export interface XmlAttribute {
   /** Local name. */
@@ -18,6 +18,15 @@ export interface XmlElement {
   readonly name: string
   /** Namespace URI; empty when it is in none. */
   readonly namespace: string
+  /** As written: prefix and local name. */
+  readonly tag: string
+  /** Where it stands in the text of its document. */
+  readonly start: number
+  readonly end: number
+  /** Namespaces by prefix as they are in scope here; the empty prefix is the default namespace. */
+  readonly scope: ReadonlyMap<string, string>
+  /** The prefixes this very element declares. */
+  readonly declares: ReadonlySet<string>
   /** Namespace declarations left out. */
   readonly attributes: readonly XmlAttribute[]
   readonly children: readonly XmlElement[]
@@ -46,29 +55,47 @@ function parseScanned(scanned: ReturnType<typeof scanXml>): ParsedXml {
     const problem = `${scanProblems[scanned.because]} (at character ${scanned.at})`
     return { ok: false, because: scanned.because, problem }
   }
-  const { text } = scanned
+  const { text, spans } = scanned
   try {
-    // Section 2.11; xmldom's own rule is that of XML 1.1 and swallows more.
-    const normalizeLineEndings = (input: string) => input.replace(/\r\n?/g, '\n')
+    // The scan has done it; xmldom's own rule is that of XML 1.1 and swallows more.
+    const normalizeLineEndings = (input: string) => input
     const onError = (_level: string, message: string) => {
       throw new Error(message)
     }
     const parser = new DOMParser({ locator: false, onError, normalizeLineEndings })
     const root = parser.parseFromString(text, 'text/xml').documentElement
     if (root === null) throw new Error('there is no root element')
-    return { ok: true, root: treeOf(root), text }
+    const tree = treeOf(root, spans[Symbol.iterator](), new Map())
+    return { ok: true, root: tree, text }
   } catch (error) {
     const message = error instanceof Error ? error.message.split('\n')[0] : String(error)
     return { ok: false, because: 'parser', problem: `the XML is not well-formed: ${message}` }
   }
 }
 
-/** Depth is bounded by the scan, so recursion is too. */
-function treeOf(element: DomElement): XmlElement {
+/**
+ * Depth is bounded by the scan, so recursion is too. Scan and parser have read the same text by different rules; where they
+ * saw different elements, the document is refused.
+ */
+function treeOf(
+  element: DomElement,
+  spans: Iterator<Span>,
+  outer: ReadonlyMap<string, string>,
+): XmlElement {
+  const span = spans.next().value
+  if (span?.tag !== element.tagName) throw new Error('two readers disagree about its elements')
   const attributes: XmlAttribute[] = []
+  const declares = new Set<string>()
+  let scope = outer
   for (let i = 0; i < element.attributes.length; i += 1) {
     const attribute = element.attributes.item(i)
-    if (attribute === null || attribute.namespaceURI === XMLNS) continue
+    if (attribute === null) continue
+    if (attribute.namespaceURI === XMLNS) {
+      const prefix = attribute.prefix === null ? '' : (attribute.localName ?? '')
+      declares.add(prefix)
+      scope = new Map(scope).set(prefix, attribute.value)
+      continue
+    }
     const namespace = namespaceOf(attribute)
     const name = attribute.localName ?? attribute.name
     // Namespaces in XML 1.0 section 6.3: two prefixes for one namespace do not make two attributes.
@@ -83,11 +110,13 @@ function treeOf(element: DomElement): XmlElement {
     if (node.nodeType === node.TEXT_NODE) text += node.nodeValue ?? ''
     // Only where the scan let comments pass; they do not split the text around them.
     else if (node.nodeType === node.COMMENT_NODE) continue
-    else if (isElement(node)) children.push(treeOf(node))
+    else if (isElement(node)) children.push(treeOf(node, spans, scope))
     else throw new Error(`a node of kind ${node.nodeType} is not expected`)
   }
   const name = element.localName ?? element.tagName
-  return { name, namespace: namespaceOf(element), attributes, children, text }
+  const { tag, start, end } = span
+  const namespace = namespaceOf(element)
+  return { name, namespace, tag, start, end, scope, declares, attributes, children, text }
 }
 
 function isElement(node: { readonly nodeType: number }): node is DomElement {
@@ -122,6 +151,21 @@ const scanProblems: Readonly<Record<ScanReason, string>> = {
   'too-many-attributes': 'an element has too many attributes',
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
+}
+
+/**
+ * The text of an element cut out of its document, with every namespace in scope declared in it: it means the same alone as
+ * it did there, to exclusive canonicalisation too.
+ */
+export function cutOut(element: XmlElement, text: string): string {
+  const cut = text.slice(element.start, element.end)
+  const nameEnd = 1 + element.tag.length
+  let declarations = ''
+  for (const [prefix, uri] of element.scope) {
+    if (element.declares.has(prefix) || uri === '') continue
+    declarations += ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`
+  }
+  return cut.slice(0, nameEnd) + declarations + cut.slice(nameEnd)
 }
 
 /** The value of the attribute without a namespace; undefined when it is not there. */
