@@ -48,7 +48,12 @@ export type MetadataReason =
   | 'dates'
 
 export type ParsedMetadata =
-  | { readonly ok: true; readonly idp: IdpMetadata; readonly root: XmlElement; readonly text: string }
+  | {
+      readonly ok: true
+      readonly idp: IdpMetadata
+      readonly root: XmlElement
+      readonly text: string
+    }
   | { readonly ok: false; readonly because: MetadataReason; readonly problem: string }
 
 /**
@@ -100,7 +105,10 @@ function choose(candidates: readonly Entity[], wanted: string | undefined) {
   if (wanted !== undefined) {
     const named = candidates.filter(candidate => candidate.entityId === wanted)
     if (named.length > 1) return refuse('several-idps', `${quote(wanted)} occurs more than once`)
-    return named[0] ?? refuse('unknown-entity', `there is no IdP ${quote(wanted)} in it${listed(candidates)}`)
+    return (
+      named[0] ??
+      refuse('unknown-entity', `there is no IdP ${quote(wanted)} in it${listed(candidates)}`)
+    )
   }
   if (candidates.length > 1) {
     const problem = `it holds ${candidates.length} IdPs; say which by idpEntityID${listed(candidates)}`
@@ -176,7 +184,8 @@ function endpointsOf(role: XmlElement, name: string, warnings: string[]): readon
   const endpoints: Endpoint[] = []
   for (const element of childrenOf(role, ns.metadata, name)) {
     const uri = attributeOf(element, 'Binding')
-    const binding = uri === bindings.redirect ? 'redirect' : uri === bindings.post ? 'post' : undefined
+    const binding =
+      uri === bindings.redirect ? 'redirect' : uri === bindings.post ? 'post' : undefined
     if (binding === undefined) continue
     const location = httpUri(attributeOf(element, 'Location'))
     const given = attributeOf(element, 'ResponseLocation')

@@ -27,7 +27,8 @@ export function formatInstant(moment: Milliseconds): string {
   return `${new Date(moment).toISOString().slice(0, 19)}Z`
 }
 
-const DURATION = /^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?$/
+const DURATION =
+  /^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?$/
 
 /** An xs:duration; years count 365 days and months 30. Undefined for what is none, is empty or negative. */
 export function parseDuration(text: string): Milliseconds | undefined {

@@ -205,7 +205,8 @@ class Scan {
       const reference = match(REFERENCE, data, from)
       if (reference === undefined) return 'entity'
       const [, decimal, hex] = reference
-      const code = decimal !== undefined ? Number(decimal) : hex !== undefined ? parseInt(hex, 16) : 32
+      const code =
+        decimal !== undefined ? Number(decimal) : hex !== undefined ? parseInt(hex, 16) : 32
       if (!isCharacter(code)) return 'character'
     }
     return undefined
@@ -245,5 +246,7 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
 
 function isCharacter(code: number): boolean {
   if (code < 0x20) return code === 0x09 || code === 0x0a || code === 0x0d
-  return code <= 0xd7ff || (code >= 0xe000 && code <= 0xfffd) || (code >= 0x10000 && code <= 0x10ffff)
+  return (
+    code <= 0xd7ff || (code >= 0xe000 && code <= 0xfffd) || (code >= 0x10000 && code <= 0x10ffff)
+  )
 }
