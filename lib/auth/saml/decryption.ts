@@ -19,13 +19,15 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { decodeBase64 } from './base64.ts'
+import { messageLimits } from './scan.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'
-import { allElements, attributeOf, childOf, childrenOf, type XmlElement } from './xml.ts'
+import { allElements, attributeOf, childOf, childrenOf, parseXml, type XmlElement } from './xml.ts'
 
 export type DecryptionReason = 'encryption_form' | 'encryption_algorithm' | 'encryption_key'
 
 export type Decrypted =
-  | { readonly ok: true; readonly bytes: Buffer }
+  /** The document that was encrypted, scanned and parsed. */
+  | { readonly ok: true; readonly root: XmlElement; readonly text: string }
   | { readonly ok: false; readonly because: DecryptionReason; readonly problem: string }
 
 /** Decrypts with whichever of the private keys (PEM) fits; all of them are tried. */
@@ -38,10 +40,12 @@ export function decryptAssertion(encrypted: XmlElement, privateKeys: readonly st
     for (const wrapped of keys) {
       const key = unwrap(wrapped, privateKey, oaep, cipher.key)
       const bytes = decipher(cipher, key, content)
-      if (bytes !== undefined) return { ok: true, bytes }
+      // A wrong key may leave valid padding behind: only what is a document was decrypted.
+      const parsed = bytes === undefined ? undefined : parseXml(bytes, messageLimits)
+      if (parsed?.ok) return parsed
     }
   }
-  return refuse('encryption_key', 'none of our keys decrypts it')
+  return refuse('encryption_key', 'none of our keys decrypts it to a document that may be read')
 }
 
 interface Cipher {
@@ -118,12 +122,10 @@ const MOST_KEYS = 8
 function readOaep(key: XmlElement): Oaep | ReturnType<typeof refuse> {
   const method = childOf(key, ns.encryption, 'EncryptionMethod')
   const algorithm = algorithmOf(key)
+  const named = method === undefined ? undefined : childOf(method, ns.signature, 'DigestMethod')
   const digestUri =
-    method === undefined
-      ? undefined
-      : attributeOf(childOf(method, ns.signature, 'DigestMethod') ?? method, 'Algorithm')
-  const named = method !== undefined && childOf(method, ns.signature, 'DigestMethod') !== undefined
-  const digest = named ? DIGESTS[digestUri ?? ''] : 'sha1'
+    named === undefined ? digestMethods.sha1 : (attributeOf(named, 'Algorithm') ?? '')
+  const digest = DIGESTS[digestUri]
   if (digest === undefined) return refuse('encryption_algorithm', `OAEP with digest ${digestUri}`)
   if (algorithm === `${ns.encryption}rsa-oaep-mgf1p`) return { digest, mask: 'sha1' }
   if (algorithm === `${ns.encryption11}rsa-oaep`) {
