@@ -57,7 +57,7 @@ export function readEnvironment(environment: Environment): EnvironmentSet {
     known.add(variable)
     const value = environment[variable]
     if (value !== undefined && value !== '')
-      put(found, page.path, valueOf(value, page.setting.kind))
+      put(found, page.path, rawValue(value, page.setting.kind))
   }
   const token = environment[tokenVariable]
   if (token !== undefined && token !== '') {
@@ -82,7 +82,7 @@ export function placeOf(path: readonly (string | number)[]): string {
 }
 
 /** Text of a variable as YAML would have read it. */
-function valueOf(text: string, kind: string): unknown {
+function rawValue(text: string, kind: string): unknown {
   if (kind === 'boolean') return { true: true, false: false, '1': true, '0': false }[text] ?? text
   if (kind === 'integer') return /^\d+$/.test(text) ? Number(text) : text
   if (!kind.startsWith('list of ')) return text
