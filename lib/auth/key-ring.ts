@@ -137,7 +137,7 @@ export class KeyRing implements SamlKeys {
   #watch(): void {
     if (this.#closed) return
     this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      this.check().finally(() => this.#watch())
+      void this.check().finally(() => this.#watch())
     })
   }
 }
