@@ -6,7 +6,11 @@ import { hasConnectionOption } from './hop-by-hop.ts'
 import type { Request } from './message.ts'
 
 /** Whether it is the opening handshake of a WebSocket, as far as an intermediary has to know. */
-export function asksForWebSocket({ method, version, fields }: Request): boolean {
+export function asksForWebSocket({
+  method,
+  version,
+  fields,
+}: Pick<Request, 'method' | 'version' | 'fields'>): boolean {
   if (method !== 'GET' || version !== '1.1') return false
   if (!hasConnectionOption(fields, 'upgrade')) return false
   const protocols = listMembers(fields.get('Upgrade') ?? '')
