@@ -159,7 +159,11 @@ export class DevProvider {
   ): Reply {
     const message = messageOf(query, form)
     if (typeof message === 'string') return refusal(message)
-    const read = readLogout(message.bytes, { certificates: [], decryptionKeys: [], allowSha1: false })
+    const read = readLogout(message.bytes, {
+      certificates: [],
+      decryptionKeys: [],
+      allowSha1: false,
+    })
     // The signature inside a posted message cannot be checked without the sender's certificate; here nothing depends on it.
     if (!read.ok) return this.#unreadable(message, cookie)
     if (read.kind === 'LogoutResponse') return this.#nextLogout(cookie, shortName(read.status))

@@ -13,11 +13,16 @@ import type { DevProvider, Reply } from './provider.ts'
 const FORM_LIMIT = 256 * 1024
 const COOKIE = 'dev_idp_session'
 
-/** The server, not listening yet. Throws when its templates are missing. */
-export function createDevIdpServer(provider: DevProvider): Server {
+/** The server, not listening yet; without a provider it answers 503. Throws when its templates are missing. */
+export function createDevIdpServer(provider: () => DevProvider | undefined): Server {
   const templates = Templates.read(join(packageRoot(), 'templates', 'dev-idp'))
   return createServer((request, response) => {
-    answer(provider, request)
+    const ready = provider()
+    if (ready === undefined) {
+      response.writeHead(503, { 'Retry-After': '1' }).end()
+      return
+    }
+    answer(ready, request)
       .then(reply => send(templates, reply, response))
       .catch(() => response.destroy())
   })
