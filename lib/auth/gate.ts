@@ -17,6 +17,8 @@ export interface GateRules {
 export type Verdict<S> =
   /** It has been here before. */
   | { readonly verdict: 'loop' }
+  /** It is for SAML itself. */
+  | { readonly verdict: 'saml' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
   | { readonly verdict: 'authenticated'; readonly session: S }
   | {
@@ -26,7 +28,20 @@ export type Verdict<S> =
       readonly because: 'no-session' | `token-${'unknown' | 'expired' | 'malformed'}`
     }
 
-/** Decides, in the order that is the argument: loop, path, token, session. A wrong token never falls back to a login page. */
+/** Paths that are answered here and never forwarded, whatever else is said of them. */
+export const samlPaths: ReadonlySet<string> = new Set([
+  '/saml/metadata.xml',
+  '/saml/metadata',
+  '/saml/certificate.crt',
+  '/saml/acs',
+  '/saml/slo',
+  '/__authproxy-redirect',
+])
+
+/**
+ * Decides, in the order that is the argument: loop, SAML, path, token, session. A wrong token never falls back to a login
+ * page.
+ */
 export async function gate<S>(
   asked: {
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>
@@ -39,6 +54,7 @@ export async function gate<S>(
 ): Promise<Verdict<S>> {
   const { request, path, now } = asked
   if (hasLooped(request.fields, rules.instanceId)) return { verdict: 'loop' }
+  if (samlPaths.has(path)) return { verdict: 'saml' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   const token = checkToken(request.fields, rules.passthroughTokens, now)
