@@ -4,7 +4,8 @@
  */
 import 'reflect-metadata' // the library asks for it, and it has to come first
 import { webcrypto } from 'node:crypto'
-import { X509CertificateGenerator } from '@peculiar/x509'
+import { isIP } from 'node:net'
+import { SubjectAlternativeNameExtension, X509CertificateGenerator } from '@peculiar/x509'
 import type { Milliseconds } from '../clock.ts'
 
 export interface SelfSigned {
@@ -22,11 +23,13 @@ export interface SelfSignedOptions {
   readonly serialNumber: Buffer
   /** Bits of the RSA modulus; 3072 unless told. */
   readonly modulusLength?: number
+  /** Host names it is good for as the certificate of a TLS server. */
+  readonly hosts?: readonly string[]
 }
 
 /** Makes the pair: RSA, because that is what every identity provider encrypts to, signed with SHA-256. */
 export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned> {
-  const { name, now, lifetime, serialNumber, modulusLength = 3072 } = options
+  const { name, now, lifetime, serialNumber, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',
     hash: 'SHA-256',
@@ -45,11 +48,18 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
       notAfter: new Date(now + lifetime),
       signingAlgorithm: algorithm,
       keys,
+      ...(hosts.length > 0 && { extensions: [alternativeNames(hosts)] }),
     },
     webcrypto,
   )
   const pkcs8 = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey))
   return { privateKey: pem(pkcs8, 'PRIVATE KEY'), certificate: `${certificate.toString('pem')}\n` }
+}
+
+function alternativeNames(hosts: readonly string[]): SubjectAlternativeNameExtension {
+  return new SubjectAlternativeNameExtension(
+    hosts.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
+  )
 }
 
 function pem(bytes: Buffer, label: string): string {
