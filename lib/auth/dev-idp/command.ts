@@ -33,7 +33,9 @@ export async function devIdpCommand(argv: readonly string[]): Promise<ExitCode> 
   return serve({
     log: createLog({ level: 'warn', to: process.stderr }),
     start: async () => {
-      const idp = await startDevIdp({ ...options, people })
+      const { encryptTo: file } = options
+      const certificate = file === undefined ? undefined : await readFile(file, 'utf8')
+      const idp = await startDevIdp({ ...options, people, encryptTo: () => certificate })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
     },
@@ -57,11 +59,13 @@ export interface StartedDevIdp {
 
 /** Starts it on a loopback address; port 0 is any. */
 export async function startDevIdp(
-  options: Omit<DevIdpOptions, 'users'> & { readonly people: readonly Person[] },
+  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> & {
+    readonly people: readonly Person[]
+    /** The certificate to encrypt to, asked for at every answer. */
+    readonly encryptTo: () => string | undefined
+  },
 ): Promise<StartedDevIdp> {
-  const { listen, profile, people, wantSigned, hosts } = options
-  const encryptTo =
-    options.encryptTo === undefined ? undefined : await readFile(options.encryptTo, 'utf8')
+  const { listen, profile, people, wantSigned, hosts, encryptTo } = options
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   let provider: DevProvider | undefined
   // The server comes first: the addresses the provider hands out hold its port.

@@ -22,7 +22,8 @@ export interface ProviderOptions {
   readonly people: readonly Person[]
   readonly key: SigningKey
   readonly strangerKey: SigningKey
-  readonly encryptTo: string | undefined
+  /** PEM certificate to encrypt to, asked for at every answer. */
+  readonly encryptTo: () => string | undefined
   /** Hosts of service providers besides those of this machine. */
   readonly hosts: readonly string[]
   readonly wantSigned: boolean
@@ -237,7 +238,8 @@ export class DevProvider {
     const { profile, baseUrl, key, strangerKey, encryptTo, clock } = this.#options
     session.services.set(to.entityId, to)
     const xml = answerXml({
-      ...{ answer, person: session.person, to, profile, baseUrl, key, strangerKey, encryptTo },
+      ...{ answer, person: session.person, to, profile, baseUrl, key, strangerKey },
+      encryptTo: encryptTo(),
       inResponseTo: request?.id,
       sessionIndex: session.id,
       authenticated: session.since,
