@@ -42,9 +42,10 @@ it is bound to loopback addresses and must never stand before real users.
   --profile NAME          whose way of answering: ${profileNames.slice(0, 3).join(', ')},
                           ${profileNames.slice(3).join(', ')} (entra)
   --users FILE            YAML with people: users: [{ name, password, email,
-                          displayName, givenName, surname, sAMAccountName, groups }]
-  --encrypt-to FILE       encrypt assertions to this certificate; a gateway serves
-                          its own at /saml/certificate.crt
+                          displayName, givenName, surname, sAMAccountName,
+                          groups }]
+  --encrypt-to FILE       encrypt assertions to this certificate; a gateway
+                          serves its own at /saml/certificate.crt
   --want-signed           say in the metadata that requests are to be signed
   --for HOST              also serve a gateway on HOST; may be repeated
   -h, --help              print this
