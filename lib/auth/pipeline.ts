@@ -25,7 +25,7 @@ import {
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
-import type { FailurePage, SamlService, Session } from './saml/contract.ts'
+import type { FailurePage, SamlService } from './saml/contract.ts'
 import type { Sessions } from './session/sessions.ts'
 import { stashOf } from './stash.ts'
 
