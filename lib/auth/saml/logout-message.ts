@@ -30,21 +30,25 @@ interface LogoutCommon {
   readonly signed: boolean
 }
 
+export interface LogoutRequest extends LogoutCommon {
+  readonly kind: 'LogoutRequest'
+  readonly nameId: NameId | undefined
+  /** Whether the name is encrypted, which we cannot read. */
+  readonly encryptedId: boolean
+  readonly sessionIndexes: readonly string[]
+  readonly notOnOrAfter: WrittenInstant | undefined
+}
+
+export interface LogoutResponse extends LogoutCommon {
+  readonly kind: 'LogoutResponse'
+  readonly inResponseTo: string | undefined
+  /** Top-level status code, a URI. */
+  readonly status: string
+}
+
 export type LogoutMessage =
-  | (LogoutCommon & {
-      readonly kind: 'LogoutRequest'
-      readonly nameId: NameId | undefined
-      /** Whether the name is encrypted, which we cannot read. */
-      readonly encryptedId: boolean
-      readonly sessionIndexes: readonly string[]
-      readonly notOnOrAfter: WrittenInstant | undefined
-    })
-  | (LogoutCommon & {
-      readonly kind: 'LogoutResponse'
-      readonly inResponseTo: string | undefined
-      /** Top-level status code, a URI. */
-      readonly status: string
-    })
+  | LogoutRequest
+  | LogoutResponse
   | {
       readonly ok: false
       readonly because: `xml_${XmlReason}` | 'logout_form' | SignatureReason

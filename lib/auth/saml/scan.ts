@@ -60,6 +60,8 @@ export interface Span {
   readonly tag: string
   readonly start: number
   end: number
+  /** How many attributes it has, namespace declarations included. */
+  attributes: number
 }
 
 export type Scanned =
@@ -176,7 +178,7 @@ class Scan {
     if (this.#open.length === 0 && this.spans.length > 0) return 'not-well-formed'
     if (this.spans.length >= this.#limits.elements) return 'too-many-elements'
     if (this.#open.length >= this.#limits.depth) return 'too-deep'
-    const span = { tag: name, start: this.at, end: 0 }
+    const span = { tag: name, start: this.at, end: 0, attributes: 0 }
     this.spans.push(span)
     this.at += start[0].length
     const seen = new Set<string>()
@@ -191,6 +193,7 @@ class Scan {
       if (because !== undefined) return because
       this.at += attribute[0].length
     }
+    span.attributes = seen.size
     const end = match(TAG_END, this.#text, this.at)
     if (end === undefined) return 'not-well-formed'
     this.at += end[0].length

@@ -84,6 +84,8 @@ function treeOf(
 ): XmlElement {
   const span = spans.next().value
   if (span?.tag !== element.tagName) throw new Error('two readers disagree about its elements')
+  // Namespaces in XML 1.0 section 6.3: two prefixes for one namespace do not make two attributes; xmldom drops one of them.
+  if (span.attributes !== element.attributes.length) throw new Error('an attribute occurs twice')
   const attributes: XmlAttribute[] = []
   const declares = new Set<string>()
   let scope = outer
@@ -98,10 +100,6 @@ function treeOf(
     }
     const namespace = namespaceOf(attribute)
     const name = attribute.localName ?? attribute.name
-    // Namespaces in XML 1.0 section 6.3: two prefixes for one namespace do not make two attributes.
-    if (attributes.some(other => other.name === name && other.namespace === namespace)) {
-      throw new Error(`attribute ${name} occurs twice`)
-    }
     attributes.push({ name, namespace, value: attribute.value })
   }
   const children: XmlElement[] = []
