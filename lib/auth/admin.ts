@@ -32,7 +32,7 @@ export function admin({ problems, metrics }: AdminSources): Handler {
   return async request => {
     const path = request.target.form === 'origin' ? request.target.path : ''
     return (
-      (await route(request, path)) ??
+      (await route(request, path, undefined)) ??
       textResponse(404, 'There are /healthz, /readyz and /metrics here.')
     )
   }

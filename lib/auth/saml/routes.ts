@@ -27,7 +27,8 @@ export function samlRoutes(
     { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
     { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
   ]
-  return router(routes)
+  const route = router(routes)
+  return (request, path) => route(request, path, undefined)
 }
 
 function metadataResponse(saml: Saml): Response {
