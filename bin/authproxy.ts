@@ -3,6 +3,8 @@
  */
 import { helpText, readArguments } from '../lib/auth/arguments.ts'
 import { command } from '../lib/auth/command.ts'
+import { demoCommand } from '../lib/auth/demo/command.ts'
+import { devIdpCommand } from '../lib/auth/dev-idp/command.ts'
 import { packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 
@@ -19,9 +21,9 @@ await run('authproxy', async () => {
       await print(`${invocation.message}\n`, process.stderr)
       return exitCodes.usage
     case 'dev-idp':
+      return devIdpCommand(invocation.rest)
     case 'demo':
-      await print(`authproxy: ${invocation.run} is not available in this version\n`, process.stderr)
-      return exitCodes.usage
+      return demoCommand(invocation.rest)
     default:
       return command(invocation)
   }

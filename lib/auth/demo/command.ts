@@ -16,22 +16,14 @@ import { type DemoOptions, demoHelp, readDemoArguments } from '../dev-idp/argume
 import { peopleOf, peopleTable, startDevIdp } from '../dev-idp/command.ts'
 import type { Person } from '../dev-idp/people.ts'
 import { loadConfig } from '../load-config.ts'
+import { loadSaml } from '../load-saml.ts'
 import { selfSigned } from '../self-signed.ts'
+import { startService } from '../service.ts'
 import { createApplication } from './application.ts'
 import { createTlsEdge } from './tls-edge.ts'
 
-/** Starts a gateway of this configuration, as `authproxy` itself does. */
-export type StartGateway = (options: {
-  readonly config: Config
-  readonly log: Log
-  readonly start: Start
-}) => Promise<Service>
-
 /** Runs the command with the arguments behind its name. */
-export async function demoCommand(
-  argv: readonly string[],
-  startGateway: StartGateway,
-): Promise<ExitCode> {
+export async function demoCommand(argv: readonly string[]): Promise<ExitCode> {
   const read = readDemoArguments(argv, process.cwd())
   if (read.run === 'help') {
     await print(demoHelp)
@@ -44,7 +36,7 @@ export async function demoCommand(
   const people = await peopleOf(read.options.users)
   if (people === undefined) return exitCodes.configuration
   const log = createLog({ level: 'warn', to: process.stderr })
-  const parts = { options: read.options, people, log, startGateway }
+  const parts = { options: read.options, people, log }
   return serve({ log, start: start => startDemo(parts, start) })
 }
 
@@ -52,11 +44,10 @@ interface Parts {
   readonly options: DemoOptions
   readonly people: readonly Person[]
   readonly log: Log
-  readonly startGateway: StartGateway
 }
 
 async function startDemo(parts: Parts, start: Start): Promise<Service> {
-  const { options, people, log, startGateway } = parts
+  const { options, people, log } = parts
   const directory = await mkdtemp(join(tmpdir(), 'authproxy-demo-'))
   const stop: Array<Service['stop'][number]> = []
   const stopping = (name: string, action: () => Promise<unknown>) =>
@@ -93,7 +84,11 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
       log: { level: 'warn', access: false },
     }
     const config = await configOf(join(directory, 'demo.yaml'), settings)
-    const gateway = await startGateway({ config, log, start })
+    const gateway = await startService({
+      ...{ config, log, start, createSaml: await loadSaml() },
+      reload: async () => ({ config }),
+      modulusLength: 2048,
+    })
     stop.unshift(...gateway.stop)
     if (options.encrypt) certificate = await ownCertificate(inside)
     await print(banner({ url: `https://${domain}/`, idp: idp.baseUrl, options, people }))
