@@ -29,7 +29,7 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
     request,
     category: 'SAML-ERROR',
     code,
-    ...(wordings[code] ?? usual),
+    ...(seconds === undefined ? (wordings[code] ?? usual) : clockWording(seconds)),
     action: { href: '/', label: 'Sign in again' },
     details: [['Clock of this server', new Date(saml.clock.now()).toISOString()]],
     facts: {
@@ -60,12 +60,32 @@ const usual: Wording = {
   advice: ['Sign in again.', 'If it happens again, tell your administrator the request ID.'],
 }
 
+/** What the signature says the IdP wrote at a time that cannot be: no secret, and somebody can mend it. */
+function clockWording(seconds: number): Wording {
+  const late = seconds < 0 ? ', or its answer was that long on its way' : ''
+  return {
+    ...usual,
+    text: `The clocks of this server and of the identity provider differ by about ${Math.abs(seconds)} seconds${late}.`,
+    advice: ['Sign in again.', 'Administrator: set both clocks by NTP.'],
+  }
+}
+
+const tooMuch: Wording = {
+  ...usual,
+  text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
+  advice: [
+    'Administrator: have the identity provider send the groups this application needs, and no others.',
+  ],
+}
+
 const restart: Wording = {
   ...usual,
   text: 'This answer belongs to no sign-in that is under way in this browser. It may have taken too long, or the page was loaded twice.',
 }
 
 const wordings: Readonly<Record<string, Wording>> = {
+  'xml_too-large': tooMuch,
+  'xml_too-many-elements': tooMuch,
   login_unknown: restart,
   login_cookie_invalid: restart,
   login_cookie_missing: {
