@@ -19,8 +19,13 @@ export type Invocation =
   | { readonly run: 'usage'; readonly message: string }
   /** A command that reads the rest of the line itself. */
   | { readonly run: 'dev-idp' | 'demo'; readonly rest: readonly string[] }
-  | ({ readonly run: 'serve' | 'check-config' | 'rotate-keys' | 'doctor' } & InstanceChoice)
-  | ({ readonly run: 'explain'; readonly requestId: string } & InstanceChoice)
+  | InstanceCommand
+
+/** A command for one instance. `requestId` is that of `explain`, else empty. */
+export interface InstanceCommand extends InstanceChoice {
+  readonly run: 'serve' | 'check-config' | 'rotate-keys' | 'doctor' | 'explain'
+  readonly requestId: string
+}
 
 const commands = {
   serve: { operands: '[INSTANCE]', summary: 'run the gateway; what happens without a command' },
@@ -93,9 +98,8 @@ export function readArguments(argv: readonly string[], directory: string): Invoc
     return usage(`${quoted(instance)} is no name of an instance: letters, digits, ".", "_", "-"`)
   }
   const configDirectory = resolve(directory, given.get('config-dir') ?? defaultConfigDirectory)
-  const choice = { instance, configFile, configDirectory }
+  const choice = { instance, configFile, configDirectory, requestId }
   if (given.has('check-config')) return { run: 'check-config', ...choice }
-  if (command === 'explain') return { run: 'explain', requestId, ...choice }
   if (command === 'dev-idp' || command === 'demo') return { run: command, rest: operands }
   return { run: command, ...choice }
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../clock.ts'
 import { serve } from '../daemon.ts'
 import { createLog } from '../log.ts'
 import { type ExitCode, exitCodes, print } from '../program.ts'
-import type { InstanceChoice, Invocation } from './arguments.ts'
+import type { InstanceChoice, InstanceCommand } from './arguments.ts'
 import type { Config } from './config.ts'
 import { diagnose } from './doctor.ts'
 import {
@@ -21,10 +21,8 @@ import { loadSaml } from './load-saml.ts'
 import { failuresFile } from './paths.ts'
 import { startService } from './service.ts'
 
-type Command = Extract<Invocation, InstanceChoice>
-
 /** Runs a command that needs the configuration of an instance; answers the exit code. */
-export async function command(invocation: Command): Promise<ExitCode> {
+export async function command(invocation: InstanceCommand): Promise<ExitCode> {
   const loaded = await load(invocation)
   for (const note of loaded.notes) await tell(note)
   for (const warning of loaded.warnings) await tell(`warning: ${warning}`)

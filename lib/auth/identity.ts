@@ -74,7 +74,7 @@ function groupsOf(
 /** A pattern in which `*` stands for any text. Without case: directories do not know it either. */
 function globOf(pattern: string): RegExp {
   const parts = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
-  return new RegExp(`^${parts.join('[^]*')}$`, 'iu')
+  return new RegExp(`^${parts.join('.*')}$`, 'isu')
 }
 
 /** The value of the first CN of a distinguished name (RFC 4514); other text as it is. */

@@ -36,6 +36,7 @@ export class KeyRing implements SamlKeys {
   #generation = 0
   #cancelWatch = () => {}
   #closed = false
+  #checking: Promise<void> = Promise.resolve()
 
   private constructor(options: KeyRingOptions, config: DynamicConfig) {
     this.#options = options
@@ -108,10 +109,11 @@ export class KeyRing implements SamlKeys {
     }
   }
 
-  /** Ends the watch. */
-  close(): void {
+  /** Ends the watch; settles when nothing is being read or written any more. */
+  async close(): Promise<void> {
     this.#closed = true
     this.#cancelWatch()
+    await this.#checking
   }
 
   /** New keys are used even when they cannot be saved: whoever deleted the file wants the old ones gone. */
@@ -137,7 +139,7 @@ export class KeyRing implements SamlKeys {
   #watch(): void {
     if (this.#closed) return
     this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      void this.check().finally(() => this.#watch())
+      this.#checking = this.check().finally(() => this.#watch())
     })
   }
 }

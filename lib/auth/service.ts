@@ -200,13 +200,13 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         step('close connections to the backend', 2000, () => rules.backend.close()),
         step('end logins', 3000, () => service.close()),
         step('keep the last failures', 2000, async () => {
-          keys.close()
+          await keys.close()
           await records.flush()
         }),
       ],
     }
   } catch (error) {
-    keys.close()
+    await keys.close()
     closing.abort()
     await Promise.all(
       servers.map(server => server.close(AbortSignal.abort()).catch(() => undefined)),
