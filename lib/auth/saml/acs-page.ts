@@ -29,7 +29,7 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
     request,
     category: 'SAML-ERROR',
     code,
-    ...(seconds === undefined ? (wordings[code] ?? usual) : clockWording(seconds)),
+    ...(seconds === undefined ? (wordings.get(code) ?? usual) : clockWording(seconds)),
     action: { href: '/', label: 'Sign in again' },
     details: [['Clock of this server', new Date(saml.clock.now()).toISOString()]],
     facts: {
@@ -83,39 +83,45 @@ const restart: Wording = {
   text: 'This answer belongs to no sign-in that is under way in this browser. It may have taken too long, or the page was loaded twice.',
 }
 
-const wordings: Readonly<Record<string, Wording>> = {
-  'xml_too-large': tooMuch,
-  'xml_too-many-elements': tooMuch,
-  login_unknown: restart,
-  login_cookie_invalid: restart,
-  login_cookie_missing: {
-    ...usual,
-    text: 'The browser did not send back the cookie that was set when signing in began.',
-    advice: [
-      'Allow cookies for this site, and sign in within the time the identity provider gives you.',
-      'Do not sign in from a bookmark of the identity provider; open this site instead.',
-    ],
-  },
-  idp_status: {
-    ...usual,
-    text: 'The identity provider did not sign you in.',
-    advice: [
-      'Sign in again.',
-      'If it happens again, you may lack access to this application: ask your administrator.',
-    ],
-  },
-  idp_metadata: {
-    ...usual,
-    status: 503,
-    text: 'What is known of the identity provider is out of date.',
-  },
-  verifier_busy: { ...usual, status: 503, text: 'Too many people are signing in at this moment.' },
-  form_type: {
-    ...usual,
-    status: 415,
-    text: 'This address takes the answers of the identity provider and nothing else.',
-  },
-  form_too_large: { ...usual, status: 413 },
-  form_late: { ...usual, status: 408 },
-  form_malformed: { ...usual, status: 400 },
-}
+const wordings: ReadonlyMap<string, Wording> = new Map(
+  Object.entries<Wording>({
+    'xml_too-large': tooMuch,
+    'xml_too-many-elements': tooMuch,
+    login_unknown: restart,
+    login_cookie_invalid: restart,
+    login_cookie_missing: {
+      ...usual,
+      text: 'The browser did not send back the cookie that was set when signing in began.',
+      advice: [
+        'Allow cookies for this site, and sign in within the time the identity provider gives you.',
+        'Do not sign in from a bookmark of the identity provider; open this site instead.',
+      ],
+    },
+    idp_status: {
+      ...usual,
+      text: 'The identity provider did not sign you in.',
+      advice: [
+        'Sign in again.',
+        'If it happens again, you may lack access to this application: ask your administrator.',
+      ],
+    },
+    idp_metadata: {
+      ...usual,
+      status: 503,
+      text: 'What is known of the identity provider is out of date.',
+    },
+    verifier_busy: {
+      ...usual,
+      status: 503,
+      text: 'Too many people are signing in at this moment.',
+    },
+    form_type: {
+      ...usual,
+      status: 415,
+      text: 'This address takes the answers of the identity provider and nothing else.',
+    },
+    form_too_large: { ...usual, status: 413 },
+    form_late: { ...usual, status: 408 },
+    form_malformed: { ...usual, status: 400 },
+  }),
+)

@@ -61,14 +61,15 @@ interface Cipher {
   readonly iv: number
 }
 
-const CIPHERS: Readonly<Record<string, Cipher>> = {
-  [`${ns.encryption}aes128-cbc`]: { name: 'aes-128-cbc', key: 16, iv: 16 },
-  [`${ns.encryption}aes192-cbc`]: { name: 'aes-192-cbc', key: 24, iv: 16 },
-  [`${ns.encryption}aes256-cbc`]: { name: 'aes-256-cbc', key: 32, iv: 16 },
-  [`${ns.encryption11}aes128-gcm`]: { name: 'aes-128-gcm', key: 16, iv: 12 },
-  [`${ns.encryption11}aes192-gcm`]: { name: 'aes-192-gcm', key: 24, iv: 12 },
-  [`${ns.encryption11}aes256-gcm`]: { name: 'aes-256-gcm', key: 32, iv: 12 },
-}
+/** Maps: what strangers name must not find what every object has. */
+const CIPHERS: ReadonlyMap<string, Cipher> = new Map<string, Cipher>([
+  [`${ns.encryption}aes128-cbc`, { name: 'aes-128-cbc', key: 16, iv: 16 }],
+  [`${ns.encryption}aes192-cbc`, { name: 'aes-192-cbc', key: 24, iv: 16 }],
+  [`${ns.encryption}aes256-cbc`, { name: 'aes-256-cbc', key: 32, iv: 16 }],
+  [`${ns.encryption11}aes128-gcm`, { name: 'aes-128-gcm', key: 16, iv: 12 }],
+  [`${ns.encryption11}aes192-gcm`, { name: 'aes-192-gcm', key: 24, iv: 12 }],
+  [`${ns.encryption11}aes256-gcm`, { name: 'aes-256-gcm', key: 32, iv: 12 }],
+])
 
 interface Oaep {
   readonly digest: string
@@ -90,7 +91,7 @@ function readParts(encrypted: XmlElement): Parts | ReturnType<typeof refuse> {
     return refuse('encryption_form', 'not exactly one EncryptedData')
   }
   const method = algorithmOf(data)
-  const cipher = CIPHERS[method]
+  const cipher = CIPHERS.get(method)
   if (cipher === undefined) {
     return refuse('encryption_algorithm', `content encrypted by ${method || 'an unnamed method'}`)
   }
@@ -125,7 +126,7 @@ function readOaep(key: XmlElement): Oaep | ReturnType<typeof refuse> {
   const named = method === undefined ? undefined : childOf(method, ns.signature, 'DigestMethod')
   const digestUri =
     named === undefined ? digestMethods.sha1 : (attributeOf(named, 'Algorithm') ?? '')
-  const digest = DIGESTS[digestUri]
+  const digest = DIGESTS.get(digestUri)
   if (digest === undefined) return refuse('encryption_algorithm', `OAEP with digest ${digestUri}`)
   if (algorithm === `${ns.encryption}rsa-oaep-mgf1p`) return { digest, mask: 'sha1' }
   if (algorithm === `${ns.encryption11}rsa-oaep`) {
@@ -146,15 +147,15 @@ function readOaep(key: XmlElement): Oaep | ReturnType<typeof refuse> {
 
 const MGF1_SHA1 = `${ns.encryption11}mgf1sha1`
 
-const DIGESTS: Readonly<Record<string, string>> = {
-  [digestMethods.sha1]: 'sha1',
-  [digestMethods.sha256]: 'sha256',
-  'http://www.w3.org/2001/04/xmldsig-more#sha384': 'sha384',
-  [digestMethods.sha512]: 'sha512',
+const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
+  [digestMethods.sha1, 'sha1'],
+  [digestMethods.sha256, 'sha256'],
+  ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
+  [digestMethods.sha512, 'sha512'],
   // As some libraries write them, by mistake.
-  'http://www.w3.org/2000/09/xmldsig#sha256': 'sha256',
-  'http://www.w3.org/2000/09/xmldsig#sha512': 'sha512',
-}
+  ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
+  ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
+])
 
 function algorithmOf(element: XmlElement): string {
   const method = childOf(element, ns.encryption, 'EncryptionMethod')

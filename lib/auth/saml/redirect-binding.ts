@@ -133,7 +133,7 @@ export function checkRedirectSignature(
   if (signature === undefined) return 'signature_missing'
   const { algorithm, value, over } = signature
   if (algorithm === signatureMethods.rsaSha1 && !rules.allowSha1) return 'signature_sha1'
-  const hash = HASHES[algorithm]
+  const hash = HASHES.get(algorithm)
   if (hash === undefined) return 'signature_algorithm'
   const good = rules.certificates.some(certificate => {
     const key = createPublicKey(certificate)
@@ -142,11 +142,12 @@ export function checkRedirectSignature(
   return good ? undefined : 'signature_invalid'
 }
 
-const HASHES: Readonly<Record<string, string>> = {
-  [signatureMethods.rsaSha1]: 'sha1',
-  [signatureMethods.rsaSha256]: 'sha256',
-  [signatureMethods.rsaSha512]: 'sha512',
-}
+/** A Map: what strangers name must not find what every object has. */
+const HASHES: ReadonlyMap<string, string> = new Map([
+  [signatureMethods.rsaSha1, 'sha1'],
+  [signatureMethods.rsaSha256, 'sha256'],
+  [signatureMethods.rsaSha512, 'sha512'],
+])
 
 function decodeQuery(text: string): string | undefined {
   try {

@@ -89,10 +89,9 @@ export function takeAnswer(saml: Saml, message: LogoutResponse, arrived: Arrived
     signed,
     ours,
   })
-  return signedOut(saml, {
-    cookies: saml.sessions.end(request),
-    everywhere: done ? 'yes' : 'partly',
-  })
+  // Anybody can send an answer to a question we never asked: it must not sign anybody out.
+  const cookies = ours ? saml.sessions.end(request) : undefined
+  return signedOut(saml, { cookies, everywhere: done ? 'yes' : 'partly' })
 }
 
 function checkHead(saml: Saml, message: LogoutRequest | LogoutResponse): string | undefined {

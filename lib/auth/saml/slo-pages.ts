@@ -32,8 +32,9 @@ export function sendMessage(saml: Saml, sending: Sending): Response {
   const { endpoint, location, message, cookies, waitsFor, request } = sending
   const { name, xml, id, relayState } = message
   const [key] = saml.keys.saml()
+  const { last: _forgotten, ...known } = stateOf(saml, request).state
   const state = {
-    ...stateOf(saml, request).state,
+    ...known,
     ...(waitsFor === undefined ? {} : { logout: waitsFor }),
   }
   const fields = Fields.of(

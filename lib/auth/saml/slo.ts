@@ -8,7 +8,7 @@ import { decodeBase64 } from './base64.ts'
 import type { Session } from './contract.ts'
 import { onlyValue, readForm } from './form.ts'
 import { logoutRequestXml } from './logout-xml.ts'
-import { newId, type Saml } from './parts.ts'
+import { keepState, newId, type Saml, stateOf } from './parts.ts'
 import {
   checkRedirectSignature,
   type MessageName,
@@ -120,7 +120,10 @@ async function takeMessage(
 /** Ends the local session, and begins single logout when there was one and the IdP offers it. */
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
-  const cookies = saml.sessions.end(request)
+  let cookies = saml.sessions.end(request)
+  // Whoever signs out and in again runs in no loop.
+  const { last, ...state } = stateOf(saml, request).state
+  if (last !== undefined) cookies = cookies.plus('Set-Cookie', keepState(saml, state))
   if (session === undefined) return signedOut(saml, { cookies, everywhere: 'unknown' })
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')

@@ -94,6 +94,8 @@ function treeOf(
     if (attribute === null) continue
     if (attribute.namespaceURI === XMLNS) {
       const prefix = attribute.prefix === null ? '' : (attribute.localName ?? '')
+      // Section 5 of the same: a prefix cannot be taken back.
+      if (prefix !== '' && attribute.value === '') throw new Error(`xmlns:${prefix} is empty`)
       declares.add(prefix)
       scope = new Map(scope).set(prefix, attribute.value)
       continue
