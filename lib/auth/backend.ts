@@ -7,6 +7,7 @@ import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { Failure } from '../errors.ts'
 import { setCookieName, withoutCookies } from '../http/cookie.ts'
+import { End } from '../http/end.ts'
 import { Fields, sameName } from '../http/field.ts'
 import { forward, forwardUpgrade } from '../http/forward.ts'
 import { clientOf, forwardingFields, withoutForwarding } from '../http/forwarded.ts'
@@ -171,22 +172,17 @@ export class Backend {
 
 async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
   const iterator = blocks[Symbol.asyncIterator]()
-  let onAbort = () => {}
-  const closed = new Promise<undefined>(resolve => {
-    onAbort = () => resolve(undefined)
-    closing.addEventListener('abort', onAbort)
-    if (closing.aborted) onAbort()
-  })
+  const closed = new End()
+  closing.addEventListener('abort', closed.come)
+  if (closing.aborted) closed.come()
   try {
     for (;;) {
-      const next = iterator.next()
-      next.catch(() => undefined)
-      const step = await Promise.race([next, closed])
+      const step = await closed.before(iterator.next())
       if (step === undefined || step.done) return
       yield step.value
     }
   } finally {
-    closing.removeEventListener('abort', onAbort)
+    closing.removeEventListener('abort', closed.come)
     await iterator.return?.()
   }
 }
