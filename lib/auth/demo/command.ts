@@ -35,7 +35,8 @@ export async function demoCommand(argv: readonly string[]): Promise<ExitCode> {
   }
   const people = await peopleOf(read.options.users)
   if (people === undefined) return exitCodes.configuration
-  const log = createLog({ level: 'warn', to: process.stderr })
+  // Until it runs, warnings would only tell what a demonstration is: no TLS towards the identity provider.
+  const log = createLog({ level: 'error', to: process.stderr })
   const parts = { options: read.options, people, log }
   return serve({ log, start: start => startDemo(parts, start) })
 }
@@ -81,7 +82,7 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
         listenAddress: `127.0.0.1:${inside}`,
         targetURL: `http://127.0.0.1:${applicationPort}`,
       },
-      log: { level: 'warn', access: false },
+      log: { level: 'error', access: false },
     }
     const config = await configOf(join(directory, 'demo.yaml'), settings)
     const gateway = await startService({
@@ -91,6 +92,7 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
     })
     stop.unshift(...gateway.stop)
     if (options.encrypt) certificate = await ownCertificate(inside)
+    log.setLevel('warn')
     await print(banner({ url: `https://${domain}/`, idp: idp.baseUrl, options, people }))
     return { status: `demonstration at https://${domain}/`, stop, reload: async () => [] }
   } catch (error) {

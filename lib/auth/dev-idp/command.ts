@@ -101,7 +101,7 @@ function makeKey(name: string) {
   return selfSigned({
     name,
     now: Date.now(),
-    lifetime: 30 * 86_400_000,
+    lifetime: 400 * 86_400_000,
     serialNumber: randomBytes(8),
     modulusLength: 2048,
   })
