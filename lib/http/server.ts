@@ -6,80 +6,32 @@
  * Order on one connection is Node's doing: handlers of pipelined requests run at once, their responses leave in the order
  * the requests came.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { Clock, Milliseconds } from '../clock.ts'
+import type { Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import { type Connection, Connections, isNewest } from './connections.ts'
-import { Fields } from './field.ts'
 import { LiveRequest } from './live-request.ts'
-import type { Exchange, Handler, Peer, Request, Response } from './message.ts'
-import { type KeyAndCertificate, nodeServer, type TlsOptions, tlsRules } from './node-server.ts'
+import type { Response } from './message.ts'
+import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
 import { headProblem, rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
-import { checkRequest, type HeadLimits } from './request-rules.ts'
-import { type Sent, send } from './send.ts'
+import { emptyContent, RequestContent } from './request-content.ts'
+import { checkRequest } from './request-rules.ts'
+import { interimSender, type Sent, send } from './send.ts'
+import type { HttpServerOptions } from './server-options.ts'
+import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
 import type { Authority } from './target.ts'
 import { TargetReader } from './target-reader.ts'
+import { asksForWebSocket, hasContent } from './upgrade.ts'
 
-/** What became of a connection that a CONNECT handler took over. */
-export interface TakenOver {
-  /** Status that was sent before the connection changed hands. */
-  readonly status: number
-  /** Bytes sent to the client afterwards. */
-  readonly sent: number
-  readonly facts: Response['facts']
-}
+export type { HttpServerLimits, HttpServerOptions } from './server-options.ts'
+export type { Adopt, ConnectHandler, TakenOver } from './take-over.ts'
 
-/**
- * Takes a connection on which TLS was begun after a CONNECT and answers the requests that come through it; their `tunnelEnd`
- * is `end`. Settles with the number of requests when the connection has closed. The limits and the end of the server hold
- * for it as for any other.
- */
-export type Adopt = (socket: TLSSocket, end: Authority) => Promise<number>
-
-/** Answers a CONNECT: with a response that refuses it, or, after the connection's new life is over, with what became of it. */
-export type ConnectHandler = (
-  request: Request,
-  socket: Socket,
-  head: Buffer,
-  adopt: Adopt,
-) => Promise<Response | TakenOver>
-
-export interface HttpServerOptions {
-  readonly handler: Handler
-  readonly connect: ConnectHandler
-  /** The answer when a handler throws. */
-  readonly onFailure: (request: Request, error: unknown) => Response
-  /** Told once of every exchange when it is over. `error` is what broke the content off on our side. */
-  readonly onExchange: (exchange: Exchange, error?: unknown) => void
-  /** Told of every head that was refused before it became a Request. */
-  readonly onMalformed: (client: Peer, status: number, problem: string) => void
-  readonly requestId: () => string
-  readonly clock: Clock
-  readonly limits: HttpServerLimits
-  /** Makes it a listener that clients speak TLS to. */
-  readonly tls?: TlsOptions
-}
-
-export interface HttpServerLimits {
-  /** Bytes of a request head. */
-  readonly head: number
-  readonly heads: HeadLimits
-  readonly connections: number
-  /** Requests under way on one connection before it is cut; apt sends ten. */
-  readonly pipelined: number
-  /** For a whole head to arrive. */
-  readonly headTime: Milliseconds
-  /** For a whole request, content included. */
-  readonly requestTime: Milliseconds
-  /** Between requests. */
-  readonly idle: Milliseconds
-  /** Without the client taking a byte of what waits for it, or without a byte moving either way. */
-  readonly stalled: Milliseconds
-}
+/** For the rest of a request that was answered before its end. */
+const REST_TIME: Milliseconds = 10_000
 
 export class HttpServer {
   readonly #server: Server | SecureServer
@@ -101,6 +53,13 @@ export class HttpServer {
     this.#server.on(this.#arrival, (socket: Socket) => this.#connectionOf(socket))
     if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
+    // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
+    this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
+    if (options.upgrade !== undefined) {
+      this.#server.on('upgrade', (message, socket, head) => {
+        void this.#answerUpgrade(message, socket as Socket, head)
+      })
+    }
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
     })
@@ -117,7 +76,9 @@ export class HttpServer {
       })
     })
     const { clock, limits } = this.#options
-    this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
+    if (limits.stalled > 0) {
+      this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
+    }
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -153,9 +114,14 @@ export class HttpServer {
     this.#stopWatching?.()
   }
 
-  async #answer(message: IncomingMessage, out: ServerResponse): Promise<void> {
+  async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
     const connection = this.#connectionOf(message.socket)
-    const checked = this.#check(message, connection)
+    let awaited = expected
+    const content = new RequestContent(message, () => {
+      if (awaited && !out.headersSent) out.writeContinue()
+      awaited = false
+    })
+    const checked = this.#check(message, connection, { content, interim: interimSender(out) })
     const { request } = checked
     connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
@@ -164,12 +130,15 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = checked.refusal ?? (await this.#handle(request))
-    // What follows in the pipeline was accepted before we began to stop: the last answer closes.
-    const closes = this.#draining && isNewest(request, connection)
+    // What follows in the pipeline was accepted before we began to stop: the last answer closes. A client that still waits for
+    // its 100 may send its content or not: where its next request begins is unknown.
+    const closes = (this.#draining && isNewest(request, connection)) || awaited
     if (closes || checked.refusal !== undefined) out.shouldKeepAlive = false
-    const sent = await send(out, request, response)
+    const { clock, limits } = this.#options
+    const sent = await send(out, request, response, { clock, taking: limits.taking })
     connection.underWay.delete(request)
     this.#report(request, response, sent)
+    if (!message.complete && !message.socket.destroyed) this.#passOver(message)
     if (connection.underWay.size > 0) return
     connection.afterLast?.()
     if (this.#draining) message.socket.destroySoon()
@@ -181,21 +150,51 @@ export class HttpServer {
     const { request, refusal } = this.#check(message, connection)
     connection.takenOver = true
     connection.underWay.add(request)
-    const answer = refusal ?? (await this.#takeOver(request, socket, head))
+    const { connect } = this.#options
+    const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
       const raw = rawRefusal(answer)
       socket.end(raw.bytes)
       socket.once('finish', () => socket.destroySoon())
       this.#report(request, answer, { bytes: raw.contentLength, complete: true })
-    } else {
-      const response: Response = {
-        status: answer.status,
-        fields: Fields.empty,
-        content: { kind: 'none' },
-        ...(answer.facts === undefined ? {} : { facts: answer.facts }),
-      }
-      this.#report(request, response, { bytes: answer.sent, complete: true })
-    }
+    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
+    connection.underWay.delete(request)
+  }
+
+  /** Takes the rest of a request that has its answer, for a while. */
+  #passOver(message: IncomingMessage): void {
+    const cancel = this.#options.clock.after(REST_TIME, () => message.socket.destroy())
+    message.once('close', cancel)
+    message.once('end', cancel)
+    message.resume()
+  }
+
+  async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(0)
+    const connection = this.#connectionOf(socket)
+    // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const checked = this.#check(message, connection, { content: emptyContent })
+    const { request } = checked
+    connection.underWay.add(request)
+    const { upgrade = this.#options.connect } = this.#options
+    let answer: Response | TakenOver
+    if (checked.refusal !== undefined) answer = checked.refusal
+    else if (hasContent(request)) {
+      answer = textResponse(400, 'A request with content cannot change the protocol here.')
+    } else if (asksForWebSocket(request)) {
+      answer = await this.#takeOver(upgrade, request, { socket, head })
+    } else answer = await this.#handle(request)
+    if ('fields' in answer) {
+      const out = new ServerResponse(message)
+      out.assignSocket(socket)
+      out.shouldKeepAlive = false
+      const { clock, limits } = this.#options
+      const sent = await send(out, request, answer, { clock, taking: limits.taking })
+      this.#report(request, answer, sent)
+      socket.destroySoon()
+    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
     connection.underWay.delete(request)
   }
 
@@ -203,6 +202,7 @@ export class HttpServer {
   #check(
     message: IncomingMessage,
     connection: Connection,
+    more: Pick<ConstructorParameters<typeof LiveRequest>[2], 'content' | 'interim'> = {},
   ): { request: LiveRequest; refusal: Response | undefined } {
     const { limits, clock, requestId } = this.#options
     const method = message.method ?? ''
@@ -212,6 +212,7 @@ export class HttpServer {
       id: requestId(),
       target: readable,
       received: clock.now(),
+      ...more,
     })
     const head = {
       method,
@@ -238,13 +239,13 @@ export class HttpServer {
   }
 
   async #takeOver(
+    handler: ConnectHandler,
     request: LiveRequest,
-    socket: Socket,
-    head: Buffer,
+    given: { socket: Socket; head: Buffer },
   ): Promise<Response | TakenOver> {
     try {
-      return await this.#options.connect(request, socket, head, (secure, end) =>
-        this.#adopt(socket, secure, end),
+      return await handler(request, given.socket, given.head, (secure, end) =>
+        this.#adopt(given.socket, secure, end),
       )
     } catch (error) {
       return this.#options.onFailure(request, error)

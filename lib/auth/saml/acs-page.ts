@@ -1,0 +1,127 @@
+/**
+ * The page behind every answer of an IdP that was not taken. One text for all, so that nobody can learn from it what to forge
+ * next; except where the person, or the IdP, can do something about it.
+ */
+import type { Milliseconds } from '../../clock.ts'
+import type { Facts } from '../../errors.ts'
+import type { Request, Response } from '../../http/message.ts'
+import type { FailureReport, Finding } from './contract.ts'
+import type { Saml } from './parts.ts'
+
+export interface Refusal {
+  readonly code: string
+  readonly facts?: Facts
+  readonly findings?: readonly Finding[]
+  /** How far the IdP's clock seems to be ahead, when a time is what failed. */
+  readonly clockAhead?: Milliseconds | undefined
+  readonly cause?: unknown
+}
+
+type Wording = Pick<FailureReport, 'status' | 'title' | 'text' | 'advice'>
+
+/** Answers with the page, counts the code and leaves it in the log with what was checked. */
+export function refused(saml: Saml, request: Request, refusal: Refusal): Response {
+  const { code, facts, findings, clockAhead, cause } = refusal
+  saml.outcomes.count(code)
+  const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
+  const failed = findings?.find(finding => !finding.ok)
+  return saml.failurePage({
+    request,
+    category: 'SAML-ERROR',
+    code,
+    ...(seconds === undefined ? (wordings.get(code) ?? usual) : clockWording(seconds)),
+    action: { href: '/', label: 'Sign in again' },
+    details: [['Clock of this server', new Date(saml.clock.now()).toISOString()]],
+    facts: {
+      ...facts,
+      client: saml.clientAddress(request),
+      ...(failed === undefined
+        ? {}
+        : { check: failed.what, expected: failed.expected, received: failed.received }),
+      ...(seconds === undefined
+        ? {}
+        : { clockAheadSeconds: seconds, clock: clockSentence(seconds) }),
+    },
+    ...(findings === undefined ? {} : { findings }),
+    ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+function clockSentence(seconds: number): string {
+  return seconds >= 0
+    ? `the clock of the IdP is ${seconds} s ahead of ours`
+    : `the clock of the IdP is ${-seconds} s behind ours, or the answer was that long on its way`
+}
+
+const usual: Wording = {
+  status: 403,
+  title: 'Signing in did not work',
+  text: 'The answer of the identity provider could not be accepted.',
+  advice: ['Sign in again.', 'If it happens again, tell your administrator the request ID.'],
+}
+
+/** What the signature says the IdP wrote at a time that cannot be: no secret, and somebody can mend it. */
+function clockWording(seconds: number): Wording {
+  const late = seconds < 0 ? ', or its answer was that long on its way' : ''
+  return {
+    ...usual,
+    text: `The clocks of this server and of the identity provider differ by about ${Math.abs(seconds)} seconds${late}.`,
+    advice: ['Sign in again.', 'Administrator: set both clocks by NTP.'],
+  }
+}
+
+const tooMuch: Wording = {
+  ...usual,
+  text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
+  advice: [
+    'Administrator: have the identity provider send the groups this application needs, and no others.',
+  ],
+}
+
+const restart: Wording = {
+  ...usual,
+  text: 'This answer belongs to no sign-in that is under way in this browser. It may have taken too long, or the page was loaded twice.',
+}
+
+const wordings: ReadonlyMap<string, Wording> = new Map(
+  Object.entries<Wording>({
+    'xml_too-large': tooMuch,
+    'xml_too-many-elements': tooMuch,
+    login_unknown: restart,
+    login_cookie_invalid: restart,
+    login_cookie_missing: {
+      ...usual,
+      text: 'The browser did not send back the cookie that was set when signing in began.',
+      advice: [
+        'Allow cookies for this site, and sign in within the time the identity provider gives you.',
+        'Do not sign in from a bookmark of the identity provider; open this site instead.',
+      ],
+    },
+    idp_status: {
+      ...usual,
+      text: 'The identity provider did not sign you in.',
+      advice: [
+        'Sign in again.',
+        'If it happens again, you may lack access to this application: ask your administrator.',
+      ],
+    },
+    idp_metadata: {
+      ...usual,
+      status: 503,
+      text: 'What is known of the identity provider is out of date.',
+    },
+    verifier_busy: {
+      ...usual,
+      status: 503,
+      text: 'Too many people are signing in at this moment.',
+    },
+    form_type: {
+      ...usual,
+      status: 415,
+      text: 'This address takes the answers of the identity provider and nothing else.',
+    },
+    form_too_large: { ...usual, status: 413 },
+    form_late: { ...usual, status: 408 },
+    form_malformed: { ...usual, status: 400 },
+  }),
+)

@@ -1,0 +1,214 @@
+/**
+ * The assertion's way in, in this order: size limit, login state, strict base64 and UTF-8, scan, structure and algorithms, a
+ * thread with a deadline for the cryptography, our own checks of the signed assertion, request ID and assertion ID used up in
+ * one step, session. Whatever fails, strangers see one page; the exact code is in the log.
+ *
+ * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
+ */
+import { Fields } from '../../http/field.ts'
+import { noContent, type Request, type Response } from '../../http/message.ts'
+import { refused } from './acs-page.ts'
+import type { AssertionVerdict } from './assertion-verdict.ts'
+import { decodeBase64 } from './base64.ts'
+import { checkAssertion } from './check-assertion.ts'
+import { onlyValue, readForm } from './form.ts'
+import type { IdpMetadata } from './idp-metadata.ts'
+import { type Flow, type LoginState, withDone } from './login-state.ts'
+import { keepState, returnPath, type Saml, stateOf } from './parts.ts'
+import { messageLimits } from './scan.ts'
+import { VerifierFailure } from './verifier.ts'
+import type { ResponseVerdict } from './verify-response.ts'
+
+/** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
+const FORM_SIZE = messageLimits.size * 4
+
+/** Answers POST /saml/acs. */
+export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
+  const form = await readForm(request, { clock: saml.clock, size: FORM_SIZE, time: 30_000 })
+  if (!form.ok) return refused(saml, request, { code: form.because })
+  const encoded = onlyValue(form.pairs, 'SAMLResponse')
+  const relayState = onlyValue(form.pairs, 'RelayState')
+  if (typeof encoded !== 'string' || typeof relayState === 'object') {
+    return refused(saml, request, { code: 'form_malformed' })
+  }
+
+  const { found, state } = stateOf(saml, request)
+  const { idpInitiated } = saml.config()
+  const open = state.flows.filter(flow => !flow.done)
+  if (open.length === 0 && !idpInitiated) {
+    return withoutLogin(saml, request, { found, state, encoded, relayState })
+  }
+  const idp = saml.source.current()
+  if (idp === undefined) return refused(saml, request, { code: 'idp_metadata' })
+
+  const bytes = decodeBase64(encoded)
+  if (bytes === undefined) return refused(saml, request, { code: 'base64' })
+  if (bytes.length > messageLimits.size) return refused(saml, request, { code: 'xml_too-large' })
+  const verdict = await verify(saml, idp, bytes)
+  if (verdict instanceof VerifierFailure) {
+    return refused(saml, request, { code: verdict.code, cause: verdict })
+  }
+  if (!verdict.ok) {
+    const { because, problem, claimedIssuer } = verdict
+    return refused(saml, request, { code: because, facts: { problem, claimedIssuer } })
+  }
+
+  const checked = check(saml, verdict, open)
+  if (!checked.ok) {
+    const { because, findings, clockAhead } = checked
+    return refused(saml, request, { code: because, findings, clockAhead })
+  }
+  const flow = open.find(each => each.request === checked.requestId)
+  const { assertionId } = checked.subject
+  const ids = [
+    `assertion ${assertionId}`,
+    ...(flow === undefined ? [] : [`request ${flow.request}`]),
+  ]
+  if (!saml.consumed.consume(ids, checked.until)) {
+    return refused(saml, request, { code: 'replay', findings: checked.findings })
+  }
+  return welcome(saml, request, { verdict, checked, flow, state })
+}
+
+/** Asks the verifier; when no key fits, whether the IdP has new ones, and once more. */
+async function verify(
+  saml: Saml,
+  idp: IdpMetadata,
+  bytes: Buffer,
+): Promise<ResponseVerdict | VerifierFailure> {
+  const { allowSha1 } = saml.config()
+  const decryptionKeys = saml.keys.saml().map(pair => pair.privateKey)
+  const rulesFor = ({ keys }: IdpMetadata) => {
+    return { certificates: keys.map(key => key.certificate), decryptionKeys, allowSha1 }
+  }
+  try {
+    const verdict = await saml.verifier.response(bytes, rulesFor(idp))
+    if (verdict.ok || verdict.because !== 'signature_invalid') return verdict
+    const changed = await saml.source.refreshForUnknownKey()
+    const newer = saml.source.current()
+    return changed && newer !== undefined
+      ? await saml.verifier.response(bytes, rulesFor(newer))
+      : verdict
+  } catch (error) {
+    if (error instanceof VerifierFailure) return error
+    throw error
+  }
+}
+
+function check(
+  saml: Saml,
+  verdict: ResponseVerdict & { ok: true },
+  open: readonly Flow[],
+): AssertionVerdict {
+  const config = saml.config()
+  const exact = config.authnContextComparison === 'exact'
+  return checkAssertion(
+    verdict,
+    {
+      entityId: config.entityId,
+      acsUrl: config.acsUrl,
+      idp: saml.source.last?.entityId ?? '',
+      requests: new Map(open.map(flow => [flow.request, flow.began])),
+      unsolicited: config.idpInitiated,
+      skew: config.clockSkew,
+      assertionAge: config.assertionAge,
+      forceAuthn: config.forceAuthn,
+      contexts: exact ? config.authnContext : [],
+    },
+    saml.clock.now(),
+  )
+}
+
+async function welcome(
+  saml: Saml,
+  request: Request,
+  arrival: {
+    readonly verdict: ResponseVerdict & { ok: true }
+    readonly checked: AssertionVerdict & { ok: true }
+    readonly flow: Flow | undefined
+    readonly state: LoginState
+  },
+): Promise<Response> {
+  const { verdict, checked, flow, state } = arrival
+  const { subject } = checked
+  const established = await saml.sessions.establish(subject, request)
+  if ('refuse' in established) {
+    saml.outcomes.count('session_refused')
+    return established.refuse
+  }
+  saml.outcomes.count('accepted')
+  const now = saml.clock.now()
+  const ahead = (verdict.assertion.issued?.moment ?? now) - now
+  saml.log.info('signed in', {
+    request: request.id,
+    session: established.session.id,
+    subject: established.session.subject,
+    assertion: subject.assertionId,
+    idp: subject.issuer,
+    encrypted: verdict.encrypted,
+    client: saml.clientAddress(request),
+    clockAheadMs: ahead,
+    ...(verdict.assertion.unread.length === 0 ? {} : { unread: verdict.assertion.unread }),
+  })
+  const kept = flow === undefined ? undefined : keepState(saml, withDone(state, flow, now, ahead))
+  const query = flow === undefined ? '' : `?flow=${encodeURIComponent(flow.id)}`
+  const fields = Fields.of(
+    ...established.setCookie,
+    ['Set-Cookie', kept],
+    ['Cache-Control', 'no-store'],
+    ['Location', `${saml.config().baseUrl}${returnPath}${query}`],
+  )
+  return { status: 303, fields, content: noContent, facts: { saml: 'accepted' } }
+}
+
+/**
+ * An answer that no login of this browser waits for. Someone already signed in is let through (a reload, a second tab); one
+ * whose cookie was held back because the post came from another site posts it again from ours, once.
+ */
+async function withoutLogin(
+  saml: Saml,
+  request: Request,
+  arrival: {
+    readonly found: 'state' | 'absent' | 'invalid'
+    readonly state: LoginState
+    readonly encoded: string
+    readonly relayState: string | undefined
+  },
+): Promise<Response> {
+  const { found, state, encoded, relayState } = arrival
+  const session = await saml.sessions.read(request)
+  if (session !== undefined) {
+    const done = state.flows.find(flow => flow.done && flow.id === relayState)
+    const query = done === undefined ? '' : `?flow=${encodeURIComponent(done.id)}`
+    const location = `${saml.config().baseUrl}${returnPath}${query}`
+    return { status: 303, fields: Fields.of(['Location', location]), content: noContent }
+  }
+  const again = request.target.form === 'origin' && request.target.query === 'again'
+  if (found === 'absent' && !again && isPlain(encoded) && isPlain(relayState ?? '')) {
+    return saml.page({
+      template: 'saml-form',
+      view: {
+        title: 'Signing in',
+        label: 'Continue to sign in',
+        keep: '',
+        action: '/saml/acs?again',
+        enctype: 'application/x-www-form-urlencoded',
+        fields: [
+          { name: 'SAMLResponse', value: encoded },
+          ...(relayState === undefined ? [] : [{ name: 'RelayState', value: relayState }]),
+        ],
+      },
+      script: true,
+    })
+  }
+  const codes = {
+    state: 'login_unknown',
+    absent: 'login_cookie_missing',
+    invalid: 'login_cookie_invalid',
+  }
+  return refused(saml, request, { code: codes[found] })
+}
+
+function isPlain(text: string): boolean {
+  return /^[\x20-\x7e\r\n]*$/.test(text)
+}

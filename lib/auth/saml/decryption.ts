@@ -1,0 +1,249 @@
+/**
+ * EncryptedAssertion, XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section 2.3.4): the element in, the text of the
+ * assertion out. Anybody can encrypt to us, so what comes out is as untrusted as what came in.
+ *
+ * # Facts
+ * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra know nothing else,
+ *   but every failure is one code, and the key that was wrong costs as much as the padding that was wrong.
+ * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
+ *   padding is taken off by hand.
+ */
+import {
+  constants,
+  createDecipheriv,
+  createHash,
+  createPrivateKey,
+  type KeyObject,
+  privateDecrypt,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
+import { decodeBase64 } from './base64.ts'
+import { messageLimits } from './scan.ts'
+import { digestMethods, ns, shortName } from './vocabulary.ts'
+import { allElements, attributeOf, childOf, childrenOf, parseXml, type XmlElement } from './xml.ts'
+
+export type DecryptionReason = 'encryption_form' | 'encryption_algorithm' | 'encryption_key'
+
+export type Decrypted =
+  /** The document that was encrypted, scanned and parsed. */
+  | { readonly ok: true; readonly root: XmlElement; readonly text: string }
+  | { readonly ok: false; readonly because: DecryptionReason; readonly problem: string }
+
+/** Decrypts with whichever of the private keys (PEM) fits; all of them are tried. */
+export function decryptAssertion(encrypted: XmlElement, privateKeys: readonly string[]): Decrypted {
+  const parts = readParts(encrypted)
+  if ('because' in parts) return parts
+  const { cipher, oaep, content, keys } = parts
+  for (const pem of privateKeys) {
+    const privateKey = createPrivateKey(pem)
+    for (const wrapped of keys) {
+      const key = unwrap(wrapped, privateKey, oaep, cipher.key)
+      const bytes = decipher(cipher, key, content)
+      // A wrong key may leave valid padding behind: only what is a document was decrypted.
+      const parsed = bytes === undefined ? undefined : parseXml(bytes, messageLimits)
+      if (parsed?.ok) return parsed
+    }
+  }
+  return refuse('encryption_key', 'none of our keys decrypts it to a document that may be read')
+}
+
+interface Cipher {
+  readonly name:
+    | 'aes-128-cbc'
+    | 'aes-192-cbc'
+    | 'aes-256-cbc'
+    | 'aes-128-gcm'
+    | 'aes-192-gcm'
+    | 'aes-256-gcm'
+  /** Bytes of the key and of the initialisation vector. */
+  readonly key: number
+  readonly iv: number
+}
+
+/** Maps: what strangers name must not find what every object has. */
+const CIPHERS: ReadonlyMap<string, Cipher> = new Map<string, Cipher>([
+  [`${ns.encryption}aes128-cbc`, { name: 'aes-128-cbc', key: 16, iv: 16 }],
+  [`${ns.encryption}aes192-cbc`, { name: 'aes-192-cbc', key: 24, iv: 16 }],
+  [`${ns.encryption}aes256-cbc`, { name: 'aes-256-cbc', key: 32, iv: 16 }],
+  [`${ns.encryption11}aes128-gcm`, { name: 'aes-128-gcm', key: 16, iv: 12 }],
+  [`${ns.encryption11}aes192-gcm`, { name: 'aes-192-gcm', key: 24, iv: 12 }],
+  [`${ns.encryption11}aes256-gcm`, { name: 'aes-256-gcm', key: 32, iv: 12 }],
+])
+
+interface Oaep {
+  readonly digest: string
+  readonly mask: string
+}
+
+interface Parts {
+  readonly cipher: Cipher
+  readonly oaep: Oaep
+  readonly content: Buffer
+  readonly keys: readonly Buffer[]
+}
+
+/** EncryptedKeys stand inside EncryptedData/KeyInfo or beside EncryptedData (saml-core section 6). */
+function readParts(encrypted: XmlElement): Parts | ReturnType<typeof refuse> {
+  const datas = childrenOf(encrypted, ns.encryption, 'EncryptedData')
+  const [data] = datas
+  if (data === undefined || datas.length !== 1) {
+    return refuse('encryption_form', 'not exactly one EncryptedData')
+  }
+  const method = algorithmOf(data)
+  const cipher = CIPHERS.get(method)
+  if (cipher === undefined) {
+    return refuse('encryption_algorithm', `content encrypted by ${method || 'an unnamed method'}`)
+  }
+  const content = cipherValue(data)
+  const keyElements = [...allElements(encrypted)].filter(
+    element => element.name === 'EncryptedKey' && element.namespace === ns.encryption,
+  )
+  if (content === undefined || keyElements.length === 0 || keyElements.length > MOST_KEYS) {
+    return refuse('encryption_form', 'its CipherValue or its EncryptedKey is missing or malformed')
+  }
+  const keys: Buffer[] = []
+  let oaep: Oaep | undefined
+  for (const element of keyElements) {
+    const read = readOaep(element)
+    if ('because' in read) return read
+    oaep ??= read
+    const wrapped = cipherValue(element)
+    if (wrapped !== undefined && read.digest === oaep.digest && read.mask === oaep.mask)
+      keys.push(wrapped)
+  }
+  if (oaep === undefined || keys.length === 0)
+    return refuse('encryption_form', 'no EncryptedKey can be read')
+  return { cipher, oaep, content, keys }
+}
+
+/** One for every key pair we may ever have published, and a few for other recipients. */
+const MOST_KEYS = 8
+
+function readOaep(key: XmlElement): Oaep | ReturnType<typeof refuse> {
+  const method = childOf(key, ns.encryption, 'EncryptionMethod')
+  const algorithm = algorithmOf(key)
+  const named = method === undefined ? undefined : childOf(method, ns.signature, 'DigestMethod')
+  const digestUri =
+    named === undefined ? digestMethods.sha1 : (attributeOf(named, 'Algorithm') ?? '')
+  const digest = DIGESTS.get(digestUri)
+  if (digest === undefined) return refuse('encryption_algorithm', `OAEP with digest ${digestUri}`)
+  if (algorithm === `${ns.encryption}rsa-oaep-mgf1p`) return { digest, mask: 'sha1' }
+  if (algorithm === `${ns.encryption11}rsa-oaep`) {
+    const mgf = method === undefined ? undefined : childOf(method, ns.encryption11, 'MGF')
+    const uri = mgf === undefined ? MGF1_SHA1 : (attributeOf(mgf, 'Algorithm') ?? '')
+    const mask = uri.startsWith(`${ns.encryption11}mgf1`)
+      ? uri.slice(`${ns.encryption11}mgf1`.length)
+      : ''
+    if (['sha1', 'sha224', 'sha256', 'sha384', 'sha512'].includes(mask)) return { digest, mask }
+    return refuse('encryption_algorithm', `OAEP with mask generation ${uri}`)
+  }
+  // rsa-1_5 among them: whoever can post to us could use us to decrypt (Bleichenbacher).
+  return refuse(
+    'encryption_algorithm',
+    `key encrypted by ${shortName(algorithm) || 'an unnamed method'}`,
+  )
+}
+
+const MGF1_SHA1 = `${ns.encryption11}mgf1sha1`
+
+const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
+  [digestMethods.sha1, 'sha1'],
+  [digestMethods.sha256, 'sha256'],
+  ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
+  [digestMethods.sha512, 'sha512'],
+  // As some libraries write them, by mistake.
+  ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
+  ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
+])
+
+function algorithmOf(element: XmlElement): string {
+  const method = childOf(element, ns.encryption, 'EncryptionMethod')
+  return method === undefined ? '' : (attributeOf(method, 'Algorithm') ?? '')
+}
+
+function cipherValue(element: XmlElement): Buffer | undefined {
+  const data = childOf(element, ns.encryption, 'CipherData')
+  const value = data === undefined ? undefined : childOf(data, ns.encryption, 'CipherValue')
+  return value === undefined ? undefined : decodeBase64(value.text)
+}
+
+/** The content key; a random one when it cannot be unwrapped, so that what follows fails like anything else. */
+function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number): Buffer {
+  const decoy = randomBytes(size)
+  try {
+    const padding = constants.RSA_PKCS1_OAEP_PADDING
+    const key =
+      oaep.digest === oaep.mask
+        ? privateDecrypt({ key: privateKey, padding, oaepHash: oaep.digest }, wrapped)
+        : removeOaep(
+            privateDecrypt({ key: privateKey, padding: constants.RSA_NO_PADDING }, wrapped),
+            oaep,
+          )
+    return key?.length === size ? key : decoy
+  } catch {
+    return decoy
+  }
+}
+
+/** EME-OAEP decoding, RFC 8017 section 7.1.2 step 3. Looks at every byte whatever it finds. */
+function removeOaep(encoded: Buffer, { digest, mask }: Oaep): Buffer | undefined {
+  const labelHash = createHash(digest).digest()
+  const size = labelHash.length
+  if (encoded.length < 2 * size + 2) return undefined
+  const maskedDb = encoded.subarray(1 + size)
+  const seed = xor(encoded.subarray(1, 1 + size), mgf1(maskedDb, size, mask))
+  const db = xor(maskedDb, mgf1(seed, maskedDb.length, mask))
+  let wrong = encoded[0] ?? 1
+  if (!timingSafeEqual(db.subarray(0, size), labelHash)) wrong |= 1
+  let start = 0
+  for (let i = size; i < db.length; i += 1) {
+    const byte = db[i] ?? 0
+    if (start === 0 && byte === 1) start = i + 1
+    else if (start === 0 && byte !== 0) wrong |= 1
+  }
+  return wrong === 0 && start > 0 ? db.subarray(start) : undefined
+}
+
+/** RFC 8017 section B.2.1 */
+function mgf1(seed: Buffer, length: number, hash: string): Buffer {
+  const blocks: Buffer[] = []
+  for (let counter = 0, made = 0; made < length; counter += 1) {
+    const count = Buffer.alloc(4)
+    count.writeUInt32BE(counter)
+    const block = createHash(hash).update(seed).update(count).digest()
+    blocks.push(block)
+    made += block.length
+  }
+  return Buffer.concat(blocks).subarray(0, length)
+}
+
+function xor(a: Buffer, b: Buffer): Buffer {
+  return Buffer.from(a.map((byte, i) => byte ^ (b[i] ?? 0)))
+}
+
+function decipher({ name, iv }: Cipher, key: Buffer, content: Buffer): Buffer | undefined {
+  try {
+    if (name === 'aes-128-gcm' || name === 'aes-192-gcm' || name === 'aes-256-gcm') {
+      if (content.length < iv + 16) return undefined
+      const opened = createDecipheriv(name, key, content.subarray(0, iv), { authTagLength: 16 })
+      opened.setAuthTag(content.subarray(content.length - 16))
+      return Buffer.concat([
+        opened.update(content.subarray(iv, content.length - 16)),
+        opened.final(),
+      ])
+    }
+    const opened = createDecipheriv(name, key, content.subarray(0, iv))
+    opened.setAutoPadding(false)
+    const padded = Buffer.concat([opened.update(content.subarray(iv)), opened.final()])
+    // XML Encryption section 5.2: the last byte counts the padding, whatever the rest of it is.
+    const padding = padded[padded.length - 1] ?? 0
+    return padding >= 1 && padding <= 16 ? padded.subarray(0, padded.length - padding) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function refuse(because: DecryptionReason, problem: string) {
+  return { ok: false, because, problem } as const
+}

@@ -1,0 +1,168 @@
+/**
+ * The logins a browser has under way, in one sealed cookie of bounded size. The server keeps nothing: a restart in the middle of
+ * a login loses none, and strangers cannot fill any memory.
+ *
+ * # Facts
+ * - The IdP answers by a form post from its own site, so the cookie has to be SameSite=None; `__Host-` keeps neighbours of our
+ *   domain from setting it.
+ * - Tabs log in at the same time: a handful of logins live side by side, the oldest goes when there are more.
+ * - A loop is told from many tabs by depth: a login counts as one deeper when it began shortly after another had been
+ *   completed, as only happens when its session did not stick.
+ */
+import type { Milliseconds } from '../../clock.ts'
+import { trimWhitespace } from '../../http/field.ts'
+import type { Request } from '../../http/message.ts'
+import type { SealingKey } from './contract.ts'
+import { seal, unseal } from './seal.ts'
+
+export const stateCookieName = '__Host-authproxy_state'
+
+/** Logins at a time. */
+const MOST_FLOWS = 5
+/** Characters of the cookie's value; browsers drop a cookie beyond 4096 with its name and attributes. */
+const MOST_CHARACTERS = 3800
+/** A login that begins so soon after another was completed is the next turn of a loop. */
+const LOOP_WINDOW: Milliseconds = 60_000
+
+export interface Flow {
+  /** Names the login towards the browser: RelayState, and where a page keeps the fragment. */
+  readonly id: string
+  /** ID of the AuthnRequest. */
+  readonly request: string
+  readonly began: Milliseconds
+  /** Path and query to come back to. */
+  readonly returnTo: string
+  /** How many completed logins led to this one. */
+  readonly depth: number
+  /** Whether the IdP's answer has been taken; it then only waits for its browser to come back. */
+  readonly done: boolean
+  /** Key to the stashed form post, base64url. */
+  readonly stash?: string
+}
+
+export interface LoginState {
+  readonly flows: readonly Flow[]
+  /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
+  readonly last?: {
+    readonly at: Milliseconds
+    readonly depth: number
+    readonly ahead: Milliseconds
+  }
+  /** ID of a LogoutRequest of ours that waits for its answer. */
+  readonly logout?: string
+}
+
+export const emptyState: LoginState = { flows: [] }
+
+export interface StateKeys {
+  readonly keys: readonly SealingKey[]
+  readonly random: (size: number) => Buffer
+  /** Entity ID: instances do not read each other's cookies. */
+  readonly entityId: string
+}
+
+/** What a request carries: `absent` when there is no cookie of the name, `invalid` when none could be opened. */
+export function readState(
+  request: Request,
+  { keys, entityId }: Pick<StateKeys, 'keys' | 'entityId'>,
+  limits: { readonly now: Milliseconds; readonly loginTime: Milliseconds },
+): { readonly found: 'state' | 'absent' | 'invalid'; readonly state: LoginState } {
+  const values = cookieValues(request, stateCookieName)
+  if (values.length === 0) return { found: 'absent', state: emptyState }
+  for (const value of values.slice(0, 4)) {
+    const plain = unseal(value, purposeOf(entityId), keys)
+    const state = plain === undefined ? undefined : decode(plain)
+    if (state === undefined) continue
+    const flows = state.flows.filter(flow => limits.now - flow.began < limits.loginTime)
+    return { found: 'state', state: { ...state, flows } }
+  }
+  return { found: 'invalid', state: emptyState }
+}
+
+function decode(plain: Buffer): LoginState | undefined {
+  try {
+    const value: unknown = JSON.parse(plain.toString())
+    return isState(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Only we can have sealed it, in the version its purpose names; so its outline is all there is to check. */
+function isState(value: unknown): value is LoginState {
+  return (
+    typeof value === 'object' && value !== null && 'flows' in value && Array.isArray(value.flows)
+  )
+}
+
+/**
+ * The Set-Cookie line that keeps `state`. The oldest logins are dropped until it fits; one that does not fit alone loses its
+ * query and then its path.
+ */
+export function stateCookie(state: LoginState, keys: StateKeys, lifetime: Milliseconds): string {
+  let { flows } = state
+  for (;;) {
+    const plain = Buffer.from(JSON.stringify({ ...state, flows }))
+    const value = seal(plain, purposeOf(keys.entityId), keys.keys, keys.random)
+    if (value.length <= MOST_CHARACTERS) {
+      const maxAge = Math.ceil(lifetime / 1000)
+      return `${stateCookieName}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
+    }
+    const [only, ...rest] = flows
+    if (only === undefined) throw new Error('the login state does not fit into a cookie')
+    flows = rest.length > 0 ? rest : [{ ...only, returnTo: shorter(only.returnTo) }]
+  }
+}
+
+function shorter(returnTo: string): string {
+  const mark = returnTo.indexOf('?')
+  return mark > 0 && mark < 1500 ? returnTo.slice(0, mark) : '/'
+}
+
+/** Removes the cookie. */
+export const noStateCookie = `${stateCookieName}=; Max-Age=0; Path=/; Secure; HttpOnly; SameSite=None`
+
+/** The state with one more login, the oldest beyond the limit gone. */
+export function withFlow(state: LoginState, flow: Flow): LoginState {
+  return { ...state, flows: [...state.flows, flow].slice(-MOST_FLOWS) }
+}
+
+/** The state with a login marked as completed; `ahead` is how far the IdP's clock was ahead. */
+export function withDone(
+  state: LoginState,
+  done: Flow,
+  now: Milliseconds,
+  ahead: Milliseconds,
+): LoginState {
+  const flows = state.flows.map(flow => (flow.id === done.id ? { ...flow, done: true } : flow))
+  return { ...state, flows, last: { at: now, depth: done.depth, ahead } }
+}
+
+/** The state without a login. */
+export function withoutFlow(state: LoginState, id: string): LoginState {
+  return { ...state, flows: state.flows.filter(flow => flow.id !== id) }
+}
+
+/** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
+export function depthOf(state: LoginState, now: Milliseconds): number {
+  const { last } = state
+  return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
+}
+
+/** Values of every cookie of this name (RFC 6265 section 5.4 lets several come). */
+export function cookieValues(request: Request, name: string): readonly string[] {
+  const values: string[] = []
+  for (const line of request.fields.all('Cookie')) {
+    for (const pair of line.split(';')) {
+      const equals = pair.indexOf('=')
+      if (equals > 0 && trimWhitespace(pair.slice(0, equals)) === name) {
+        values.push(trimWhitespace(pair.slice(equals + 1)))
+      }
+    }
+  }
+  return values
+}
+
+function purposeOf(entityId: string): string {
+  return `authproxy login state 1 ${entityId}`
+}

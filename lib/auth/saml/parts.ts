@@ -1,0 +1,51 @@
+/**
+ * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
+ */
+import type { Request } from '../../http/message.ts'
+import type { Consumed } from './consumed.ts'
+import type { SamlParts } from './contract.ts'
+import type { IdpMetadataSource } from './idp-metadata-source.ts'
+import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
+import type { Outcomes } from './outcomes.ts'
+import type { StashRoom } from './stash.ts'
+import type { Verifier } from './verifier.ts'
+
+export interface Saml extends SamlParts {
+  readonly source: IdpMetadataSource
+  readonly verifier: Verifier
+  readonly consumed: Consumed
+  readonly stashes: StashRoom
+  readonly outcomes: Outcomes
+}
+
+/** The logins of the browser that sent a request. */
+export function stateOf(saml: Saml, request: Request) {
+  const { entityId, loginTime } = saml.config()
+  const now = saml.clock.now()
+  return readState(request, { keys: saml.keys.sealing(), entityId }, { now, loginTime })
+}
+
+/** The Set-Cookie value that keeps a browser's logins. */
+export function keepState(saml: Saml, state: LoginState): string {
+  const { entityId, loginTime } = saml.config()
+  const keys: StateKeys = { keys: saml.keys.sealing(), random: saml.random, entityId }
+  return stateCookie(state, keys, loginTime)
+}
+
+/** A new ID for a message: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+export function newId(saml: Saml): string {
+  return `_${saml.random(20).toString('hex')}`
+}
+
+/**
+ * A path of ours to send a browser to, or "/" for whatever could be read as another host, leads back here, or is no path.
+ * It is only ever used behind our own base URL.
+ */
+export function safeReturn(returnTo: string): string {
+  if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
+  const [path = ''] = returnTo.split(/[?#]/)
+  return path.startsWith('/saml/') || path === returnPath ? '/' : returnTo
+}
+
+/** Where a browser comes back to after the IdP's answer has been taken. */
+export const returnPath = '/__authproxy-redirect'

@@ -1,0 +1,70 @@
+/**
+ * The addresses of SAML, each with its methods.
+ */
+import { createHash } from 'node:crypto'
+import { Fields } from '../../http/field.ts'
+import type { Request, Response } from '../../http/message.ts'
+import { type Route, router } from '../../http/router.ts'
+import { takeAssertion } from './acs.ts'
+import { signsRequests } from './login.ts'
+import { returnPath, type Saml } from './parts.ts'
+import { comeBack } from './return.ts'
+import { logout } from './slo.ts'
+import { spMetadataXml } from './sp-metadata.ts'
+
+/** Answers every path of SAML; undefined for any other. */
+export function samlRoutes(
+  saml: Saml,
+): (request: Request, path: string) => Promise<Response> | undefined {
+  const metadata = async () => metadataResponse(saml)
+  const routes: readonly Route[] = [
+    { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
+    { method: 'GET', path: '/saml/metadata', handle: metadata },
+    { method: 'GET', path: '/saml/certificate.crt', handle: async () => certificateResponse(saml) },
+    { method: 'POST', path: '/saml/acs', handle: request => takeAssertion(saml, request) },
+    { method: 'GET', path: '/saml/acs', handle: async request => notAPage(saml, request) },
+    { method: 'GET', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
+  ]
+  const route = router(routes)
+  return (request, path) => route(request, path, undefined)
+}
+
+function metadataResponse(saml: Saml): Response {
+  const config = saml.config()
+  const xml = spMetadataXml(config, saml.keys.saml(), signsRequests(config, saml.source.last))
+  return documentResponse(Buffer.from(xml), 'application/samlmetadata+xml')
+}
+
+function certificateResponse(saml: Saml): Response {
+  const [newest] = saml.keys.saml()
+  const pem = Buffer.from(newest?.certificate ?? '')
+  return documentResponse(pem, 'application/x-pem-file', 'attachment; filename="certificate.crt"')
+}
+
+function documentResponse(bytes: Buffer, type: string, disposition?: string): Response {
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+  const fields = Fields.of(
+    ['Content-Type', type],
+    ['Content-Disposition', disposition],
+    ['Cache-Control', 'no-cache'],
+    ['ETag', etag],
+    ['X-Content-Type-Options', 'nosniff'],
+  )
+  return { status: 200, fields, content: { kind: 'bytes', bytes } }
+}
+
+/** Somebody reloaded, or followed a bookmark: there is nothing here to look at. */
+function notAPage(saml: Saml, request: Request): Response {
+  return saml.failurePage({
+    request,
+    category: 'SAML-ERROR',
+    code: 'acs_get',
+    status: 405,
+    title: 'Nothing to see here',
+    text: 'The identity provider delivers its answers to this address; it is no page to visit.',
+    action: { href: '/', label: 'Go to the application' },
+    fields: Fields.of(['Allow', 'POST']),
+  })
+}

@@ -1,0 +1,59 @@
+/**
+ * The names SAML 2.0, XML Signature and XML Encryption are written with: URIs and nothing else.
+ */
+
+export const ns = {
+  metadata: 'urn:oasis:names:tc:SAML:2.0:metadata',
+  protocol: 'urn:oasis:names:tc:SAML:2.0:protocol',
+  assertion: 'urn:oasis:names:tc:SAML:2.0:assertion',
+  signature: 'http://www.w3.org/2000/09/xmldsig#',
+  encryption: 'http://www.w3.org/2001/04/xmlenc#',
+  encryption11: 'http://www.w3.org/2009/xmlenc11#',
+} as const
+
+/** Bindings (saml-bindings-2.0-os section 3). */
+export const bindings = {
+  redirect: 'urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect',
+  post: 'urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST',
+} as const
+
+export type Binding = 'redirect' | 'post'
+
+/** Canonicalisation and transforms that are taken, and nothing beside them. */
+export const transforms = {
+  enveloped: 'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
+  exclusive: 'http://www.w3.org/2001/10/xml-exc-c14n#',
+} as const
+
+export const signatureMethods = {
+  rsaSha1: 'http://www.w3.org/2000/09/xmldsig#rsa-sha1',
+  rsaSha256: 'http://www.w3.org/2001/04/xmldsig-more#rsa-sha256',
+  rsaSha512: 'http://www.w3.org/2001/04/xmldsig-more#rsa-sha512',
+} as const
+
+export const digestMethods = {
+  sha1: 'http://www.w3.org/2000/09/xmldsig#sha1',
+  sha256: 'http://www.w3.org/2001/04/xmlenc#sha256',
+  sha512: 'http://www.w3.org/2001/04/xmlenc#sha512',
+} as const
+
+/** saml-core-2.0-os section 3.2.2.2 */
+export const status = {
+  success: 'urn:oasis:names:tc:SAML:2.0:status:Success',
+  requester: 'urn:oasis:names:tc:SAML:2.0:status:Requester',
+  responder: 'urn:oasis:names:tc:SAML:2.0:status:Responder',
+  partialLogout: 'urn:oasis:names:tc:SAML:2.0:status:PartialLogout',
+} as const
+
+/** saml-profiles-2.0-os section 3.3 */
+export const bearer = 'urn:oasis:names:tc:SAML:2.0:cm:bearer'
+
+export const nameIdFormats = {
+  transient: 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient',
+  entity: 'urn:oasis:names:tc:SAML:2.0:nameid-format:entity',
+} as const
+
+/** The last piece of a URI, for people: `HTTP-POST`, `Success`, `rsa-sha1`. */
+export function shortName(uri: string): string {
+  return uri.slice(Math.max(uri.lastIndexOf(':'), uri.lastIndexOf('#'), uri.lastIndexOf('/')) + 1)
+}

@@ -1,0 +1,143 @@
+/**
+ * Good signatures over assertions that are not for us, not now, or not to this browser.
+ */
+import t from 'tap'
+import { ns } from '../../../../lib/auth/saml/vocabulary.ts'
+import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
+import { SamlLab } from '../../../fixtures/saml-lab.ts'
+
+const { refuses } = await attackedLab()
+
+// Names and namespaces.
+refuses('a Response of a foreign namespace', 'response_form', (lab, id) =>
+  edit(good(lab, id), [ns.protocol, 'urn:oasis:names:tc:SAML:1.0:protocol']),
+)
+refuses('an Assertion of a foreign namespace', 'response_form', (lab, id) =>
+  edit(good(lab, id), [
+    new RegExp(`<saml:Assertion xmlns:saml="${ns.assertion}"`),
+    '<saml:Assertion xmlns:saml="urn:evil"',
+  ]),
+)
+refuses('a Status that is no success, with an assertion', 'idp_status', (lab, id) =>
+  lab.idp.respond({
+    inResponseTo: id,
+    response: { status: 'urn:oasis:names:tc:SAML:2.0:status:Responder' },
+  }),
+)
+refuses('no assertion at all', 'assertion_missing', (lab, id) =>
+  edit(good(lab, id), [assertionPart, '']),
+)
+
+// What the assertion says.
+const wrong: ReadonlyArray<readonly [string, string, Parameters<SamlLab['idp']['respond']>[0]]> = [
+  [
+    'meant for another service',
+    'audience',
+    { assertion: { audience: 'https://other.example.org/saml/metadata' } },
+  ],
+  [
+    'for another recipient',
+    'recipient',
+    { assertion: { recipient: 'https://other.example.org/saml/acs' } },
+  ],
+  [
+    'for another destination',
+    'destination',
+    { response: { destination: 'https://other.example.org/saml/acs' } },
+  ],
+  [
+    'signed without a destination',
+    'destination',
+    { signs: 'both', response: { destination: undefined } },
+  ],
+  [
+    'from another issuer with the same key',
+    'issuer',
+    { assertion: { issuer: 'https://other-idp.example.org' } },
+  ],
+  [
+    'in a response of another issuer',
+    'issuer',
+    { response: { issuer: 'https://other-idp.example.org' } },
+  ],
+  ['of SAML 1.1', 'version', { assertion: { version: '1.1' } }],
+  [
+    'confirmed by something other than its bearer',
+    'subject_confirmation',
+    { assertion: { method: 'urn:oasis:names:tc:SAML:2.0:cm:sender-vouches' } },
+  ],
+  [
+    'with a condition nobody knows',
+    'conditions',
+    { assertion: { conditions: '<saml:Condition xmlns:saml="urn:x"/>' } },
+  ],
+]
+for (const [what, code, answer] of wrong) {
+  refuses(`an assertion ${what}`, code, (lab, inResponseTo) =>
+    lab.idp.respond({ inResponseTo, ...answer }),
+  )
+}
+refuses('an answer to a request nobody made', 'in_response_to', lab =>
+  lab.idp.respond({ inResponseTo: '_other' }),
+)
+refuses('an answer to no request', 'unsolicited', lab => lab.idp.respond({}))
+refuses('an assertion to no request in a response that names ours', 'in_response_to', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, assertion: { inResponseTo: undefined } }),
+)
+refuses('an unsigned InResponseTo that contradicts the signed one', 'in_response_to', (lab, id) =>
+  edit(good(lab, id), [`InResponseTo="${id}"`, 'InResponseTo="_other"']),
+)
+
+const hour = 3_600_000
+const late: ReadonlyArray<
+  readonly [string, string, (now: number) => Parameters<SamlLab['idp']['respond']>[0]]
+> = [
+  ['that has expired', 'expired', now => ({ assertion: { notOnOrAfter: now - 61_000 } })],
+  ['that is not valid yet', 'not_yet_valid', now => ({ assertion: { notBefore: now + 61_000 } })],
+  ['issued in the future', 'issue_instant', now => ({ assertion: { issued: now + 61_000 } })],
+  ['issued long ago', 'too_old', now => ({ assertion: { issued: now - hour } })],
+  [
+    'whose session is over',
+    'session_over',
+    now => ({ assertion: { sessionNotOnOrAfter: now - 1 } }),
+  ],
+]
+for (const [what, code, answer] of late) {
+  refuses(`an assertion ${what}`, code, (lab, inResponseTo) => {
+    const { response, assertion } = answer(lab.clock.now())
+    return lab.idp.respond({
+      inResponseTo,
+      ...(response && { response }),
+      ...(assertion && { assertion }),
+    })
+  })
+}
+
+t.test('refused: an answer to the request of another browser', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const victim = lab.browser.other()
+  const asked = await lab.browser.login('/')
+  const own = await victim.login('/')
+  await victim.deliver(good(lab, asked.id), asked.relayState)
+  t.strictSame(lab.codes, ['in_response_to'])
+  t.strictSame(lab.subjects, [])
+  await victim.deliver(good(lab, own.id), own.relayState)
+  t.equal(lab.subjects.length, 1)
+})
+
+t.test('refused: the same answer again, one after the other and all at once', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  const asked = await lab.browser.login('/')
+  const cookies = new Map(lab.browser.cookies)
+  const text = good(lab, asked.id)
+  const thieves = Array.from({ length: 10 }, () => {
+    const thief = lab.browser.other()
+    for (const [name, value] of cookies) thief.cookies.set(name, value)
+    return thief
+  })
+  await Promise.all(thieves.map(thief => thief.deliver(text)))
+  t.equal(lab.subjects.length, 1)
+  t.strictSame(lab.codes, Array(9).fill('replay'))
+  await thieves[0]?.other().deliver(text)
+  t.equal(lab.subjects.length, 1)
+})

@@ -1,0 +1,156 @@
+/**
+ * Signatures and encryption that are not what they should be.
+ */
+import { createHmac } from 'node:crypto'
+import { encryptAssertion } from '../../../../lib/auth/dev-idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../../lib/auth/dev-idp/response.ts'
+import { signElement } from '../../../../lib/auth/saml/signature.ts'
+import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/vocabulary.ts'
+import {
+  attackedLab,
+  edit,
+  evilId,
+  good,
+  part,
+  signaturePart,
+} from '../../../fixtures/saml-attack.ts'
+import { rsaPair } from '../../../fixtures/saml-keys.ts'
+import { keyPair } from '../../../fixtures/saml-lab.ts'
+
+const { refuses } = await attackedLab()
+
+refuses('nothing is signed', 'signature_missing', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, signs: 'nothing' }),
+)
+refuses('signed with a key nobody knows', 'signature_invalid', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, key: rsaPair('stranger') }),
+)
+refuses('a value was changed after signing', 'signature_invalid', (lab, id) =>
+  edit(good(lab, id), ['alice@example.org', 'admin@example.org']),
+)
+refuses('an attribute was added after signing', 'signature_invalid', (lab, id) =>
+  edit(good(lab, id), [
+    '<saml:AttributeStatement>',
+    '<saml:AttributeStatement><saml:Attribute Name="x"/>',
+  ]),
+)
+refuses(
+  'the response is signed by a stranger, the assertion by the IdP',
+  'signature_invalid',
+  (lab, id) => {
+    const { response } = lab.idp.writing({ inResponseTo: id })
+    const after = `/*/*[local-name()='Issuer']`
+    return signElement(good(lab, id).replace(/ID="_response\d+"/, `ID="${response.id}"`), {
+      id: response.id,
+      key: rsaPair('stranger'),
+      after,
+    })
+  },
+)
+refuses(
+  'the signature is by HMAC with the public certificate',
+  'signature_algorithm',
+  (lab, id) => {
+    const hmac = 'http://www.w3.org/2000/09/xmldsig#hmac-sha1'
+    const value = createHmac('sha1', lab.idp.key.certificate).update('x').digest('base64')
+    return edit(
+      good(lab, id),
+      [signatureMethods.rsaSha256, hmac],
+      [/<ds:SignatureValue>[^<]*/, `<ds:SignatureValue>${value}`],
+    )
+  },
+)
+refuses('the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
+  lab.idp.respond({
+    inResponseTo: id,
+    algorithms: { signatureMethod: signatureMethods.rsaSha1, digestMethod: digestMethods.sha1 },
+  }),
+)
+refuses('only the digest is made with SHA-1', 'signature_sha1', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, algorithms: { digestMethod: digestMethods.sha1 } }),
+)
+refuses('a certificate of the forger in KeyInfo', 'signature_invalid', (lab, id) => {
+  const stranger = rsaPair('stranger')
+  const text = lab.idp.respond({ inResponseTo: id, key: stranger })
+  if (!text.includes('X509Certificate')) throw new Error('no KeyInfo')
+  return text
+})
+refuses('the reference is to the whole document', 'signature_reference', (lab, id) =>
+  edit(good(lab, id), [/URI="#[^"]*"/, 'URI=""']),
+)
+refuses('two references', 'signature_reference', (lab, id) => {
+  const text = good(lab, id)
+  const reference = part(text, /<ds:Reference .*<\/ds:Reference>/s)
+  return text.replace(reference, () => reference + reference)
+})
+refuses('2,000 references', /xml_too-many-elements|signature_reference/, (lab, id) => {
+  const text = good(lab, id)
+  const reference = part(text, /<ds:Reference .*<\/ds:Reference>/s)
+  return text.replace(reference, () => reference.repeat(280))
+})
+refuses('another transform', 'signature_algorithm', (lab, id) =>
+  edit(good(lab, id), [
+    'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
+    'http://www.w3.org/TR/1999/REC-xslt-19991116',
+  ]),
+)
+refuses('canonicalisation with comments', 'signature_algorithm', (lab, id) =>
+  edit(good(lab, id), [
+    /(CanonicalizationMethod Algorithm="[^"]*)#/,
+    'CanonicalizationMethod Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#WithComments',
+  ]),
+)
+refuses('two SignedInfo', 'signature_form', (lab, id) => {
+  const text = good(lab, id)
+  const info = part(text, /<ds:SignedInfo>.*<\/ds:SignedInfo>/s)
+  return text.replace(info, () => info + info)
+})
+refuses('two signatures', 'signature_form', (lab, id) => {
+  const text = good(lab, id)
+  const signature = part(text, signaturePart)
+  return text.replace(signature, () => signature + signature)
+})
+for (const spelling of ['ID', 'Id', 'id', 'xml:id', 'samlp:ID']) {
+  refuses(
+    `a second element answers to the ID, as ${spelling}`,
+    'signature_reference',
+    (lab, id) => {
+      const text = good(lab, id)
+      const signed = /<saml:Assertion [^>]*ID="([^"]+)"/.exec(text)?.[1] ?? ''
+      return edit(text, [/<samlp:Status>/, `<samlp:Status ${spelling}="${signed}">`])
+    },
+  )
+}
+
+// Encryption.
+refuses('encrypted to a key that is not ours', 'encryption_key', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, encryptTo: rsaPair('stranger').certificate }),
+)
+refuses('encrypted, but neither signed inside nor outside', 'signature_missing', (lab, id) =>
+  lab.idp.respond({ inResponseTo: id, signs: 'nothing', encryptTo: keyPair('sp').certificate }),
+)
+refuses('encrypted with a key by RSA PKCS #1 1.5', 'encryption_algorithm', (lab, id) =>
+  lab.idp.respond({
+    inResponseTo: id,
+    encryptTo: keyPair('sp').certificate,
+    encryption: { content: 'aes256-cbc', key: 'rsa-1_5' },
+  }),
+)
+refuses('a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) => {
+  const { response } = lab.idp.writing({ inResponseTo: id })
+  const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
+  return responseXml(
+    response,
+    encryptAssertion('<!DOCTYPE x><x/>', keyPair('sp').certificate, methods),
+  )
+})
+refuses('two assertions inside the encrypted content', 'response_form', (lab, id) => {
+  const { response, assertion } = lab.idp.writing({ inResponseTo: id })
+  const inner = assertionXml(assertion)
+  const two = inner.replace(
+    '</saml:Assertion>',
+    `${inner.replace(assertion.id, evilId)}</saml:Assertion>`,
+  )
+  const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
+  return responseXml(response, encryptAssertion(two, keyPair('sp').certificate, methods))
+})

@@ -1,0 +1,169 @@
+/**
+ * Back from the IdP: the session has to have come along, and what the person wanted goes on.
+ */
+import t from 'tap'
+import {
+  formOf,
+  hrefOf,
+  htmlOf,
+  inputsOf,
+  makeRequest,
+  pathOf,
+  readAsked,
+} from '../../fixtures/saml-browser.ts'
+import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
+
+t.test('the login address begins a login that comes back', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const response = await lab.browser.get(pathOf(lab.service.loginAddress('/page?x=1')), [
+    'Sec-Fetch-Mode',
+    'navigate',
+  ])
+  const asked = readAsked(response)
+  const answer = await lab.browser.deliver(
+    lab.idp.respond({ inResponseTo: asked.id }),
+    asked.relayState,
+  )
+  t.equal(hrefOf(await lab.browser.get(pathOf(hrefOf(answer)))), 'https://app.example.org/page?x=1')
+})
+
+t.test(
+  'a session cookie that does not come back is tried once more from our own site, then explained',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const asked = await lab.browser.login('/x')
+    const answer = await lab.browser.deliver(
+      lab.idp.respond({ inResponseTo: asked.id }),
+      asked.relayState,
+    )
+    const session = lab.browser.cookies.get('session') ?? ''
+    lab.browser.cookies.delete('session')
+    const first = await lab.browser.get(pathOf(hrefOf(answer)))
+    t.equal(first.status, 200)
+    t.match(hrefOf(first), /again=1/)
+    const strict = lab.browser.other()
+    for (const [name, value] of lab.browser.cookies) strict.cookies.set(name, value)
+    strict.cookies.set('session', session)
+    t.equal(
+      hrefOf(await strict.get(pathOf(hrefOf(first)))),
+      'https://app.example.org/x',
+      'SameSite=Strict works',
+    )
+    const second = await lab.browser.get(pathOf(hrefOf(first)))
+    t.equal(second.status, 403)
+    t.match(lab.failures.at(-1), {
+      code: 'session_cookie_missing',
+      facts: { cause: 'cookie_missing' },
+    })
+  },
+)
+
+t.test('three logins without a session stop at a page that names the cause', async t => {
+  const causes: ReadonlyArray<
+    readonly [string, (lab: SamlLab) => Array<readonly [string, string]>]
+  > = [
+    ['cookie_missing', () => []],
+    [
+      'cookie_invalid',
+      lab => {
+        lab.diagnosis = { count: 2, bytes: 3000, because: 'signature' }
+        return []
+      },
+    ],
+    ['http_edge', () => [['X-Forwarded-Proto', 'http']]],
+  ]
+  for (const [cause, arrange] of causes) {
+    const lab = await SamlLab.open(t, 'entra')
+    const fields = arrange(lab)
+    for (let turn = 0; turn < 3; turn += 1) {
+      await signIn(lab)
+      lab.browser.cookies.delete('session')
+      lab.clock.advance(2000)
+    }
+    const request = makeRequest('GET', '/', { fields: lab.browser.fields(...fields) })
+    const page = lab.browser.keep(
+      await lab.service.startLogin({ ...request, secure: false }, { returnTo: '/' }),
+    )
+    t.equal(page.status, 403)
+    t.match(lab.failures.at(-1), { code: 'login_loop', facts: { cause } })
+    await lab.browser.login('/')
+    t.equal(lab.codes.length, 1, 'trying again is a new beginning')
+  }
+})
+
+t.test('signing in once a minute is no loop', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  for (let turn = 0; turn < 6; turn += 1) {
+    await signIn(lab)
+    lab.browser.cookies.delete('session')
+    lab.clock.advance(61_000)
+  }
+  t.strictSame(lab.codes, [])
+})
+
+t.test(
+  'a form post whose session has ended is sent again after the login, once, and only our own',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const stash = {
+      contentType: 'application/x-www-form-urlencoded',
+      content: Buffer.from('text=a%26b%0D%0Ac&submit=%C3%A9'),
+    }
+    const own: Array<readonly [string, string]> = [
+      ['Sec-Fetch-Site', 'same-origin'],
+      ['Origin', 'https://app.example.org'],
+    ]
+    const asked = await lab.browser.login('/save?id=7', { stash, fields: own })
+    t.notMatch([...lab.browser.cookies.values()].join(), /a%26b/)
+    const answer = await lab.browser.deliver(
+      lab.idp.respond({ inResponseTo: asked.id }),
+      asked.relayState,
+    )
+    const cookies = new Map(lab.browser.cookies)
+    const back = await lab.browser.get(pathOf(hrefOf(answer)))
+    t.match(htmlOf(back), 'action="https://app.example.org/save?id&#61;7"'.replace('&#61;', '='))
+    t.strictSame(inputsOf(htmlOf(back)), { text: 'a&b\r\nc', submit: 'é' })
+    for (const [name, value] of cookies) lab.browser.cookies.set(name, value)
+    t.notMatch(htmlOf(await lab.browser.get(pathOf(hrefOf(answer)))), '<form', 'only once')
+
+    for (const fields of [
+      [
+        ['Sec-Fetch-Site', 'cross-site'],
+        ['Origin', 'https://evil.example'],
+      ],
+      [['Origin', 'https://evil.example']],
+      [],
+    ] as Array<Array<readonly [string, string]>>) {
+      const browser = lab.browser.other()
+      const strange = await browser.login('/save', { stash, fields })
+      const done = await browser.deliver(
+        lab.idp.respond({ inResponseTo: strange.id }),
+        strange.relayState,
+      )
+      t.notMatch(htmlOf(await browser.get(pathOf(hrefOf(done)))), '<form')
+    }
+  },
+)
+
+t.test('an answer whose cookie was held back is posted once more from our own site', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/x')
+  const without = lab.browser.other()
+  const xml = lab.idp.respond({ inResponseTo: asked.id })
+  const page = await without.deliver(xml, asked.relayState)
+  t.match(htmlOf(page), 'action="/saml/acs?again"')
+  const answer = await lab.browser.deliverRaw(formOf(inputsOf(htmlOf(page))), '/saml/acs?again')
+  t.equal(answer.status, 303)
+  await without.deliverRaw(formOf(inputsOf(htmlOf(page))), '/saml/acs?again')
+  t.strictSame(lab.codes, ['login_cookie_missing'])
+})
+
+t.test('a reload of the answer lets somebody who is signed in through', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/x')
+  const xml = lab.idp.respond({ inResponseTo: asked.id })
+  await lab.browser.deliver(xml, asked.relayState)
+  const again = await lab.browser.deliver(xml, asked.relayState)
+  t.equal(hrefOf(await lab.browser.get(pathOf(hrefOf(again)))), 'https://app.example.org/x')
+  t.equal(lab.subjects.length, 1)
+})
