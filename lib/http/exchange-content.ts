@@ -4,7 +4,6 @@
  */
 import type { ClientRequest } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
-import { End } from './end.ts'
 import type { WireRequest } from './wire-request.ts'
 
 export interface Sending {
@@ -22,8 +21,7 @@ export async function sendContent(
   { content, awaitContinue }: WireRequest,
   sending: Sending,
 ): Promise<void> {
-  const closed = new End()
-  outgoing.once('close', closed.come)
+  const closed = new Promise<void>(resolve => outgoing.once('close', resolve))
   sending.writing()
   if (content.kind === 'none') return void outgoing.end()
   if (content.kind === 'bytes') return void outgoing.end(content.bytes)
@@ -35,13 +33,13 @@ export async function sendContent(
   try {
     for (;;) {
       sending.waiting()
-      const step = await closed.before(blocks.next())
+      const step = await Promise.race([blocks.next(), closed])
       if (step === undefined) return
       if (step.done) break
       sent += step.value.length
       if (length !== undefined && sent > length) throw new Error('content is longer than announced')
       sending.writing()
-      await closed.before(written(outgoing, step.value))
+      await Promise.race([written(outgoing, step.value), closed])
     }
   } finally {
     await blocks.return?.()

@@ -30,6 +30,8 @@ export interface ExchangeDeadlines {
   readonly content: Milliseconds
 }
 
+export type { Switched, WireRequest } from './wire-request.ts'
+
 export interface ExchangeContext {
   readonly clock: Clock
   readonly deadlines: ExchangeDeadlines

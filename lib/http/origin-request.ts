@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../clock.ts'
 import { Fields } from './field.ts'
 import { type Content, noContent, type SendInterim } from './message.ts'
-import type { OriginDeadlines } from './origin-deadlines.ts'
+import type { OriginDeadlines } from './origin-limits.ts'
 import { type Parent, proxyAuthorization } from './parent-proxy.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from './target.ts'
 import type { WireRequest } from './wire-request.ts'

@@ -6,13 +6,12 @@
  * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
  */
 import type { Clock } from '../clock.ts'
-import { Connection, ConnectionPool, type PoolCounts, type PoolLimits } from './connection-pool.ts'
+import { Connection, ConnectionPool, type PoolCounts } from './connection-pool.ts'
 import { within } from './deadline.ts'
 import { Dialler, type DialOptions } from './dial.ts'
-import { type ExchangeContext, exchange, type WireResponse } from './exchange.ts'
+import { type ExchangeContext, exchange, type Switched, type WireResponse } from './exchange.ts'
 import type { Fields } from './field.ts'
 import { noContent } from './message.ts'
-import { defaultOriginDeadlines, type OriginDeadlines } from './origin-deadlines.ts'
 import {
   OriginAborted,
   OriginBusy,
@@ -20,23 +19,21 @@ import {
   OriginSendFailure,
   ParentProxyFailure,
 } from './origin-errors.ts'
+import {
+  defaultOriginDeadlines,
+  defaultOriginLimits,
+  type OriginDeadlines,
+  type OriginLimits,
+} from './origin-limits.ts'
 import { type OriginRequest, onWire } from './origin-request.ts'
 import { formatAuthority } from './target.ts'
-import type { Switched } from './wire-request.ts'
 
-export interface OriginLimits extends PoolLimits {
-  /** Bytes of a response's head. */
-  readonly head: number
-}
-
-export const defaultOriginLimits: OriginLimits = {
-  perOrigin: 16,
-  freePerOrigin: 8,
-  free: 64,
-  waiting: 1000,
-  idle: 4000,
-  head: 65_536,
-}
+export {
+  defaultOriginDeadlines,
+  defaultOriginLimits,
+  type OriginDeadlines,
+  type OriginLimits,
+} from './origin-limits.ts'
 
 export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly clock: Clock
@@ -44,7 +41,6 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly limits?: Partial<OriginLimits>
 }
 
-export { defaultOriginDeadlines, type OriginDeadlines } from './origin-deadlines.ts'
 export type { OriginRequest } from './origin-request.ts'
 
 /** A connection whose protocol the origin has changed (101). */

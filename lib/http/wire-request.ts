@@ -1,5 +1,5 @@
 /**
- * A request as it stands on the wire, before anybody sends it.
+ * A request as it goes to an origin, every field of it decided.
  */
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../clock.ts'

@@ -1,7 +1,8 @@
 /**
- * How long each phase of asking an origin may take.
+ * How long an origin is waited for, and how much of it is taken.
  */
 import type { Milliseconds } from '../clock.ts'
+import type { PoolLimits } from './connection-pool.ts'
 import type { DialDeadlines } from './dial.ts'
 import type { ExchangeDeadlines } from './exchange.ts'
 
@@ -19,4 +20,18 @@ export const defaultOriginDeadlines: OriginDeadlines = {
   send: 30_000,
   fields: 30_000,
   content: 30_000,
+}
+
+export interface OriginLimits extends PoolLimits {
+  /** Bytes of a response's head. */
+  readonly head: number
+}
+
+export const defaultOriginLimits: OriginLimits = {
+  perOrigin: 16,
+  freePerOrigin: 8,
+  free: 64,
+  waiting: 1000,
+  idle: 4000,
+  head: 65_536,
 }
