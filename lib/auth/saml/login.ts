@@ -48,6 +48,7 @@ export async function startLogin(
     config,
   )
   const cookie = keepState(saml, withFlow(state, flow))
+  saml.verifier.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding: endpoint.binding })
   return leave(saml, request, { xml, flow, cookie, endpoint, signed: signsRequests(config, idp) })
 }
