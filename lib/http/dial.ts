@@ -6,7 +6,7 @@
  * such are checked the same way. With a parent proxy the origin's name is resolved there: an untrusted name cannot be
  * checked here, an untrusted address is. The parent itself is trusted.
  *
- * TLS: 1.2 or newer, certificates always verified, `http/1.1` by ALPN, sessions resumed.
+ * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
 import type { Socket } from 'node:net'
 import {
@@ -51,6 +51,8 @@ export interface DialOptions {
   readonly parent?: Parent | undefined
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
+  /** False takes any certificate: for a gateway told so by its operator, and for nobody else. */
+  readonly verify?: boolean
 }
 
 export interface DialRequest {
@@ -165,7 +167,7 @@ export class Dialler {
         ...(session === undefined ? {} : { session }),
         ALPNProtocols: ['http/1.1'],
         secureContext: this.#secureContext,
-        rejectUnauthorized: true,
+        rejectUnauthorized: this.#options.verify ?? true,
       })
       const fail = (error: Error) => {
         this.#sessions.delete(key)
@@ -177,7 +179,7 @@ export class Dialler {
       stop.addEventListener('abort', onStop)
       secure.on('error', fail)
       secure.on('session', (fresh: Buffer) => {
-        if (secure.authorized) this.#remember(key, fresh)
+        if (secure.authorized || this.#options.verify === false) this.#remember(key, fresh)
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)

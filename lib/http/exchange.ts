@@ -7,8 +7,9 @@ import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import type { Connection } from './connection-pool.ts'
+import { sendContent } from './exchange-content.ts'
 import { Fields } from './field.ts'
-import type { Content } from './message.ts'
+import type { Content, SendInterim } from './message.ts'
 import { OriginContent } from './origin-content.ts'
 import {
   OriginAborted,
@@ -37,6 +38,20 @@ export interface WireRequest {
   /** All fields, Host and framing included, in order. */
   readonly fields: Fields
   readonly content: Content
+  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once. */
+  readonly awaitContinue?: Milliseconds | undefined
+  readonly onInterim?: SendInterim | undefined
+  /** Told in place of a response when the origin changes protocols (101); without it that is an error. */
+  readonly onSwitch?: (switched: Switched) => void
+}
+
+/** A connection that speaks another protocol from here on. */
+export interface Switched {
+  /** Fields of the 101 response. */
+  readonly fields: Fields
+  readonly socket: Socket
+  /** Bytes that came behind the response. */
+  readonly head: Buffer
 }
 
 export interface ExchangeContext {
@@ -56,6 +71,7 @@ export interface WireResponse {
   readonly fields: Fields
   readonly length: number | undefined
   readonly content: OriginContent
+  readonly trailers: () => Fields
 }
 
 /**
@@ -99,7 +115,15 @@ export function exchange(
       complaint ??= cause
       fail(headFailure(phase, origin, { cause, address }))
     })
-    outgoing.on('upgrade', (_, upgraded) => {
+    outgoing.on('information', ({ statusCode, rawHeaders }) => {
+      message.onInterim?.(statusCode, Fields.fromFlat(rawHeaders))
+    })
+    outgoing.on('upgrade', (incoming, upgraded, head) => {
+      if (message.onSwitch !== undefined) {
+        settle()
+        message.onSwitch({ fields: Fields.fromFlat(incoming.rawHeaders), socket: upgraded, head })
+        return
+      }
       upgraded.destroy()
       fail(new OriginMalformed(origin, UNASKED, { phase: 'fields', address }))
     })
@@ -119,18 +143,21 @@ export function exchange(
       const length = lengthOf(message.method, incoming)
       const idle = deadlines.content
       const told = { clock, idle, signal, origin, address, length, complaint: () => complaint }
+      const content = new OriginContent(incoming, told)
       resolve({
         status: incoming.statusCode ?? 0,
         reason: incoming.statusMessage ?? '',
         version: incoming.httpVersion === '1.0' ? '1.0' : '1.1',
         fields,
         length,
-        content: new OriginContent(incoming, told),
+        content,
+        trailers: () => content.trailers(),
       })
     })
     signal.addEventListener('abort', onAbort)
     if (signal.aborted) return onAbort()
-    send(outgoing, message.content, {
+    sendContent(outgoing, message, {
+      clock,
       signal,
       writing: () => arm('send'),
       waiting: () => cancelTimer(),
@@ -156,49 +183,6 @@ function begin(socket: Socket, message: WireRequest, headLimit: number): ClientR
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error))
   }
-}
-
-interface Sending {
-  readonly signal: AbortSignal
-  /** The origin is to take something now. */
-  readonly writing: () => void
-  /** Whoever provides the content is to say something now; that wait is theirs. */
-  readonly waiting: () => void
-}
-
-/** Writes the content, a block after the other has left. Throws what the content's source throws; returns when the origin has gone. */
-async function send(outgoing: ClientRequest, content: Content, sending: Sending): Promise<void> {
-  const closed = new Promise<void>(resolve => outgoing.once('close', resolve))
-  sending.writing()
-  if (content.kind === 'none') return void outgoing.end()
-  if (content.kind === 'bytes') return void outgoing.end(content.bytes)
-  const { length } = content
-  const blocks = content.open(sending.signal)[Symbol.asyncIterator]()
-  let sent = 0
-  try {
-    for (;;) {
-      sending.waiting()
-      const step = await Promise.race([blocks.next(), closed])
-      if (step === undefined) return
-      if (step.done) break
-      sent += step.value.length
-      if (length !== undefined && sent > length) throw new Error('content is longer than announced')
-      sending.writing()
-      await Promise.race([written(outgoing, step.value), closed])
-    }
-  } finally {
-    await blocks.return?.()
-  }
-  if (length !== undefined && sent < length) throw new Error('content is shorter than announced')
-  sending.writing()
-  outgoing.end()
-}
-
-function written(outgoing: ClientRequest, block: Buffer): Promise<void> {
-  return new Promise(resolve => {
-    // An error is told by 'error' and 'close'.
-    outgoing.write(block, () => resolve())
-  })
 }
 
 function headFailure(

@@ -4,7 +4,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Connection, UnderWay } from './connections.ts'
 import { Fields } from './field.ts'
-import type { Peer, Request } from './message.ts'
+import type { Peer, Request, SendInterim } from './message.ts'
+import { RequestContent } from './request-content.ts'
 import type { Target } from './target.ts'
 
 export class LiveRequest implements Request, UnderWay {
@@ -18,6 +19,8 @@ export class LiveRequest implements Request, UnderWay {
   readonly local: Peer
   readonly secure: boolean
   readonly received: number
+  readonly interim: SendInterim | undefined
+  readonly trailers: () => Fields
   #controller: AbortController | undefined
   #over = false
   #whenOver: (() => void) | undefined
@@ -25,7 +28,13 @@ export class LiveRequest implements Request, UnderWay {
   constructor(
     message: IncomingMessage,
     connection: Connection,
-    given: { id: string; target: Target; received: number },
+    given: {
+      id: string
+      target: Target
+      received: number
+      content?: AsyncIterable<Buffer>
+      interim?: SendInterim | undefined
+    },
   ) {
     this.id = given.id
     this.target = given.target
@@ -33,7 +42,10 @@ export class LiveRequest implements Request, UnderWay {
     this.method = message.method ?? ''
     this.version = message.httpVersionMinor === 0 ? '1.0' : '1.1'
     this.fields = Fields.fromFlat(message.rawHeaders)
-    this.content = message
+    const content = given.content ?? new RequestContent(message)
+    this.content = content
+    this.trailers = () => (content instanceof RequestContent ? content.trailers() : Fields.empty)
+    this.interim = given.interim
     this.client = connection.client
     this.local = connection.local
     this.secure = connection.secure

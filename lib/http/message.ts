@@ -22,7 +22,12 @@ export interface StreamedContent {
    * when the reader has gone.
    */
   readonly open: (signal: AbortSignal) => AsyncIterable<Buffer>
+  /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
+  readonly trailers?: () => Fields
 }
+
+/** Sends an interim response (15.2) ahead of the final one. Nothing happens when it is too late or the client too old. */
+export type SendInterim = (status: number, fields: Fields) => void
 
 export const noContent: Content = { kind: 'none' }
 
@@ -41,6 +46,9 @@ export interface Request {
   readonly fields: Fields
   /** What the client sends after its fields; reading it may throw when the client goes away. */
   readonly content: AsyncIterable<Buffer>
+  /** Trailer fields of the content, none before it has been read to its end. Absent where there cannot be any. */
+  readonly trailers?: () => Fields
+  readonly interim?: SendInterim | undefined
   readonly client: Peer
   /** The address and port of ours the client connected to. */
   readonly local: Peer

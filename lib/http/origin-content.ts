@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
+import { Fields } from './field.ts'
 import {
   OriginAborted,
   OriginContentTimeout,
@@ -56,6 +57,11 @@ export class OriginContent implements AsyncIterableIterator<Buffer> {
     const { signal } = options
     signal.addEventListener('abort', this.#onAbort)
     if (signal.aborted) this.#onAbort()
+  }
+
+  /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
+  trailers(): Fields {
+    return this.#state === 'ended' ? Fields.fromFlat(this.#message.rawTrailers) : Fields.empty
   }
 
   [Symbol.asyncIterator](): this {

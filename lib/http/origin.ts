@@ -6,23 +6,18 @@
  * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
  */
 import type { Clock, Milliseconds } from '../clock.ts'
-import {
-  type Connection,
-  ConnectionPool,
-  type PoolCounts,
-  type PoolLimits,
-} from './connection-pool.ts'
+import { Connection, ConnectionPool, type PoolCounts, type PoolLimits } from './connection-pool.ts'
 import { within } from './deadline.ts'
 import { type DialDeadlines, Dialler, type DialOptions } from './dial.ts'
 import {
+  type ExchangeContext,
   type ExchangeDeadlines,
   exchange,
-  type WireRequest,
+  type Switched,
   type WireResponse,
 } from './exchange.ts'
 import type { Fields } from './field.ts'
-import { Fields as FieldList } from './field.ts'
-import { type Content, noContent } from './message.ts'
+import { noContent } from './message.ts'
 import {
   OriginAborted,
   OriginBusy,
@@ -30,8 +25,8 @@ import {
   OriginSendFailure,
   ParentProxyFailure,
 } from './origin-errors.ts'
-import { proxyAuthorization } from './parent-proxy.ts'
-import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from './target.ts'
+import { type OriginRequest, onWire } from './origin-request.ts'
+import { formatAuthority } from './target.ts'
 
 export interface OriginDeadlines extends DialDeadlines, ExchangeDeadlines {
   /** For a connection to become free when the origin has as many as it may. */
@@ -69,18 +64,11 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly limits?: Partial<OriginLimits>
 }
 
-export interface OriginRequest {
-  readonly method: string
-  /** Its userinfo is not sent. */
-  readonly uri: TargetUri
-  /** End-to-end fields. Host, Connection, framing and the fields of one hop are written here; any given are left out. */
-  readonly fields: Fields
-  readonly content?: Content
-  /** Ends the request in whatever phase it is, its content included. */
-  readonly signal: AbortSignal
-  /** Whether the host is listed by name and may be at any address, or only at public ones. */
-  readonly trusted: boolean
-  readonly deadlines?: Partial<OriginDeadlines>
+export type { OriginRequest } from './origin-request.ts'
+
+/** A connection whose protocol the origin has changed (101). */
+export interface OriginSwitched extends Switched {
+  readonly address: string
 }
 
 export interface OriginResponse {
@@ -96,6 +84,8 @@ export interface OriginResponse {
    * OriginFailure when it breaks off.
    */
   readonly content: AsyncIterableIterator<Buffer>
+  /** Trailer fields, once the content has been read to its end. */
+  readonly trailers?: () => Fields
   /** IP address of the origin, or of the parent proxy. */
   readonly address: string
   /** Whether it came over a connection that an earlier request had used. */
@@ -144,6 +134,26 @@ export class OriginClient {
       this.#retried += 1
       return this.#exchange(await this.#lease(asked, true), asked)
     }
+  }
+
+  /**
+   * Asks the origin to change to WebSocket, on a connection of its own that no limit of the pool counts. Settles with the
+   * connection, or with the response that refuses. Connection and Upgrade are written here.
+   */
+  async upgrade(asked: OriginRequest): Promise<OriginResponse | OriginSwitched> {
+    const given = this.#givenUp(asked.signal)
+    const dialled = await this.#open(asked, given.signal).finally(() => given.done())
+    const connection = new Connection('', dialled)
+    const { address, socket } = connection
+    socket.once('free', () => socket.destroy())
+    return new Promise((resolve, reject) => {
+      const onSwitch = (switched: Switched) => resolve({ ...switched, address })
+      const message = { ...onWire(asked, this.dialler.parent, 'websocket'), onSwitch }
+      exchange(connection, message, this.#context(asked)).then(
+        response => resolve({ ...response, address, reused: false }),
+        reject,
+      )
+    })
   }
 
   counts(): OriginCounts {
@@ -195,17 +205,16 @@ export class OriginClient {
   }
 
   async #exchange(connection: Connection, asked: OriginRequest): Promise<OriginResponse> {
-    const { uri, signal } = asked
+    const { uri } = asked
     const { address, reused, socket } = connection
     const origin = formatAuthority(uri)
     socket.once('free', () => this.#pool.release(connection))
-    const response: WireResponse = await exchange(connection, this.#onWire(asked), {
-      clock: this.#clock,
-      deadlines: { ...this.#deadlines, ...asked.deadlines },
-      signal,
-      origin,
-      headLimit: this.#headLimit,
-    })
+    const context = this.#context(asked)
+    const response: WireResponse = await exchange(
+      connection,
+      onWire(asked, this.dialler.parent),
+      context,
+    )
     const { parent } = this.dialler
     if (response.status === 407 && parent !== undefined && uri.scheme === 'http') {
       await response.content.return()
@@ -218,19 +227,14 @@ export class OriginClient {
     return { ...response, address, reused }
   }
 
-  /** The message as the next hop is to get it. */
-  #onWire(asked: OriginRequest): WireRequest {
-    const { method, uri, content = noContent } = asked
-    const parent = uri.scheme === 'http' ? this.dialler.parent : undefined
-    const fields = FieldList.of(
-      ['Host', formatAuthority(uri, uri.scheme)],
-      ...asked.fields.without(...OURS),
-      ...framing(method, content),
-      ['Proxy-Authorization', parent === undefined ? undefined : proxyAuthorization(parent)],
-      ['Connection', 'keep-alive'],
-    )
-    const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
-    return { method, target, fields, content }
+  #context({ uri, signal, deadlines }: OriginRequest): ExchangeContext {
+    return {
+      clock: this.#clock,
+      deadlines: { ...this.#deadlines, ...deadlines },
+      signal,
+      origin: formatAuthority(uri),
+      headLimit: this.#headLimit,
+    }
   }
 
   /** A signal that fires with the request's own and when the client is closed. */
@@ -247,21 +251,6 @@ export class OriginClient {
     }
     return { signal: control.signal, done }
   }
-}
-
-/** Fields of one hop, of framing, and those we write ourselves. Expect goes because content is sent without waiting. */
-const OURS = [
-  ...['Host', 'Connection', 'Keep-Alive', 'Proxy-Connection', 'Proxy-Authorization', 'TE'],
-  ...['Transfer-Encoding', 'Trailer', 'Upgrade', 'Content-Length', 'Expect'],
-]
-
-/** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
-function framing(method: string, content: Content): ReadonlyArray<readonly [string, string]> {
-  const length =
-    content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
-  if (length === undefined) return [['Transfer-Encoding', 'chunked']]
-  const implied = content.kind === 'none' && !['POST', 'PUT', 'PATCH'].includes(method)
-  return implied ? [] : [['Content-Length', String(length)]]
 }
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */

@@ -15,3 +15,20 @@ export function rawRefusal(response: Response): { bytes: Buffer; contentLength: 
   const head = Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
   return { bytes: Buffer.concat([head, bytes]), contentLength: bytes.length }
 }
+
+/** What to answer to a head that Node's parser refused with this code. */
+export function problemOf(code: string): { status: number; sentence: string } {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return {
+        status: 431,
+        sentence: 'The fields of this request are larger than this server takes.',
+      }
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return { status: 408, sentence: 'The request did not arrive in time.' }
+    case 'HPE_INVALID_METHOD':
+      return { status: 501, sentence: 'This method is not known here.' }
+    default:
+      return { status: 400, sentence: 'This is not an HTTP request that can be understood.' }
+  }
+}

@@ -3,8 +3,9 @@
  * connection, so that no client takes a part for the whole.
  */
 import type { ServerResponse } from 'node:http'
+import type { Clock, Milliseconds } from '../clock.ts'
 import type { LiveRequest } from './live-request.ts'
-import type { Response, StreamedContent } from './message.ts'
+import type { Response, SendInterim, StreamedContent } from './message.ts'
 
 export interface Sent {
   /** Bytes of content handed to the client's connection. */
@@ -14,11 +15,18 @@ export interface Sent {
   readonly error?: unknown
 }
 
+/** How long a client may take over a block; without it, as long as it likes. */
+export interface Taking {
+  readonly clock: Clock
+  readonly taking: Milliseconds | undefined
+}
+
 /** Sends the response; resolves when its last byte is with the kernel or the connection has gone. Never rejects. */
 export async function send(
   out: ServerResponse,
   request: LiveRequest,
   response: Response,
+  taking?: Taking,
 ): Promise<Sent> {
   if (request.over) return { bytes: 0, complete: false }
   const { content } = response
@@ -26,7 +34,7 @@ export async function send(
   writeHead(out, response, hasContent)
   if (!hasContent || content.kind === 'none') return whole(out, request, undefined)
   if (content.kind === 'bytes') return whole(out, request, content.bytes)
-  return stream(out, request, content)
+  return stream(out, request, { content, taking })
 }
 
 function writeHead(out: ServerResponse, response: Response, hasContent: boolean): void {
@@ -66,9 +74,9 @@ function whole(
 async function stream(
   out: ServerResponse,
   request: LiveRequest,
-  content: StreamedContent,
+  { content, taking }: { readonly content: StreamedContent; readonly taking: Taking | undefined },
 ): Promise<Sent> {
-  const writer = new BlockWriter(out, request)
+  const writer = new BlockWriter(out, request, taking)
   try {
     for await (const block of content.open(request.signal)) {
       if (content.length !== undefined && writer.bytes + block.length > content.length) {
@@ -78,6 +86,12 @@ async function stream(
     }
     if (content.length !== undefined && writer.bytes !== content.length) {
       throw new RangeError('less content than was announced')
+    }
+    // Without chunks there is no place for them (RFC 9112 section 7.1.2).
+    if (content.trailers !== undefined && out.chunkedEncoding) {
+      out.addTrailers(
+        [...content.trailers()].map(([name, value]): [string, string] => [name, value]),
+      )
     }
     const end = await whole(out, request, undefined)
     return { bytes: writer.bytes, complete: end.complete }
@@ -96,10 +110,12 @@ async function stream(
 class BlockWriter {
   readonly #out: ServerResponse
   readonly #request: LiveRequest
+  readonly #taking: Taking | undefined
   #giveUp: ((error: Error) => void) | undefined
   bytes = 0
 
-  constructor(out: ServerResponse, request: LiveRequest) {
+  constructor(out: ServerResponse, request: LiveRequest, taking: Taking | undefined) {
+    this.#taking = taking
     this.#out = out
     this.#request = request
     request.onceOver(() => this.#giveUp?.(clientGone()))
@@ -107,11 +123,30 @@ class BlockWriter {
 
   async write(block: Buffer): Promise<void> {
     if (this.#request.over) throw clientGone()
+    const { clock, taking } = this.#taking ?? {}
+    let cancelTimer = () => {}
     await new Promise<void>((resolve, reject) => {
       this.#giveUp = reject
+      if (taking !== undefined && clock !== undefined) {
+        cancelTimer = clock.after(taking, () => reject(new Error('the client takes nothing')))
+      }
       this.#out.write(block, error => (error ? reject(error) : resolve()))
-    })
+    }).finally(() => cancelTimer())
     this.bytes += block.length
+  }
+}
+
+/** Sends early hints (RFC 8297) ahead of the response, the one interim response that is of use to anybody. */
+export function interimSender(out: ServerResponse): SendInterim {
+  return (status, fields) => {
+    const links = fields.all('Link')
+    if (status !== 103 || links.length === 0) return
+    if (out.headersSent || out.req.httpVersionMinor === 0) return
+    try {
+      out.writeEarlyHints({ link: [...links] })
+    } catch {
+      // Node refuses links it cannot read; a hint that does not arrive is no loss.
+    }
   }
 }
 

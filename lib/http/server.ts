@@ -6,39 +6,32 @@
  * Order on one connection is Node's doing: handlers of pipelined requests run at once, their responses leave in the order
  * the requests came.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import { type Connection, Connections } from './connections.ts'
-import { Fields } from './field.ts'
 import { LiveRequest } from './live-request.ts'
 import type { Exchange, Handler, Peer, Request, Response } from './message.ts'
-import { rawRefusal } from './raw-refusal.ts'
+import { problemOf, rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
+import { emptyContent, RequestContent } from './request-content.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
-import { type Sent, send } from './send.ts'
+import { interimSender, type Sent, send } from './send.ts'
+import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
 import { parseTarget } from './target.ts'
+import { asksForWebSocket, hasContent } from './upgrade.ts'
 
-/** What became of a connection that a CONNECT handler took over. */
-export interface TakenOver {
-  /** Status that was sent before the connection changed hands. */
-  readonly status: number
-  /** Bytes sent to the client afterwards. */
-  readonly sent: number
-  readonly facts: Response['facts']
-}
-
-/** Answers a CONNECT: with a response that refuses it, or, after the connection's new life is over, with what became of it. */
-export type ConnectHandler = (
-  request: Request,
-  socket: Socket,
-  head: Buffer,
-) => Promise<Response | TakenOver>
+export type { ConnectHandler, TakenOver } from './take-over.ts'
 
 export interface HttpServerOptions {
   readonly handler: Handler
   readonly connect: ConnectHandler
+  /**
+   * Answers a request to change to WebSocket. Without it Upgrade fields are passed over; with it those of other protocols
+   * are, and the connection ends after the response.
+   */
+  readonly upgrade?: ConnectHandler
   /** The answer when a handler throws. */
   readonly onFailure: (request: Request, error: unknown) => Response
   /** Told once of every exchange when it is over. `error` is what broke the content off on our side. */
@@ -59,13 +52,18 @@ export interface HttpServerLimits {
   readonly pipelined: number
   /** For a whole head to arrive. */
   readonly headTime: Milliseconds
-  /** For a whole request, content included. */
+  /** For a whole request, content included; 0 for any time. */
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /** Without a byte moving while a response is under way. */
+  /** Without a byte moving while a response is under way; 0 for any time. */
   readonly stalled: Milliseconds
+  /** For a client to take a block of content; any time unless told. */
+  readonly taking?: Milliseconds
 }
+
+/** For the rest of a request that was answered before its end. */
+const REST_TIME: Milliseconds = 10_000
 
 export class HttpServer {
   readonly #server: Server
@@ -91,6 +89,13 @@ export class HttpServer {
     this.#server.timeout = limits.stalled
     this.#server.on('connection', socket => this.#connections.add(socket, false))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
+    // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
+    this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
+    if (options.upgrade !== undefined) {
+      this.#server.on('upgrade', (message, socket, head) => {
+        void this.#answerUpgrade(message, socket as Socket, head)
+      })
+    }
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
     })
@@ -130,9 +135,14 @@ export class HttpServer {
     deadline.removeEventListener('abort', cut)
   }
 
-  async #answer(message: IncomingMessage, out: ServerResponse): Promise<void> {
+  async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
     const connection = this.#connectionOf(message.socket)
-    const checked = this.#check(message, connection)
+    let awaited = expected
+    const content = new RequestContent(message, () => {
+      if (awaited && !out.headersSent) out.writeContinue()
+      awaited = false
+    })
+    const checked = this.#check(message, connection, { content, interim: interimSender(out) })
     const { request } = checked
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
@@ -140,10 +150,13 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = checked.refusal ?? (await this.#handle(request))
-    if (this.#draining || checked.refusal !== undefined) out.shouldKeepAlive = false
-    const sent = await send(out, request, response)
+    // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
+    if (this.#draining || checked.refusal !== undefined || awaited) out.shouldKeepAlive = false
+    const { clock, limits } = this.#options
+    const sent = await send(out, request, response, { clock, taking: limits.taking })
     connection.underWay.delete(request)
     this.#report(request, response, sent)
+    if (!message.complete && !message.socket.destroyed) this.#passOver(message)
     if (connection.underWay.size > 0) return
     connection.afterLast?.()
     if (this.#draining) message.socket.destroySoon()
@@ -154,21 +167,51 @@ export class HttpServer {
     const connection = this.#connectionOf(socket)
     const { request, refusal } = this.#check(message, connection)
     connection.underWay.add(request)
-    const answer = refusal ?? (await this.#takeOver(request, socket, head))
+    const { connect } = this.#options
+    const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
       const raw = rawRefusal(answer)
       socket.end(raw.bytes)
       socket.once('finish', () => socket.destroySoon())
       this.#report(request, answer, { bytes: raw.contentLength, complete: true })
-    } else {
-      const response: Response = {
-        status: answer.status,
-        fields: Fields.empty,
-        content: { kind: 'none' },
-        ...(answer.facts === undefined ? {} : { facts: answer.facts }),
-      }
-      this.#report(request, response, { bytes: answer.sent, complete: true })
-    }
+    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
+    connection.underWay.delete(request)
+  }
+
+  /** Takes the rest of a request that has its answer, for a while. */
+  #passOver(message: IncomingMessage): void {
+    const cancel = this.#options.clock.after(REST_TIME, () => message.socket.destroy())
+    message.once('close', cancel)
+    message.once('end', cancel)
+    message.resume()
+  }
+
+  async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(0)
+    const connection = this.#connectionOf(socket)
+    // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const checked = this.#check(message, connection, { content: emptyContent })
+    const { request } = checked
+    connection.underWay.add(request)
+    const { upgrade = this.#options.connect } = this.#options
+    let answer: Response | TakenOver
+    if (checked.refusal !== undefined) answer = checked.refusal
+    else if (hasContent(request)) {
+      answer = textResponse(400, 'A request with content cannot change the protocol here.')
+    } else if (asksForWebSocket(request)) {
+      answer = await this.#takeOver(upgrade, request, { socket, head })
+    } else answer = await this.#handle(request)
+    if ('fields' in answer) {
+      const out = new ServerResponse(message)
+      out.assignSocket(socket)
+      out.shouldKeepAlive = false
+      const { clock, limits } = this.#options
+      const sent = await send(out, request, answer, { clock, taking: limits.taking })
+      this.#report(request, answer, sent)
+      socket.destroySoon()
+    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
     connection.underWay.delete(request)
   }
 
@@ -176,6 +219,7 @@ export class HttpServer {
   #check(
     message: IncomingMessage,
     connection: Connection,
+    more: Pick<ConstructorParameters<typeof LiveRequest>[2], 'content' | 'interim'> = {},
   ): { request: LiveRequest; refusal: Response | undefined } {
     const { limits, clock, requestId } = this.#options
     const method = message.method ?? ''
@@ -185,6 +229,7 @@ export class HttpServer {
       id: requestId(),
       target: readable,
       received: clock.now(),
+      ...more,
     })
     const head = {
       method,
@@ -211,12 +256,12 @@ export class HttpServer {
   }
 
   async #takeOver(
+    handler: ConnectHandler,
     request: LiveRequest,
-    socket: Socket,
-    head: Buffer,
+    given: { socket: Socket; head: Buffer },
   ): Promise<Response | TakenOver> {
     try {
-      return await this.#options.connect(request, socket, head)
+      return await handler(request, given.socket, given.head)
     } catch (error) {
       return this.#options.onFailure(request, error)
     }
@@ -250,21 +295,5 @@ export class HttpServer {
 
   #connectionOf(socket: Socket): Connection {
     return this.#connections.of(socket) ?? this.#connections.add(socket, false)
-  }
-}
-
-function problemOf(code: string): { status: number; sentence: string } {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return {
-        status: 431,
-        sentence: 'The fields of this request are larger than this server takes.',
-      }
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return { status: 408, sentence: 'The request did not arrive in time.' }
-    case 'HPE_INVALID_METHOD':
-      return { status: 501, sentence: 'This method is not known here.' }
-    default:
-      return { status: 400, sentence: 'This is not an HTTP request that can be understood.' }
   }
 }

@@ -12,8 +12,8 @@ import type { VerifiedSubject } from './subject.ts'
 /** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
 export interface SamlService {
   /**
-   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; the
-   * session is refused when it does not fit. `stash` is the content of a form post whose session has ended, to be replayed
+   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it has to
+   * be checked again before anybody is sent there. `stash` is the content of a form post whose session has ended, to be replayed
    * once after the login.
    */
   startLogin(request: Request, login: LoginStart): Promise<Response>
@@ -174,8 +174,9 @@ export interface Session {
   readonly issuer: string
   readonly nameId: SessionNameId | undefined
   readonly sessionIndex: string | undefined
-  /** Moments since the epoch. */
+  /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
+  readonly created: Milliseconds
   readonly expires: Milliseconds
 }
 

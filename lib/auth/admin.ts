@@ -1,0 +1,47 @@
+/**
+ * What an operator's machines ask: alive, ready, how much of what. On a listener of its own, because every other path of the
+ * public one belongs to the backend.
+ */
+import { Fields } from '../http/field.ts'
+import type { Handler, Response } from '../http/message.ts'
+import { textResponse } from '../http/reply.ts'
+import { router } from '../http/router.ts'
+import type { AuthMetrics } from './metrics.ts'
+
+export interface AdminSources {
+  /** What keeps the service from doing its work, a sentence each. */
+  readonly problems: () => readonly string[]
+  readonly metrics: AuthMetrics
+}
+
+/** The handler of the admin listener. */
+export function admin({ problems, metrics }: AdminSources): Handler {
+  const route = router([
+    { method: 'GET', path: '/healthz', handle: async () => textResponse(200, 'alive', plain) },
+    { method: 'GET', path: '/readyz', handle: async () => ready(problems()) },
+    {
+      method: 'GET',
+      path: '/metrics',
+      handle: async () => ({
+        status: 200,
+        fields: Fields.of(['Content-Type', metrics.contentType], ['Cache-Control', 'no-store']),
+        content: { kind: 'bytes', bytes: Buffer.from(await metrics.text()) },
+      }),
+    },
+  ])
+  return async request => {
+    const path = request.target.form === 'origin' ? request.target.path : ''
+    return (
+      (await route(request, path)) ??
+      textResponse(404, 'There are /healthz, /readyz and /metrics here.')
+    )
+  }
+}
+
+const plain = { fields: Fields.of(['Cache-Control', 'no-store']) }
+
+function ready(problems: readonly string[]): Response {
+  return problems.length === 0
+    ? textResponse(200, 'ready', plain)
+    : textResponse(503, `not ready\n${problems.join('\n')}`, plain)
+}

@@ -1,0 +1,166 @@
+/**
+ * What is answered when a request cannot pass: a function for every reason. Public texts are fixed; what happened stands in
+ * the log under the request's ID.
+ */
+import { Failure } from '../errors.ts'
+import { Fields } from '../http/field.ts'
+import { ContentTooSlow } from '../http/forward.ts'
+import type { Request, Response } from '../http/message.ts'
+import { OriginAborted, OriginFailure, OriginRequestUnfit } from '../http/origin-errors.ts'
+import type { Config } from './config.ts'
+import { ownFields } from './page.ts'
+import type { FailurePage } from './saml/contract.ts'
+
+/** 508: the request has been here before (RFC 5842 section 7.2). */
+export function looped(request: Request, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'loop_detected',
+    status: 508,
+    reason: 'Loop Detected',
+    title: 'Loop detected',
+    text: 'This request came back to where it had been forwarded from.',
+    advice: [
+      'The backend address of this service, or a route of the edge in front of it, leads back here. Please tell whoever runs it.',
+    ],
+  })
+}
+
+/** 502, with the reason phrase operators look for. */
+export function backendFailed(
+  request: Request,
+  error: unknown,
+  failurePage: FailurePage,
+): Response {
+  const cause = error instanceof OriginAborted ? error.cause : undefined
+  if (cause instanceof ContentTooSlow) return tooSlow(request, cause, failurePage)
+  if (error instanceof OriginRequestUnfit) return unfit(request, error, failurePage)
+  if (!(error instanceof OriginFailure)) throw error
+  // Nobody reads it, and nothing has failed.
+  if (request.signal.aborted) return gone()
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: error.code.toLowerCase().replace(/^origin_/, 'backend_'),
+    status: 502,
+    reason: 'Proxy Error',
+    title: 'The application cannot be reached',
+    text: 'You are logged in, but the application behind this service did not answer.',
+    advice: ['Please try again in a moment.'],
+    facts: error.facts,
+    cause: error,
+  })
+}
+
+/**
+ * 401 for whatever cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
+ * and leaves no state behind.
+ */
+export function needsLogin(request: Request, address: string): Response {
+  const message = {
+    error: 'login_required',
+    message: 'There is no valid session. Open the login address in a browser window.',
+    login: address,
+    requestId: request.id,
+  }
+  return {
+    status: 401,
+    fields: Fields.fromFlat([
+      ...['Content-Type', 'application/json; charset=utf-8'],
+      // RFC 9110 section 15.5.2 wants a challenge; one of a scheme browsers do not know shows no dialogue.
+      ...['WWW-Authenticate', `Authproxy login="${address.replace(/["\\]/g, '')}"`],
+      ...['X-Authproxy-Login', address],
+      ...ownFields.flat,
+    ]),
+    content: { kind: 'bytes', bytes: Buffer.from(`${JSON.stringify(message)}\n`) },
+  }
+}
+
+/** 421: a login begun under another name could never be finished, because its cookies would be somebody else's. */
+export function wrongHost(request: Request, config: Config, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'wrong_host',
+    status: 421,
+    title: 'This is not the address of the service',
+    text: 'You cannot log in under this host name.',
+    advice: [
+      'If you typed the address, use the one below. If the address in your browser is that one already, the edge in front of this service does not preserve the Host.',
+    ],
+    action: { href: `${config.baseUrl}/`, label: `Go to ${config.domain}` },
+    details: [
+      ['Host of this service', config.domain],
+      ['Host of this request', (request.fields.get('Host') ?? 'none').slice(0, 260)],
+    ],
+    facts: { host: request.fields.get('Host') },
+  })
+}
+
+/** 403: a page of another site tried to open a WebSocket with the user's session. */
+export function wrongOrigin(request: Request, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'websocket_origin',
+    status: 403,
+    title: 'Not from this page',
+    text: 'Pages of other sites may not open connections here.',
+    facts: { origin: request.fields.get('Origin') },
+  })
+}
+
+/** 400: a target that names another server, or none. */
+export async function foreignTarget(request: Request, failurePage: FailurePage): Promise<Response> {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'foreign_target',
+    status: 400,
+    title: 'Not a target of this service',
+    text: 'The request names another server, or no path at all.',
+  })
+}
+
+/** 500 for what nobody foresaw; a Failure's public text where there is one. */
+export function unforeseen(request: Request, error: unknown, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: error instanceof Failure ? error.code.toLowerCase() : 'internal',
+    status: 500,
+    title: 'Something went wrong here',
+    text: error instanceof Failure ? error.publicText : 'The service made a mistake.',
+    cause: error,
+  })
+}
+
+function tooSlow(request: Request, cause: ContentTooSlow, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'client_too_slow',
+    status: 408,
+    title: 'The upload stopped',
+    text: cause.publicText,
+    cause,
+  })
+}
+
+function unfit(request: Request, cause: OriginRequestUnfit, failurePage: FailurePage): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'request_unfit',
+    status: 400,
+    title: 'This request cannot be forwarded',
+    text: 'A field of the request has characters that fields do not have.',
+    cause,
+  })
+}
+
+function gone(): Response {
+  const content = { kind: 'none' } as const
+  return { status: 499, fields: Fields.empty, content, facts: { outcome: 'client-gone' } }
+}

@@ -1,0 +1,216 @@
+/**
+ * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
+ * cookies it may set. Knows nothing of logins.
+ */
+import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import type { Clock, Milliseconds } from '../clock.ts'
+import { Failure } from '../errors.ts'
+import { setCookieName, withoutCookies } from '../http/cookie.ts'
+import { Fields, sameName } from '../http/field.ts'
+import { forward, forwardUpgrade } from '../http/forward.ts'
+import { clientOf, forwardingFields, withoutForwarding } from '../http/forwarded.ts'
+import type { Request, Response } from '../http/message.ts'
+import { OriginClient } from '../http/origin.ts'
+import type { TakenOver } from '../http/take-over.ts'
+import { AddressSet } from '../ip.ts'
+import type { Config } from './config.ts'
+import {
+  harmlessTrailers,
+  type IdentityLines,
+  identityLines,
+  withIdentity,
+} from './identity-fields.ts'
+import { instanceField, instanceTrail } from './instance-id.ts'
+import type { Session } from './saml/contract.ts'
+import { isOwnCookie } from './session/cookie.ts'
+
+export interface BackendOptions {
+  readonly config: Config
+  readonly clock: Clock
+  readonly instanceId: string
+  /** Fires when WebSockets and event streams are to end. */
+  readonly closing: AbortSignal
+}
+
+/** A request that has been let through. */
+export interface Admitted {
+  readonly request: Request
+  /** Path and query as they go out: the bytes that were judged. */
+  readonly path: string
+  readonly query: string | undefined
+  /** Undefined: nobody in particular. */
+  readonly session: Session | undefined
+}
+
+/** Longer than any timer of Node can be; a wait of 0 in the configuration means for ever. */
+const FOR_EVER: Milliseconds = 2_000_000_000
+
+export class Backend {
+  readonly #options: BackendOptions
+  readonly #origin: OriginClient
+  readonly #trusted: AddressSet
+  /** Fields of a session, made once: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, IdentityLines>()
+
+  constructor(options: BackendOptions) {
+    const { config, clock } = options
+    const { timeouts, limits } = config
+    this.#options = options
+    this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
+    this.#origin = new OriginClient({
+      clock,
+      isPublic: () => true,
+      verify: config.targetVerify,
+      ...certificates(config),
+      deadlines: {
+        queue: timeouts.connect,
+        lookup: timeouts.connect,
+        connect: timeouts.connect,
+        tls: timeouts.connect,
+        send: Math.max(60_000, timeouts.connect),
+        fields: timeouts.response,
+        content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
+      },
+      limits: {
+        perOrigin: limits.backendConnections,
+        freePerOrigin: Math.min(128, limits.backendConnections),
+        free: Math.min(128, limits.backendConnections),
+        waiting: 10_000,
+        head: limits.responseHead,
+      },
+    })
+  }
+
+  /** IP address of the client as far as it can be believed. */
+  clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
+    return clientOf(request, this.#trusted).address
+  }
+
+  /** Forwards a request. Throws an OriginFailure. */
+  async handle(admitted: Admitted): Promise<Response> {
+    const response = await forward(admitted.request, this.#forwarding(admitted))
+    return this.#endless(withoutOwnCookies(response))
+  }
+
+  /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
+  async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
+    const { config, closing } = this.#options
+    const { tunnel } = config.timeouts
+    const answer = await forwardUpgrade(admitted.request, {
+      ...this.#forwarding(admitted),
+      socket,
+      head,
+      idle: tunnel === 0 ? FOR_EVER : tunnel,
+      signal: closing,
+    })
+    return 'fields' in answer ? withoutOwnCookies(answer) : answer
+  }
+
+  counts() {
+    return this.#origin.counts()
+  }
+
+  close(): Promise<void> {
+    return this.#origin.close()
+  }
+
+  #forwarding({ request, path, query, session }: Admitted) {
+    const { config, clock } = this.#options
+    const { scheme, host, port } = config.target
+    return {
+      origin: this.#origin,
+      uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
+      host: request.fields.get('Host'),
+      fields: this.#fieldsFor(request, session),
+      trailers: harmlessTrailers,
+      clock,
+      contentTime: config.timeouts.clientContent,
+    }
+  }
+
+  /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
+  #fieldsFor(request: Request, session: Session | undefined): Fields {
+    const { config, instanceId } = this.#options
+    const { address } = clientOf(request, this.#trusted)
+    const own = Fields.fromFlat([
+      ...[instanceField, instanceTrail(request.fields, instanceId)],
+      ...['X-Authproxy-Request-ID', request.id],
+      // The edge speaks https to the world, or no cookie of ours would ever arrive.
+      ...forwardingFields({ client: address, host: request.fields.get('Host'), scheme: 'https' })
+        .flat,
+    ])
+    const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
+    const identity = session === undefined ? undefined : this.#linesOf(session)
+    return withIdentity(client, identity, {
+      fields: own,
+      basicAuth: config.identityFields.basicAuth,
+    })
+  }
+
+  #linesOf(session: Session): IdentityLines {
+    const known = this.#lines.get(session)
+    if (known !== undefined) return known
+    const lines = identityLines(session, this.#options.config.identityFields)
+    this.#lines.set(session, lines)
+    return lines
+  }
+
+  /** Event streams never end by themselves: at the end of ours they do, in good order. */
+  #endless(response: Response): Response {
+    const { content } = response
+    const type = response.fields.get('Content-Type') ?? ''
+    if (content.kind !== 'stream' || !/^text\/event-stream\b/i.test(type)) return response
+    const { closing } = this.#options
+    return {
+      ...response,
+      content: { ...content, open: signal => until(content.open(signal), closing) },
+    }
+  }
+}
+
+async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
+  const iterator = blocks[Symbol.asyncIterator]()
+  let onAbort = () => {}
+  const closed = new Promise<undefined>(resolve => {
+    onAbort = () => resolve(undefined)
+    closing.addEventListener('abort', onAbort)
+    if (closing.aborted) onAbort()
+  })
+  try {
+    for (;;) {
+      const next = iterator.next()
+      next.catch(() => undefined)
+      const step = await Promise.race([next, closed])
+      if (step === undefined || step.done) return
+      yield step.value
+    }
+  } finally {
+    closing.removeEventListener('abort', onAbort)
+    await iterator.return?.()
+  }
+}
+
+/** A backend cannot end, or make, sessions of ours. */
+function withoutOwnCookies(response: Response): Response {
+  if (!response.fields.has('Set-Cookie')) return response
+  const flat: string[] = []
+  for (const [name, value] of response.fields) {
+    if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
+  }
+  return { ...response, fields: Fields.fromFlat(flat) }
+}
+
+function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
+  if (file === undefined) return {}
+  try {
+    return { ca: [readFileSync(file, 'utf8')] }
+  } catch (cause) {
+    throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
+      code: 'TARGET_CERTIFICATES',
+      fault: 'internal',
+      publicText: 'The service cannot start.',
+      cause,
+    })
+  }
+}

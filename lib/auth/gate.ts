@@ -1,0 +1,98 @@
+/**
+ * What may this request do? One answer for requests and upgrades alike. Pure: the session is asked for only when nothing else
+ * has decided, and reading it changes nothing.
+ */
+import type { Fields } from '../http/field.ts'
+import type { Request } from '../http/message.ts'
+import { asksForWebSocket } from '../http/upgrade.ts'
+import { hasLooped } from './instance-id.ts'
+import { checkToken, type PassthroughToken, passthroughPrefix } from './passthrough.ts'
+
+export interface GateRules {
+  readonly instanceId: string
+  readonly passthroughPaths: readonly string[]
+  readonly passthroughTokens: readonly PassthroughToken[]
+}
+
+export type Verdict<S> =
+  /** It has been here before. */
+  | { readonly verdict: 'loop' }
+  /** It is for SAML itself. */
+  | { readonly verdict: 'saml' }
+  | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
+  | { readonly verdict: 'authenticated'; readonly session: S }
+  | {
+      readonly verdict: 'login-needed'
+      /** A browser that opens a page, or a program that can make nothing of one. */
+      readonly from: 'navigation' | 'api'
+      readonly because: 'no-session' | `token-${'unknown' | 'expired' | 'malformed'}`
+    }
+
+/** Paths that are answered here and never forwarded, whatever else is said of them. */
+export const samlPaths: ReadonlySet<string> = new Set([
+  '/saml/metadata.xml',
+  '/saml/metadata',
+  '/saml/certificate.crt',
+  '/saml/acs',
+  '/saml/slo',
+  '/__authproxy-redirect',
+])
+
+/**
+ * Decides, in the order that is the argument: loop, SAML, path, token, session. A wrong token never falls back to a login
+ * page.
+ */
+export async function gate<S>(
+  asked: {
+    readonly request: Pick<Request, 'method' | 'fields' | 'version'>
+    /** Path as it is forwarded. */
+    readonly path: string
+    readonly now: number
+    readonly session: () => Promise<S | undefined>
+  },
+  rules: GateRules,
+): Promise<Verdict<S>> {
+  const { request, path, now } = asked
+  if (hasLooped(request.fields, rules.instanceId)) return { verdict: 'loop' }
+  if (samlPaths.has(path)) return { verdict: 'saml' }
+  const prefix = passthroughPrefix(path, rules.passthroughPaths)
+  if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
+  const token = checkToken(request.fields, rules.passthroughTokens, now)
+  if (token.token === 'valid') {
+    return { verdict: 'passthrough', because: 'token', name: token.name }
+  }
+  if (token.token === 'wrong') {
+    return { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
+  }
+  const session = await asked.session()
+  if (session !== undefined) return { verdict: 'authenticated', session }
+  const from = isNavigation(request) ? 'navigation' : 'api'
+  return { verdict: 'login-needed', from, because: 'no-session' }
+}
+
+/**
+ * Whether a person is opening a page in a browser, so that a redirect to the identity provider makes sense. Browsers say so
+ * in Fetch metadata; older ones are known by what they accept.
+ */
+export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'version'>): boolean {
+  const { method, fields } = request
+  if (!['GET', 'HEAD', 'POST'].includes(method) || asksForWebSocket(request)) return false
+  // Pages fetched ahead are thrown away when they are not what was expected; a login begun for one leads nowhere.
+  if (/prefetch|prerender/i.test(fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? '')) {
+    return false
+  }
+  const mode = fields.get('Sec-Fetch-Mode')
+  if (mode !== undefined) {
+    const place = fields.get('Sec-Fetch-Dest')
+    return mode === 'navigate' && (place === undefined || PLACES.includes(place))
+  }
+  if (fields.has('X-Requested-With')) return false
+  return acceptsHtml(fields)
+}
+
+const PLACES = ['document', 'iframe', 'frame']
+
+/** Whether pages in HTML are welcome; `*` alone is what programs send. */
+export function acceptsHtml(fields: Fields): boolean {
+  return /(?:^|[,\s])(?:text\/html|application\/xhtml\+xml)/i.test(fields.get('Accept') ?? '')
+}

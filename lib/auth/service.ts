@@ -1,0 +1,237 @@
+/**
+ * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
+ */
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { type Clock, type Milliseconds, systemClock } from '../clock.ts'
+import type { Service, Start, StopStep } from '../daemon.ts'
+import { accessFacts } from '../http/access-log.ts'
+import type { Exchange, Request } from '../http/message.ts'
+import { textResponse } from '../http/reply.ts'
+import { requestIds } from '../http/request-id.ts'
+import { methodNotAllowed } from '../http/router.ts'
+import { HttpServer, type HttpServerOptions } from '../http/server.ts'
+import { formatAuthority } from '../http/target.ts'
+import type { Log } from '../log.ts'
+import { packageRoot } from '../package.ts'
+import { Templates } from '../template.ts'
+import { admin } from './admin.ts'
+import { unforeseen } from './answers.ts'
+import { Backend } from './backend.ts'
+import type { Config } from './config.ts'
+import { failurePageMaker } from './failure-page.ts'
+import { FailureRecords } from './failure-records.ts'
+import { newInstanceId } from './instance-id.ts'
+import { KeyRing } from './key-ring.ts'
+import { open, serverLimits } from './listening.ts'
+import { AuthMetrics } from './metrics.ts'
+import { pageMaker } from './page.ts'
+import { failuresFile, revocationsFile } from './paths.ts'
+import { pipeline, type Rules } from './pipeline.ts'
+import { needRestart } from './reload.ts'
+import type { CreateSamlService, SamlService } from './saml/contract.ts'
+import { RevocationList } from './session/revocation.ts'
+import { Sessions } from './session/sessions.ts'
+import { SessionTokens } from './session/token.ts'
+
+/** What reading the configuration again came to. */
+export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
+
+export interface ServiceOptions {
+  readonly config: Config
+  readonly log: Log
+  readonly start: Start
+  /** Reads the configuration again. */
+  readonly reload: () => Promise<Reloaded>
+  readonly createSaml: CreateSamlService
+  readonly clock?: Clock
+  readonly random?: (size: number) => Buffer
+  /** Bits of RSA keys made here, for tests that are in a hurry. */
+  readonly modulusLength?: number
+}
+
+/** A running instance, and where it listens. */
+export interface AuthService extends Service {
+  readonly port: number
+  readonly adminPort: number | undefined
+}
+
+/** Starts an instance; throws a Failure with one sentence when it cannot. */
+export async function startService(options: ServiceOptions): Promise<AuthService> {
+  const { log, start, clock = systemClock, random = randomBytes } = options
+  let { config } = options
+  const tools = { clock, log }
+  const keys = await KeyRing.open({
+    path: config.configPath,
+    entityId: config.saml.entityId,
+    domain: config.domain,
+    clock,
+    random,
+    log: log.child({ part: 'keys' }),
+    ...(options.modulusLength === undefined ? {} : { modulusLength: options.modulusLength }),
+  })
+  const servers: HttpServer[] = []
+  const closing = new AbortController()
+  let saml: SamlService | undefined
+  try {
+    const records = await FailureRecords.open(failuresFile(config.configPath), tools)
+    const revocations = config.session.revocation
+      ? await RevocationList.open({
+          ...tools,
+          path: revocationsFile(config.configPath),
+          lifetime: () => config.session.lifetime,
+        })
+      : undefined
+    const instanceId = newInstanceId(random)
+    const backendOf = (from: Config) =>
+      new Backend({ config: from, clock, instanceId, closing: closing.signal })
+    let rules: Rules = { config, backend: backendOf(config) }
+    const clientAddress = (request: Request) => rules.backend.clientAddress(request)
+    const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
+    const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
+    const tokens = new SessionTokens({ keys, clock, entityId: () => config.saml.entityId })
+    const sessions = new Sessions({
+      ...tools,
+      config: () => rules.config,
+      tokens,
+      revocations: () => revocations,
+      failurePage,
+      random,
+    })
+    const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
+    const service = await options.createSaml({
+      ...parts,
+      config: () => rules.config.saml,
+      log: log.child({ part: 'saml' }),
+    })
+    saml = service
+    const steps = pipeline({
+      rules: () => rules,
+      saml: service,
+      sessions,
+      failurePage,
+      instanceId,
+      clock,
+    })
+    let tunnels = 0
+    const metrics = new AuthMetrics({
+      connections: () => servers[0]?.connections ?? 0,
+      backend: () => rules.backend.counts(),
+      tunnels: () => tunnels,
+      saml: () => service.readings(),
+    })
+    const common = {
+      clock,
+      requestId: requestIds(random),
+      onMalformed: (client: { address: string }, status: number, problem: string) =>
+        log.info('malformed request', { client: client.address, status, problem }),
+    }
+    const serverOptions: HttpServerOptions = {
+      ...common,
+      handler: steps.handle,
+      connect: async () =>
+        methodNotAllowed(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']),
+      upgrade: async (request, socket, head) => {
+        tunnels += 1
+        return steps.upgrade(request, socket, head).finally(() => {
+          tunnels -= 1
+        })
+      },
+      onFailure: (request, error) => unforeseen(request, error, failurePage),
+      onExchange: (exchange: Exchange, error?: unknown) => {
+        metrics.exchange(exchange)
+        if (rules.config.log.access) {
+          log.info('request', { ...accessFacts(exchange), client: clientAddress(exchange.request) })
+        }
+        if (error !== undefined && !closing.signal.aborted) {
+          log.warn('PROXY-ERROR response_broke_off', {
+            category: 'PROXY-ERROR',
+            code: 'response_broke_off',
+            id: exchange.request.id,
+            error,
+          })
+        }
+      },
+      limits: serverLimits(config),
+    }
+    const main = new HttpServer(serverOptions)
+    servers.push(main)
+    const [inherited] = start.sockets
+    const opened = await open(main, inherited ?? config.listen)
+    const adminServer =
+      config.admin === undefined
+        ? undefined
+        : new HttpServer({
+            ...common,
+            handler: admin({ problems: () => service.problems(), metrics }),
+            connect: async () => methodNotAllowed(['GET', 'HEAD']),
+            onFailure: () => textResponse(500, 'something went wrong'),
+            onExchange: () => undefined,
+            limits: { ...serverLimits(config), head: 16_384, connections: 100 },
+          })
+    let adminPort: number | undefined
+    if (adminServer !== undefined && config.admin !== undefined) {
+      servers.push(adminServer)
+      adminPort = (await open(adminServer, config.admin)).port
+    }
+    const { drain } = config.timeouts
+    return {
+      port: opened.port,
+      adminPort,
+      status: statusLine(config, opened),
+      reload: async () => {
+        const again = await options.reload()
+        if ('problems' in again) return again.problems
+        const waiting = needRestart(config, again.config)
+        if (waiting.length > 0)
+          log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
+        config = again.config
+        log.setLevel(config.log.level)
+        // What is under way keeps its old backend; its connections go when they are idle.
+        rules = { config, backend: backendOf(config) }
+        await keys.check()
+        return []
+      },
+      stop: [
+        step('end WebSockets and event streams, finish running requests', drain, async deadline => {
+          closing.abort()
+          await Promise.all(servers.map(server => server.close(deadline)))
+        }),
+        step('close connections to the backend', 2000, () => rules.backend.close()),
+        step('end logins', 3000, () => service.close()),
+        step('keep the last failures', 2000, async () => {
+          await keys.close()
+          await records.flush()
+        }),
+      ],
+    }
+  } catch (error) {
+    await keys.close()
+    closing.abort()
+    await Promise.all(
+      servers.map(server => server.close(AbortSignal.abort()).catch(() => undefined)),
+    )
+    await saml?.close()
+    throw error
+  }
+}
+
+function step(
+  name: string,
+  deadline: Milliseconds,
+  act: (deadline: AbortSignal) => Promise<unknown>,
+): StopStep {
+  return {
+    name,
+    deadline: deadline + 1000,
+    stop: async () => {
+      await act(AbortSignal.timeout(deadline))
+    },
+  }
+}
+
+function statusLine(config: Config, opened: { address: string; port: number }): string {
+  const where = formatAuthority({ host: opened.address, port: opened.port })
+  const target = `${config.target.scheme}://${formatAuthority(config.target, config.target.scheme)}`
+  return `${config.instance}: listening on ${where} for ${config.baseUrl}, forwarding to ${target}`
+}

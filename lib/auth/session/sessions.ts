@@ -1,0 +1,220 @@
+/**
+ * Sessions: made from what an assertion said, read from the cookies of a request, renewed while they are used, ended.
+ */
+import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Fields } from '../../http/field.ts'
+import type { Request, Response } from '../../http/message.ts'
+import type { Logger } from '../../log.ts'
+import type { Config } from '../config.ts'
+import { identityOf } from '../identity.ts'
+import { mayBeBasicUser } from '../identity-fields.ts'
+import type {
+  CookieDiagnosis,
+  Established,
+  FailurePage,
+  Revocation,
+  Session,
+  SessionService,
+} from '../saml/contract.ts'
+import type { VerifiedSubject } from '../saml/subject.ts'
+import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
+import type { RevocationList } from './revocation.ts'
+import type { SessionTokens, VerifiedToken } from './token.ts'
+
+export interface SessionsOptions {
+  readonly config: () => Config
+  readonly tokens: SessionTokens
+  /** Undefined: ended sessions live on in copies. */
+  readonly revocations: () => RevocationList | undefined
+  readonly failurePage: FailurePage
+  readonly clock: Clock
+  readonly random: (size: number) => Buffer
+  readonly log: Logger
+}
+
+export class Sessions implements SessionService {
+  readonly #options: SessionsOptions
+  /** The token a session was read from; sessions come from the tokens' memory, so one object means one token. */
+  readonly #tokenOf = new WeakMap<Session, VerifiedToken>()
+  #toldTransient = false
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+  }
+
+  async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
+    const { clock, random } = this.#options
+    const config = this.#options.config()
+    const outcome = identityOf(subject, config.identity)
+    if (!outcome.ok) return { refuse: this.#noSubject(request, subject, outcome.because) }
+    const { identity } = outcome
+    if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
+      return { refuse: this.#notBasic(request) }
+    }
+    if (identity.from === 'transient-nameId') this.#tellTransient()
+    const now = clock.now()
+    const session: Session = {
+      id: random(16).toString('hex'),
+      subject: identity.subject,
+      attributes: identity.attributes,
+      issuer: subject.issuer,
+      nameId: subject.nameId,
+      sessionIndex: subject.sessionIndex,
+      authenticated: subject.authenticated,
+      created: now,
+      expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),
+    }
+    if (session.expires <= now) return { refuse: this.#over(request, session.expires - now) }
+    const written = await this.#write(session, request)
+    if (written.fits) return { setCookie: written.lines, session }
+    return { refuse: this.#tooLarge(request, session, written.bytes) }
+  }
+
+  async read(request: Pick<Request, 'fields'>): Promise<Session | undefined> {
+    for (const token of tokensIn(request.fields)) {
+      const verdict = await this.#options.tokens.verify(token)
+      if (!verdict.valid || this.#options.revocations()?.has(verdict.session)) continue
+      this.#tokenOf.set(verdict.session, verdict)
+      return verdict.session
+    }
+    return undefined
+  }
+
+  /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
+  async renewal(session: Session, request: Request): Promise<Fields | undefined> {
+    const token = this.#tokenOf.get(session)
+    const { idle } = this.#options.config().session
+    const now = this.#options.clock.now()
+    if (token === undefined || now - token.issued < Math.max(idle / 10, 30_000)) return undefined
+    // As much as it can last already.
+    if (token.lapses >= session.expires - 1000) return undefined
+    const written = await this.#write(session, request)
+    return written.fits ? written.lines : undefined
+  }
+
+  end(request: Request): Fields {
+    return clearingLines(request.fields, this.#options.config().domain)
+  }
+
+  async revoke(which: Revocation): Promise<void> {
+    await this.#options.revocations()?.add(which)
+  }
+
+  async diagnose(request: Request): Promise<CookieDiagnosis> {
+    const { tokens, revocations } = this.#options
+    const size = sessionCookies(request.fields)
+    const reasons: string[] = []
+    const found = tokensIn(request.fields)
+    for (const token of found) {
+      const verdict = await tokens.verify(token)
+      if (!verdict.valid) reasons.push(verdict.because)
+      else if (revocations()?.has(verdict.session)) reasons.push('revoked')
+      else return { ...size, because: undefined }
+    }
+    if (size.count > 0 && found.length === 0) reasons.push('incomplete')
+    return { ...size, because: reasons[0] }
+  }
+
+  #write(session: Session, request: Request) {
+    const { clock, tokens, random } = this.#options
+    const { idle, cookieSize } = this.#options.config().session
+    const lapses = Math.min(clock.now() + idle, session.expires)
+    return tokens.issue(session, lapses).then(token =>
+      writeToken(token, {
+        limit: cookieSize,
+        maxAge: (lapses - clock.now()) / 1000,
+        tag: random(4).toString('hex'),
+        held: request.fields,
+      }),
+    )
+  }
+
+  #noSubject(
+    request: Request,
+    subject: VerifiedSubject,
+    because: 'no-subject' | 'unfit-subject',
+  ): Response {
+    return this.#options.failurePage({
+      request,
+      category: 'SAML-ERROR',
+      code: because === 'no-subject' ? 'subject_missing' : 'subject_unfit',
+      status: 403,
+      title: 'No usable subject identifier',
+      text: 'The SAML session has no usable subject identifier.',
+      advice: [
+        'The identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty. Please tell whoever runs it.',
+      ],
+      facts: { issuer: subject.issuer, assertion: subject.assertionId },
+      findings: [
+        {
+          what: 'subject',
+          ok: false,
+          expected: 'email, sAMAccountName or NameID, not empty, without control characters',
+          received: `attributes: ${subject.attributes.map(({ name }) => name).join(', ') || 'none'}`,
+        },
+      ],
+    })
+  }
+
+  #notBasic(request: Request): Response {
+    return this.#options.failurePage({
+      request,
+      category: 'SAML-ERROR',
+      code: 'subject_not_basic',
+      status: 403,
+      title: 'This user name cannot be used here',
+      text: 'The application expects user names without a colon.',
+    })
+  }
+
+  #over(request: Request, since: Milliseconds): Response {
+    return this.#options.failurePage({
+      request,
+      category: 'SAML-ERROR',
+      code: 'session_over',
+      status: 403,
+      title: 'The session is over already',
+      text: 'The identity provider says that your session has ended. The clocks may differ.',
+      facts: { since: -since },
+    })
+  }
+
+  #tooLarge(request: Request, session: Session, bytes: number): Response {
+    const sizes = [...session.attributes].map(([name, values]) => {
+      return {
+        name,
+        size: values.reduce((sum, value) => sum + value.length + 3, 0),
+        count: values.length,
+      }
+    })
+    const largest = sizes.sort((a, b) => b.size - a.size).slice(0, 5)
+    const { cookieSize } = this.#options.config().session
+    return this.#options.failurePage({
+      request,
+      category: 'SAML-ERROR',
+      code: 'cookie_too_large',
+      status: 403,
+      title: 'Your session is too large for the browser',
+      text: 'You have logged in, but what the identity provider says about you does not fit the cookies a browser keeps.',
+      advice: [
+        'Please tell whoever runs this service: fewer groups or attributes have to be sent, or kept (identity.groups, identity.only, session.cookieSize).',
+      ],
+      details: [
+        ['Size of the session', `${bytes} bytes`],
+        ['Limit', `${cookieSize} bytes`],
+        ...largest.map(({ name, size, count }) => {
+          return [name, `${count} ${count === 1 ? 'value' : 'values'}, ${size} bytes`] as const
+        }),
+      ],
+      facts: { bytes, limit: cookieSize, largest: largest.map(({ name }) => name).join(' ') },
+    })
+  }
+
+  #tellTransient(): void {
+    if (this.#toldTransient) return
+    this.#toldTransient = true
+    this.#options.log.warn(
+      'the subject is a transient NameID, another one at every login: the identity provider sends neither email nor sAMAccountName',
+    )
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * A session as a signed JWT (RFC 7519): HS256, because who signs is who verifies; `kid` names the key, issuer and audience are
+ * the entity ID of the instance, `typ` keeps other tokens of ours from being taken for one. The only importer of jose.
+ *
+ * # Claims, version 1
+ * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the
+ * session was made, in milliseconds; `sid`; `sub`;
+ * `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six` SessionIndex; `attrs` attributes by canonical
+ * name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
+ */
+import { webcrypto } from 'node:crypto'
+import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
+import { jwtVerify, SignJWT } from 'jose'
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../clock.ts'
+import type { SecretKey } from '../dynamic-config.ts'
+import type { Session, SessionNameId } from '../saml/contract.ts'
+
+const TYPE = 'authproxy-session'
+const LONGEST = 20_000
+/** Characters of tokens whose sessions are remembered. */
+const REMEMBERED = 32 * 1024 * 1024
+const LARGEST_INFLATED = 512 * 1024
+
+/** The keys tokens are signed and verified with; `generation` changes whenever they do. */
+export interface TokenKeys {
+  readonly generation: number
+  session(): readonly SecretKey[]
+}
+
+export interface TokenOptions {
+  readonly keys: TokenKeys
+  readonly clock: Clock
+  /** Entity ID: issuer and audience. */
+  readonly entityId: () => string
+}
+
+export interface VerifiedToken {
+  readonly session: Session
+  /** When this token was made; the session may be older. */
+  readonly issued: Milliseconds
+  /** When it lapses unless it is renewed. */
+  readonly lapses: Milliseconds
+}
+
+export type TokenVerdict =
+  | ({ readonly valid: true } & VerifiedToken)
+  | { readonly valid: false; readonly because: string }
+
+export class SessionTokens {
+  readonly #options: TokenOptions
+  /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
+  readonly #verified = new LRUCache<string, VerifiedToken>({
+    maxSize: REMEMBERED,
+    sizeCalculation: (_, token) => token.length,
+  })
+  readonly #imported = new Map<string, Promise<webcrypto.CryptoKey>>()
+  #generation = -1
+
+  constructor(options: TokenOptions) {
+    this.#options = options
+  }
+
+  /** The token of a session; it lapses at `lapses`. */
+  async issue(session: Session, lapses: Milliseconds): Promise<string> {
+    const { clock, keys, entityId } = this.#options
+    this.#noticeKeys()
+    const [newest] = keys.session()
+    if (newest === undefined) throw new Error('there is no key to sign sessions with')
+    return new SignJWT({ ...claimsOf(session) })
+      .setProtectedHeader({ alg: 'HS256', typ: TYPE, kid: newest.kid })
+      .setIssuer(entityId())
+      .setAudience(entityId())
+      .setIssuedAt(seconds(clock.now()))
+      .setExpirationTime(seconds(Math.min(lapses, session.expires)))
+      .sign(await this.#import(newest))
+  }
+
+  /** What a token is worth now. Never throws; the reason is a word for the log. */
+  async verify(token: string): Promise<TokenVerdict> {
+    const { clock, keys, entityId } = this.#options
+    this.#noticeKeys()
+    const known = this.#verified.get(token)
+    if (known !== undefined) {
+      if (known.lapses > clock.now()) return { valid: true, ...known }
+      this.#verified.delete(token)
+      return { valid: false, because: 'expired' }
+    }
+    if (token.length > LONGEST) return { valid: false, because: 'too-long' }
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        ({ kid }) => {
+          const key = keys.session().find(candidate => candidate.kid === kid)
+          if (key === undefined) throw new UnknownKey()
+          return this.#import(key)
+        },
+        {
+          algorithms: ['HS256'],
+          typ: TYPE,
+          issuer: entityId(),
+          audience: entityId(),
+          currentDate: new Date(clock.now()),
+          requiredClaims: ['sub', 'sid', 'iat', 'exp', 'end'],
+        },
+      )
+      const verified = {
+        session: sessionOf(payload),
+        issued: (payload.iat ?? 0) * 1000,
+        lapses: (payload.exp ?? 0) * 1000,
+      }
+      this.#verified.set(token, verified)
+      return { valid: true, ...verified }
+    } catch (error) {
+      return { valid: false, because: reasonOf(error) }
+    }
+  }
+
+  /** Other keys: what was verified with the old ones has to be verified again. */
+  #noticeKeys(): void {
+    const { generation } = this.#options.keys
+    if (generation === this.#generation) return
+    this.#generation = generation
+    this.#verified.clear()
+    this.#imported.clear()
+  }
+
+  #import({ kid, key }: SecretKey): Promise<webcrypto.CryptoKey> {
+    const known = this.#imported.get(kid)
+    if (known !== undefined) return known
+    const algorithm = { name: 'HMAC', hash: 'SHA-256' }
+    const imported = webcrypto.subtle.importKey('raw', key, algorithm, false, ['sign', 'verify'])
+    this.#imported.set(kid, imported)
+    return imported
+  }
+}
+
+class UnknownKey extends Error {
+  readonly code = 'UNKNOWN_KEY'
+}
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const reasons: Readonly<Record<string, string>> = {
+    ERR_JWT_EXPIRED: 'expired',
+    ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'signature',
+    ERR_JWT_CLAIM_VALIDATION_FAILED: 'claim',
+    ERR_JOSE_ALG_NOT_ALLOWED: 'algorithm',
+    UNKNOWN_KEY: 'unknown-key',
+  }
+  return reasons[code] ?? 'malformed'
+}
+
+function claimsOf(session: Session): Readonly<Record<string, unknown>> {
+  const { nameId } = session
+  const attrs = Object.fromEntries(session.attributes)
+  const plain = Buffer.from(JSON.stringify(attrs))
+  const packed =
+    plain.length < 300 ? plain : deflateRawSync(plain, { level: constants.Z_BEST_COMPRESSION })
+  const smaller = packed.length * 1.34 < plain.length
+  return {
+    v: 1,
+    sid: session.id,
+    sub: session.subject,
+    idp: session.issuer,
+    auth_time: seconds(session.authenticated),
+    cre: session.created,
+    end: seconds(session.expires),
+    six: session.sessionIndex,
+    nid:
+      nameId === undefined
+        ? undefined
+        : [nameId.value, nameId.format, nameId.nameQualifier, nameId.spNameQualifier].map(
+            part => part ?? null,
+          ),
+    ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
+  }
+}
+
+function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
+  if (claims['v'] !== 1) throw new Error('another version')
+  const { z } = claims
+  const attrs: unknown =
+    typeof z === 'string'
+      ? JSON.parse(
+          inflateRawSync(Buffer.from(z, 'base64url'), {
+            maxOutputLength: LARGEST_INFLATED,
+          }).toString(),
+        )
+      : claims['attrs']
+  return {
+    id: text(claims['sid']),
+    subject: text(claims['sub']),
+    attributes: attributesOf(attrs),
+    issuer: text(claims['idp']),
+    nameId: nameIdOf(claims['nid']),
+    sessionIndex: claims['six'] === undefined ? undefined : text(claims['six']),
+    authenticated: number(claims['auth_time']) * 1000,
+    created: number(claims['cre']),
+    expires: number(claims['end']) * 1000,
+  }
+}
+
+function attributesOf(found: unknown): ReadonlyMap<string, readonly string[]> {
+  if (typeof found !== 'object' || found === null) throw new Error('no attributes')
+  return new Map(
+    Object.entries(found).map(([name, values]) => {
+      if (!Array.isArray(values)) throw new Error('an attribute without values')
+      return [name, values.map(text)]
+    }),
+  )
+}
+
+function nameIdOf(found: unknown): SessionNameId | undefined {
+  if (found === undefined) return undefined
+  if (!Array.isArray(found)) throw new Error('no NameID')
+  const [value, format, nameQualifier, spNameQualifier]: readonly unknown[] = found
+  const part = (of: unknown) => (typeof of === 'string' ? of : undefined)
+  return {
+    value: text(value),
+    format: part(format),
+    nameQualifier: part(nameQualifier),
+    spNameQualifier: part(spNameQualifier),
+  }
+}
+
+function text(found: unknown): string {
+  if (typeof found === 'string') return found
+  throw new Error('not a text')
+}
+
+function number(found: unknown): number {
+  if (typeof found === 'number' && Number.isFinite(found)) return found
+  throw new Error('not a number')
+}
+
+function seconds(at: Milliseconds): number {
+  return Math.floor(at / 1000)
+}
