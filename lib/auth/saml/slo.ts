@@ -35,7 +35,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
   if (message !== undefined) return takeMessage(saml, request, message)
   // An image on a strange page must not sign anybody out; a link on one asks first.
   if (request.fields.get('Sec-Fetch-Site') === 'cross-site') {
-    return saml.page({ template: 'saml-confirm-logout', view: {} })
+    return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
   }
   return begin(saml, request)
 }
@@ -108,7 +108,7 @@ async function takeMessage(
       return await answerRequest(saml, read, arrived)
     }
     if (message.name === 'SAMLResponse' && read.kind === 'LogoutResponse') {
-      return takeAnswer(saml, read, arrived)
+      return await takeAnswer(saml, read, arrived)
     }
     return logoutRefused(saml, request, { code: 'logout_form' })
   } catch (error) {
