@@ -35,7 +35,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
   if (message !== undefined) return takeMessage(saml, request, message)
   // An image on a strange page must not sign anybody out; a link on one asks first.
   if (request.fields.get('Sec-Fetch-Site') === 'cross-site') {
-    return saml.page({ template: 'saml-confirm-logout', view: {} })
+    return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
   }
   return begin(saml, request)
 }
