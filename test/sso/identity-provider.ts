@@ -24,7 +24,7 @@ t.test('SimpleSAMLphp, started privately', { skip: noSimpleSamlPhp, timeout: 120
     t.match(text, 'WantAuthnRequestsSigned="false"')
     t.match(
       text,
-      /SingleSignOnService Binding="[^"]*HTTP-Redirect" Location="https:\/\/idp\.example\.test\/simplesaml/,
+      /SingleSignOnService Binding="[^"]*HTTP-Redirect" Location="https:\/\/idp\.identity\.test\/simplesaml/,
     )
     t.match(text, /SingleLogoutService/)
     t.equal(text.match(/<ds:X509Certificate>/g)?.length, 2, 'one key, for signing and encryption')

@@ -2,6 +2,7 @@
  * Logouts begun at the application and at the identity provider, through real pages of both.
  */
 import t from 'tap'
+import { findings } from '../fixtures/sso/accessibility.ts'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
@@ -19,6 +20,7 @@ t.test('logging out', { skip: noStage, timeout: 120_000 }, async t => {
     await page.click('text=Sign out')
     await page.waitForURL(`${stage.base}/**`)
     t.match(await page.textContent('body'), /signed out/i)
+    t.strictSame(await findings(page), [], 'accessible')
     t.strictSame(await sessionOf(page), [])
     // It is a page that stays: nothing logs in again by itself.
     const before = page.url()
@@ -60,6 +62,30 @@ t.test('logging out', { skip: noStage, timeout: 120_000 }, async t => {
     await context.close()
     await page.context().close()
   })
+
+  for (const [how, body] of [
+    ['a link', `<a id="go" href="${stage.base}/saml/slo">free kittens</a>`],
+    [
+      'a form',
+      `<form method="post" action="${stage.base}/saml/slo"><input name="a" value="b"><button id="go">go</button></form>`,
+    ],
+  ] as const) {
+    await t.test(`${how} on another site asks before it signs anybody out`, async t => {
+      const page = await stage.signedIn(users.ada)
+      await page
+        .context()
+        .route('https://evil.test/**', route => route.fulfill({ contentType: 'text/html', body }))
+      await page.goto('https://evil.test/')
+      await page.click('#go')
+      await page.locator('h1', { hasText: 'Sign out?' }).waitFor()
+      t.strictSame(await findings(page), [], 'accessible')
+      t.ok((await sessionOf(page)).length > 0)
+      await page.click('text=Stay signed in')
+      await stage.arrived(page)
+      t.equal(await told(page, 'User'), 'ada@example.test')
+      await page.context().close()
+    })
+  }
 
   await t.test('another site cannot log somebody out', async t => {
     const page = await stage.signedIn(users.ada)

@@ -72,13 +72,13 @@ t.test('operating the gateway', { skip: noStage, timeout: 240_000 }, async t => 
   await t.test('a form from another site is not replayed', async t => {
     const context = await stage.newContext()
     const page = await context.newPage()
-    await context.route('https://evil.example.test/**', route =>
+    await context.route('https://evil.test/**', route =>
       route.fulfill({
         contentType: 'text/html',
         body: `<form method="post" action="${stage.base}/form"><input name="a" value="b"><button>go</button></form>`,
       }),
     )
-    await page.goto('https://evil.example.test/')
+    await page.goto('https://evil.test/')
     await page.click('button')
     await stage.submit(page, users.ada)
     await page.waitForURL(`${stage.base}/**`)

@@ -70,7 +70,7 @@ t.test('traffic of a session', { skip: noStage, timeout: 300_000 }, async t => {
       })
       t.equal(bare.status, 401)
       t.notMatch(bare.head, /set-cookie/i)
-      const fields = { Cookie: cookie, Origin: 'https://evil.example.test' }
+      const fields = { Cookie: cookie, Origin: 'https://evil.test' }
       const foreign = await talk({ ...where, target: '/socket', fields, say: [] })
       t.equal(foreign.status, 403)
     },
