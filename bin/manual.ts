@@ -4,11 +4,12 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../lib/atomic-file.ts'
-import { manualFiles } from '../lib/cache/manual.ts'
+import { manualFiles as gatewayFiles } from '../lib/auth/manual.ts'
+import { manualFiles as cacheFiles } from '../lib/cache/manual.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 
 await run('manual', async () => {
-  for (const [path, content] of manualFiles()) {
+  for (const [path, content] of [...cacheFiles(), ...gatewayFiles()]) {
     await mkdir(dirname(path), { recursive: true })
     await writeFileAtomically(path, content)
     await print(`${path}\n`)

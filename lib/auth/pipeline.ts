@@ -91,7 +91,10 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
     case 'loop':
       return looped(request, failurePage)
     case 'saml':
-      return (await parts.saml.handle(request, path)) ?? foreignTarget(request, failurePage)
+      return withFacts(
+        await (parts.saml.handle(request, path) ?? foreignTarget(request, failurePage)),
+        { outcome: 'saml' },
+      )
     case 'passthrough': {
       const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
       const admitted = { request, path, query, session: undefined }

@@ -122,7 +122,11 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, found =>
 export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, found =>
   typeof found === 'string' && /^[0-9a-f]{64}$/i.test(found)
     ? right(Buffer.from(found, 'hex'))
-    : wrong('found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum'),
+    : wrong(
+        typeof found === 'number'
+          ? 'found a number, expected 64 hexadecimal digits; put them between quotes'
+          : 'found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum',
+      ),
 )
 
 /** A day or a moment. A day ends with it, in UTC. */

@@ -5,7 +5,7 @@
 import type { ClientRequest } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { End } from './end.ts'
-import type { WireRequest } from './exchange.ts'
+import type { WireRequest } from './wire-request.ts'
 
 export interface Sending {
   readonly clock: Clock

@@ -9,7 +9,6 @@ import { systemCode } from '../errors.ts'
 import type { Connection } from './connection-pool.ts'
 import { sendContent } from './exchange-content.ts'
 import { Fields } from './field.ts'
-import type { Content, SendInterim } from './message.ts'
 import { OriginContent } from './origin-content.ts'
 import {
   OriginAborted,
@@ -20,6 +19,7 @@ import {
   OriginRequestUnfit,
   OriginSendFailure,
 } from './origin-errors.ts'
+import type { WireRequest } from './wire-request.ts'
 
 export interface ExchangeDeadlines {
   /** For the origin to take each piece of the request. */
@@ -30,29 +30,7 @@ export interface ExchangeDeadlines {
   readonly content: Milliseconds
 }
 
-/** A request as it goes on the wire. */
-export interface WireRequest {
-  readonly method: string
-  /** The request target in the form the next hop wants. */
-  readonly target: string
-  /** All fields, Host and framing included, in order. */
-  readonly fields: Fields
-  readonly content: Content
-  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once. */
-  readonly awaitContinue?: Milliseconds | undefined
-  readonly onInterim?: SendInterim | undefined
-  /** Told in place of a response when the origin changes protocols (101); without it that is an error. */
-  readonly onSwitch?: (switched: Switched) => void
-}
-
-/** A connection that speaks another protocol from here on. */
-export interface Switched {
-  /** Fields of the 101 response. */
-  readonly fields: Fields
-  readonly socket: Socket
-  /** Bytes that came behind the response. */
-  readonly head: Buffer
-}
+export type { Switched, WireRequest } from './wire-request.ts'
 
 export interface ExchangeContext {
   readonly clock: Clock

@@ -3,12 +3,12 @@
  * hop (RFC 9110 section 7.6.1) are written here and nowhere else.
  */
 import type { Milliseconds } from '../clock.ts'
-import type { WireRequest } from './exchange.ts'
 import { Fields } from './field.ts'
 import { type Content, noContent, type SendInterim } from './message.ts'
-import type { OriginDeadlines } from './origin.ts'
+import type { OriginDeadlines } from './origin-limits.ts'
 import { type Parent, proxyAuthorization } from './parent-proxy.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from './target.ts'
+import type { WireRequest } from './wire-request.ts'
 
 export interface OriginRequest {
   readonly method: string

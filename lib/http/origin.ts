@@ -5,17 +5,11 @@
  * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
  * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
  */
-import type { Clock, Milliseconds } from '../clock.ts'
-import { Connection, ConnectionPool, type PoolCounts, type PoolLimits } from './connection-pool.ts'
+import type { Clock } from '../clock.ts'
+import { Connection, ConnectionPool, type PoolCounts } from './connection-pool.ts'
 import { within } from './deadline.ts'
-import { type DialDeadlines, Dialler, type DialOptions } from './dial.ts'
-import {
-  type ExchangeContext,
-  type ExchangeDeadlines,
-  exchange,
-  type Switched,
-  type WireResponse,
-} from './exchange.ts'
+import { Dialler, type DialOptions } from './dial.ts'
+import { type ExchangeContext, exchange, type Switched, type WireResponse } from './exchange.ts'
 import type { Fields } from './field.ts'
 import { noContent } from './message.ts'
 import {
@@ -25,38 +19,21 @@ import {
   OriginSendFailure,
   ParentProxyFailure,
 } from './origin-errors.ts'
+import {
+  defaultOriginDeadlines,
+  defaultOriginLimits,
+  type OriginDeadlines,
+  type OriginLimits,
+} from './origin-limits.ts'
 import { type OriginRequest, onWire } from './origin-request.ts'
 import { formatAuthority } from './target.ts'
 
-export interface OriginDeadlines extends DialDeadlines, ExchangeDeadlines {
-  /** For a connection to become free when the origin has as many as it may. */
-  readonly queue: Milliseconds
-}
-
-export const defaultOriginDeadlines: OriginDeadlines = {
-  queue: 30_000,
-  lookup: 10_000,
-  connect: 10_000,
-  parent: 20_000,
-  tls: 10_000,
-  send: 30_000,
-  fields: 30_000,
-  content: 30_000,
-}
-
-export interface OriginLimits extends PoolLimits {
-  /** Bytes of a response's head. */
-  readonly head: number
-}
-
-export const defaultOriginLimits: OriginLimits = {
-  perOrigin: 16,
-  freePerOrigin: 8,
-  free: 64,
-  waiting: 1000,
-  idle: 4000,
-  head: 65_536,
-}
+export {
+  defaultOriginDeadlines,
+  defaultOriginLimits,
+  type OriginDeadlines,
+  type OriginLimits,
+} from './origin-limits.ts'
 
 export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly clock: Clock

@@ -1,0 +1,138 @@
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import {
+  makeDynamicConfig,
+  readDynamicConfig,
+  rotated,
+  saveDynamicConfig,
+} from '../../lib/auth/dynamic-config.ts'
+import { KeyRing } from '../../lib/auth/key-ring.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import { createMemoryLog } from '../../lib/log.ts'
+
+const start = Date.UTC(2030, 0, 1)
+const entityId = 'https://app.example.org/saml/metadata'
+const making = {
+  entityId,
+  domain: 'app.example.org',
+  now: start,
+  random: randomBytes,
+  modulusLength: 1024,
+}
+
+async function place(t: Test): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'authproxy-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  return join(directory, 'app.json')
+}
+
+async function ringAt(t: Test, path: string, clock = new ManualClock(start)) {
+  const log = createMemoryLog()
+  const ring = await KeyRing.open({ ...making, path, clock, log })
+  t.teardown(() => ring.close())
+  return { ring, log, clock }
+}
+
+t.test('what is made is what an identity provider can use, and reads back the same', async t => {
+  const path = await place(t)
+  const made = await makeDynamicConfig(making)
+  await saveDynamicConfig(path, made)
+  t.same(await readDynamicConfig(path), made)
+  const [pair] = made.saml
+  const certificate = new X509Certificate(pair?.certificate ?? '')
+  t.equal(certificate.subject, 'CN=app.example.org')
+  t.ok(certificate.checkPrivateKey(createPrivateKey(pair?.privateKey ?? '')))
+  t.ok(certificate.verify(certificate.publicKey))
+  t.ok(Date.parse(certificate.validTo) - start > 9 * 365 * 86_400_000)
+  t.equal(made.session[0]?.key.length, 32)
+  t.not(made.session[0]?.key.toString('hex'), made.sealing[0]?.key.toString('hex'))
+})
+
+t.test(
+  'a planned rotation puts new keys first and lets the old ones retire in their time',
+  async t => {
+    const before = await makeDynamicConfig(making)
+    const later = { ...making, now: start + 1000 }
+    const after = await rotated(before, later, { session: 60_000, saml: 600_000 })
+    t.equal(after.session.length, 2)
+    t.not(after.session[0]?.kid, before.session[0]?.kid)
+    t.equal(after.session[1]?.retires, start + 61_000)
+    t.equal(after.saml[1]?.retires, start + 601_000)
+    const again = await rotated(
+      after,
+      { ...making, now: start + 31_000 },
+      { session: 60_000, saml: 600_000 },
+    )
+    t.equal(
+      again.session[2]?.retires,
+      start + 61_000,
+      'a second rotation does not prolong the first',
+    )
+    const path = await place(t)
+    await saveDynamicConfig(path, after)
+    const { ring, clock } = await ringAt(t, path)
+    t.equal(ring.session().length, 2)
+    clock.advance(61_000)
+    t.equal(ring.session().length, 1)
+    t.equal(ring.saml().length, 2)
+    clock.advance(600_000)
+    t.equal(ring.saml().length, 1)
+  },
+)
+
+t.test('replacing or deleting the file is noticed; nonsense in it is not believed', async t => {
+  const path = await place(t)
+  const { ring, log } = await ringAt(t, path)
+  const [first] = ring.session()
+  const generation = ring.generation
+  await ring.check()
+  t.equal(ring.generation, generation, 'nothing happened')
+  const other = await makeDynamicConfig(making)
+  await saveDynamicConfig(path, other)
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, other.session[0]?.kid)
+  t.ok(ring.generation > generation)
+  await writeFile(path, '{"version": 1, "session": []}')
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, other.session[0]?.kid, 'the keys in use stay')
+  t.ok(log.lines.some(({ level }) => level === 'error'))
+  await rm(path)
+  await ring.check()
+  t.notOk([first?.kid, other.session[0]?.kid].includes(ring.session()[0]?.kid))
+  t.equal((await readDynamicConfig(path))?.session[0]?.kid, ring.session()[0]?.kid)
+})
+
+t.test('files that cannot be used say why without quoting a key', async t => {
+  const good = JSON.parse(
+    JSON.stringify({
+      version: 1,
+      entityId,
+      session: [{ kid: 'a', key: randomBytes(32).toString('base64url'), created: 1 }],
+    }),
+  )
+  for (const [content, why] of [
+    ['hunter2', /not JSON/],
+    ['[]', /not an object/],
+    ['{}', /no version/],
+    ['{"version": 2}', /newer authproxy/],
+    [JSON.stringify(good), /"sealing" is not a list/],
+    [
+      JSON.stringify({ ...good, session: [{ kid: 'a', key: 'aHVudGVyMg', created: 1 }] }),
+      /32 bytes/,
+    ],
+    [
+      JSON.stringify({ ...good, session: [{ kid: '../x', key: good.session[0].key, created: 1 }] }),
+      /"kid"/,
+    ],
+  ] as const) {
+    const path = await place(t)
+    await writeFile(path, content)
+    await t.rejects(readDynamicConfig(path), { cause: { message: why } })
+    await readDynamicConfig(path).catch(error =>
+      t.notMatch(`${error.message} ${error.cause.message}`, 'hunter2'),
+    )
+  }
+})

@@ -1,0 +1,48 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { configCheck } from '../../lib/auth/load-config.ts'
+import { manualFiles } from '../../lib/auth/manual.ts'
+import { settings } from '../../lib/auth/settings.ts'
+import { decodeConfig } from '../../lib/config-file.ts'
+import { packageRoot } from '../../lib/package.ts'
+import { manualPages } from '../../lib/settings.ts'
+
+t.test('the manuals in the repository are those of the settings', async t => {
+  for (const [path, content] of manualFiles()) {
+    t.equal(
+      await readFile(join(packageRoot(), path), 'utf8'),
+      content,
+      `${path}: run npm run manual`,
+    )
+  }
+})
+
+t.test('the example file is a right configuration, with its comments and without', async t => {
+  const text = await readFile(join(packageRoot(), 'packaging/authproxy.yaml'), 'utf8')
+  const check = (yaml: string) => decodeConfig(yaml, 'authproxy.yaml', configCheck('app'))
+  t.match(check(text), { ok: true, warnings: [] })
+  const all = text
+    .split('\n')
+    .filter(line => !line.startsWith('#idpMetadataFile'))
+    .map(line => line.replace(/^( *)#(?=[a-z ]+[A-Za-z]*:| {2}- | {4})/, '$1'))
+    .join('\n')
+    .replace('/INSTANCE', '/app')
+  t.match(check(all), { ok: true })
+})
+
+t.test('examples in the manual are right', t => {
+  const least = {
+    domain: 'app.example.org',
+    idpMetadataURL: 'https://idp.example.org/metadata',
+    proxy: { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' },
+  }
+  for (const page of manualPages(settings)) {
+    if (!('setting' in page) || page.setting.example === undefined) continue
+    const example = parse(page.setting.example)
+    const proxy = { ...least.proxy, ...example.proxy }
+    t.match(configCheck('app')({ ...least, ...example, proxy }), { ok: true }, page.path.join('.'))
+  }
+  t.end()
+})

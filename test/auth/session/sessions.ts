@@ -1,0 +1,213 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { ManualClock } from '../../../lib/clock.ts'
+import { Fields } from '../../../lib/http/field.ts'
+import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
+import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
+import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { reply } from '../../fixtures/scripts.ts'
+
+const start = Date.UTC(2030, 0, 1)
+const minute = 60_000
+const hour = 60 * minute
+
+async function arranged(t: Teardown, settings: Readonly<Record<string, unknown>> = {}) {
+  const clock = new ManualClock(start)
+  const backend = await ScriptedOrigin.listen(t)
+  backend.at('*', reply({ content: 'ok' }))
+  const gateway = await startGateway(t, {
+    clock,
+    target: backend.url(''),
+    settings: { session: { lifetime: '12h', idle: '1h', ...settings } },
+  })
+  const client = await RawClient.connect(t, gateway.port)
+  const get = (cookie: string) => client.get('/', { Host: domain, Cookie: cookie })
+  return { clock, backend, gateway, get }
+}
+
+t.test(
+  'an unused session ends when it has been idle, a used one is renewed until its absolute end',
+  async t => {
+    const { clock, gateway, get } = await arranged(t)
+    const first = await gateway.logIn({ email: ['ada@example.org'] })
+    clock.advance(59 * minute)
+    t.equal((await get(first)).status, 200)
+    clock.advance(2 * minute)
+    t.equal((await get(first)).status, 401, 'its token has lapsed')
+
+    let cookie = await gateway.logIn({ email: ['ada@example.org'] })
+    t.notOk((await get(cookie)).fields.has('Set-Cookie'), 'nothing to renew yet')
+    let renewals = 0
+    let elapsed = 0
+    for (; elapsed < 12 * hour - 10 * minute; elapsed += 10 * minute) {
+      clock.advance(10 * minute)
+      const answer = await get(cookie)
+      t.equal(answer.status, 200)
+      const fresh = cookieOf(answer.fields)
+      if (fresh !== '') {
+        cookie = fresh
+        renewals += 1
+      }
+    }
+    t.ok(renewals > 50)
+    clock.advance(11 * minute)
+    t.equal((await get(cookie)).status, 401, 'however busy')
+  },
+)
+
+t.test('a session does not outlive what the identity provider says', async t => {
+  const { clock, gateway, get } = await arranged(t)
+  const cookie = await gateway.logIn({ email: ['ada'] }, { sessionEnds: start + 5 * minute })
+  clock.advance(4 * minute)
+  t.equal((await get(cookie)).status, 200)
+  clock.advance(2 * minute)
+  t.equal((await get(cookie)).status, 401)
+  const late = await gateway.sessions.establish(
+    subject({ email: ['ada'] }, { sessionEnds: start }),
+    requestWith(Fields.empty),
+  )
+  t.match(late, { refuse: { status: 403 } })
+})
+
+t.test('a response that caches may keep for others renews nobody', async t => {
+  const { clock, backend, gateway, get } = await arranged(t)
+  const cookie = await gateway.logIn({ email: ['ada'] })
+  clock.advance(30 * minute)
+  backend.at('*', reply({ content: 'ok', fields: { 'Cache-Control': 'public, max-age=60' } }))
+  t.notOk((await get(cookie)).fields.has('Set-Cookie'))
+  backend.at('*', reply({ content: 'ok', fields: { 'Cache-Control': 'private' } }))
+  t.ok((await get(cookie)).fields.has('Set-Cookie'))
+})
+
+t.test('a session says everything again after its way through the browser', async t => {
+  const { gateway } = await arranged(t)
+  const nameId = { value: 'n', format: 'f', nameQualifier: undefined, spNameQualifier: 'sp' }
+  for (const groups of [
+    ['staff'],
+    Array.from({ length: 100 }, (_, i) => `cn=group-${i},ou=groups,dc=example`),
+  ]) {
+    const cookie = await gateway.logIn(
+      { email: ['ada@example.org'], groups },
+      { nameId, sessionIndex: '_7', authenticated: start - 5000 },
+    )
+    const read = await gateway.sessions.read(requestWith(Fields.of(['Cookie', cookie])))
+    t.match(read, {
+      subject: 'ada@example.org',
+      nameId,
+      sessionIndex: '_7',
+      authenticated: start - 5000,
+      created: start,
+      expires: start + 12 * hour,
+    })
+    t.same(read?.attributes.get('groups'), groups)
+  }
+})
+
+t.test('what does not fit one cookie is spread, what does not fit at all is explained', async t => {
+  const { gateway } = await arranged(t)
+  const groups = (count: number) =>
+    Array.from({ length: count }, () => randomBytes(16).toString('hex'))
+  const establish = (count: number) =>
+    gateway.sessions.establish(
+      subject({ email: ['ada'], groups: groups(count) }),
+      requestWith(Fields.of(['Accept', 'text/html'])),
+    )
+  const small = await establish(10)
+  t.equal('setCookie' in small && small.setCookie.count, 1)
+  const spread = await establish(150)
+  const lines = 'setCookie' in spread ? spread.setCookie.all('Set-Cookie') : []
+  t.equal(lines.length, 2)
+  for (const line of lines) {
+    t.ok((line.split(';')[0] ?? '').length <= 4096)
+    t.match(line, /; Path=\/; Max-Age=3600; Secure; HttpOnly; SameSite=Lax$/)
+  }
+  const refused = await establish(600)
+  t.match(refused, { refuse: { status: 403, facts: { code: 'cookie_too_large' } } })
+  const page =
+    'refuse' in refused && refused.refuse.content.kind === 'bytes'
+      ? refused.refuse.content.bytes.toString()
+      : ''
+  t.match(page, /groups<\/dt>\s*<dd>600 values/)
+  t.match(page, /<dd>8192 bytes/)
+})
+
+t.test('parts of an earlier, larger session are removed', async t => {
+  const { gateway } = await arranged(t)
+  const request = requestWith(
+    Fields.of(['Cookie', '__authproxy_session=2:abcd:x; __authproxy_session.1=abcd:y']),
+  )
+  const made = await gateway.sessions.establish(subject({ email: ['ada'] }), request)
+  t.match('setCookie' in made && made.setCookie.all('Set-Cookie'), [
+    /^__authproxy_session=ey/,
+    /^__authproxy_session\.1=; .*Max-Age=0/,
+  ])
+  const ended = gateway.sessions.end(request).all('Set-Cookie')
+  t.match(ended, [/^__authproxy_session=; /, /^__authproxy_session\.1=; /])
+  t.equal(ended.length, 2)
+  const twice = requestWith(Fields.of(['Cookie', '__authproxy_session=a; __authproxy_session=b']))
+  t.match(
+    gateway.sessions.end(twice).all('Set-Cookie').join('\n'),
+    /Domain=example\.org/,
+    'one of them came from a neighbour',
+  )
+})
+
+t.test('a login without a usable subject is refused with a page that says so', async t => {
+  const { gateway } = await arranged(t)
+  const made = await gateway.sessions.establish(
+    subject({ uid: ['ada'] }),
+    requestWith(Fields.of(['Accept', 'text/html'])),
+  )
+  t.match(made, { refuse: { status: 403 } })
+  const text =
+    'refuse' in made && made.refuse.content.kind === 'bytes'
+      ? made.refuse.content.bytes.toString()
+      : ''
+  t.match(text, 'The SAML session has no usable subject identifier.')
+  t.ok(gateway.log.lines.some(({ message }) => message === 'SAML-ERROR subject_missing'))
+})
+
+t.test('why a session is none is known to whoever asks', async t => {
+  const { clock, gateway } = await arranged(t)
+  const cookie = await gateway.logIn({ email: ['ada'] })
+  const because = async (value: string) =>
+    (await gateway.sessions.diagnose(requestWith(Fields.of(['Cookie', value])))).because
+  t.equal(await because(cookie), undefined)
+  t.equal(await because('__authproxy_session=rubbish'), 'malformed')
+  t.equal(await because('__authproxy_session=2:abcd:x'), 'incomplete')
+  t.equal(await because(`${cookie}x`), 'signature')
+  await gateway.sessions.revoke({ issuer: 'i', nameId: 'nobody', sessionIndexes: [] })
+  t.equal(await because(cookie), undefined)
+  clock.advance(2 * hour)
+  t.equal(await because(cookie), 'expired')
+})
+
+t.test(
+  'a logout by NameID or session index ends the sessions it names and no later one',
+  async t => {
+    const { clock, gateway, get } = await arranged(t)
+    const nameId = {
+      value: 'n',
+      format: undefined,
+      nameQualifier: undefined,
+      spNameQualifier: undefined,
+    }
+    const issuer = 'https://idp.example.org/metadata'
+    const log = (index: string) =>
+      gateway.logIn({ email: ['ada'] }, { nameId, sessionIndex: index })
+    const [one, two] = [await log('1'), await log('2')]
+    await gateway.sessions.revoke({ issuer, nameId: 'n', sessionIndexes: ['1'] })
+    t.equal((await get(one)).status, 401)
+    t.equal((await get(two)).status, 200)
+    await gateway.sessions.revoke({
+      issuer: 'https://other.example',
+      nameId: 'n',
+      sessionIndexes: [],
+    })
+    t.equal((await get(two)).status, 200, 'another issuer knows another n')
+    await gateway.sessions.revoke({ issuer, nameId: 'n', sessionIndexes: [] })
+    t.equal((await get(two)).status, 401)
+    clock.advance(1)
+    t.equal((await get(await log('1'))).status, 200, 'who logs in again is in')
+  },
+)
