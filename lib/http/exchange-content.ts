@@ -4,6 +4,7 @@
  */
 import type { ClientRequest } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
+import { End } from './end.ts'
 import type { WireRequest } from './wire-request.ts'
 
 export interface Sending {
@@ -21,7 +22,8 @@ export async function sendContent(
   { content, awaitContinue }: WireRequest,
   sending: Sending,
 ): Promise<void> {
-  const closed = new Promise<void>(resolve => outgoing.once('close', resolve))
+  const closed = new End()
+  outgoing.once('close', closed.come)
   sending.writing()
   if (content.kind === 'none') return void outgoing.end()
   if (content.kind === 'bytes') return void outgoing.end(content.bytes)
@@ -33,13 +35,13 @@ export async function sendContent(
   try {
     for (;;) {
       sending.waiting()
-      const step = await Promise.race([blocks.next(), closed])
+      const step = await closed.before(blocks.next())
       if (step === undefined) return
       if (step.done) break
       sent += step.value.length
       if (length !== undefined && sent > length) throw new Error('content is longer than announced')
       sending.writing()
-      await Promise.race([written(outgoing, step.value), closed])
+      await closed.before(written(outgoing, step.value))
     }
   } finally {
     await blocks.return?.()

@@ -25,7 +25,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
   if (request.method === 'POST') {
     const form = await readPosted(saml, request)
     if (typeof form === 'string') return logoutRefused(saml, request, { code: form })
-    return form === undefined ? begin(saml, request) : takeMessage(saml, request, form)
+    return form === undefined ? beginAsked(saml, request) : takeMessage(saml, request, form)
   }
   const query = request.target.form === 'origin' ? request.target.query : undefined
   const message = readRedirect(query)
@@ -33,7 +33,11 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
     return logoutRefused(saml, request, { code: 'logout_query', facts: { problem: message } })
   }
   if (message !== undefined) return takeMessage(saml, request, message)
-  // An image on a strange page must not sign anybody out; a link on one asks first.
+  return beginAsked(saml, request)
+}
+
+/** An image, or a form that sends itself, on a strange page must not sign anybody out; a link on one asks first. */
+async function beginAsked(saml: Saml, request: Request): Promise<Response> {
   if (request.fields.get('Sec-Fetch-Site') === 'cross-site') {
     return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
   }
