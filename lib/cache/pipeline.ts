@@ -17,6 +17,7 @@ import type { ArchivePath } from './archive/path.ts'
 import type { Config } from './config.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 import { notStored, originSaid, refused } from './error-answers.ts'
+import { asGuest } from './guest.ts'
 import { type Decision, lookup } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy.ts'
@@ -109,7 +110,8 @@ export function pipeline(parts: PipelineParts): Handler {
     })
 
     // 6. The answer.
-    return answer(decision, { ...allowed, credentials }, admission, parts)
+    const response = await answer(decision, { ...allowed, credentials }, admission, parts)
+    return asGuest(response, destination.mode)
   }
 }
 
