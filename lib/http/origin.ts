@@ -56,6 +56,7 @@ export interface OriginLimits extends PoolLimits {
 
 export const defaultOriginLimits: OriginLimits = {
   perOrigin: 16,
+  all: 4096,
   freePerOrigin: 8,
   free: 64,
   waiting: 1000,
@@ -80,6 +81,11 @@ export interface OriginRequest {
   readonly signal: AbortSignal
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
+  /**
+   * Whose connections it uses: those everybody shares unless told. A client that reads slowly what is `passed` to it alone keeps
+   * its connection for as long, and must not keep it from the others.
+   */
+  readonly line?: 'shared' | 'passed'
   readonly deadlines?: Partial<OriginDeadlines>
 }
 
@@ -158,7 +164,7 @@ export class OriginClient {
   }
 
   async #lease(asked: OriginRequest, fresh: boolean): Promise<Connection> {
-    const { uri, trusted } = asked
+    const { uri, trusted, line = 'shared' } = asked
     const origin = formatAuthority(uri)
     const given = this.#givenUp(asked.signal)
     const { signal } = given
@@ -174,7 +180,7 @@ export class OriginClient {
       if (signal.aborted) throw limit.aborted()
       const connection = await this.#pool.lease({
         // Who may be anywhere and who may not never share a connection.
-        key: `${uri.scheme}://${origin} ${trusted ? 'trusted' : 'public'}`,
+        key: `${uri.scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`,
         fresh,
         open: () => this.#open(asked, signal),
         wait: turn => within(limit, turn),
