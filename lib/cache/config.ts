@@ -156,7 +156,7 @@ export interface Config {
     readonly connections: number
     /** Memory for small content in demand, bytes. */
     readonly memory: number
-    /** Connections to one origin at once. */
+    /** Connections to one origin at once, and as many again for what is passed through to single clients. */
     readonly originConnections: number
   }
   readonly log: {

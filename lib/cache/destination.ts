@@ -3,17 +3,23 @@
  * asks is not its affair.
  *
  * # Facts
- * - All of it follows from the rules, the target, Host, and the listener the request came in by; nothing else of a request
- *   is looked at. So it is remembered, and the work (canonical spelling, host lists, the kind of the path) done once for a
+ * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came
+ *   through; nothing else of a request is looked at. So it is remembered, and the work (canonical spelling, host lists, the kind of the path) done once for a
  *   target in demand: a third of what a warm hit used to cost.
  * - Targets in demand are one object however often they are asked for (`TargetReader`), and what is remembered of one goes
  *   when the reader forgets it: the bound is the reader's. Other rules are another `Destinations`.
  */
 import type { Peer } from '../http/message.ts'
-import { formatAuthority, formatUri, type Target, type TargetUri } from '../http/target.ts'
+import {
+  type Authority,
+  formatAuthority,
+  formatUri,
+  type Target,
+  type TargetUri,
+} from '../http/target.ts'
 import type { About } from './answers.ts'
 import { type ArchivePath, classify } from './archive/path.ts'
-import { type Asked, type EffectiveTarget, effectiveTarget } from './client-mode.ts'
+import { type Asked, type EffectiveTarget, effectiveTarget, type FetchMode } from './client-mode.ts'
 import { type Admission, admitTarget } from './policy.ts'
 import { route } from './route.ts'
 import { carriesCredentials } from './routing.ts'
@@ -23,6 +29,8 @@ import { canonicalUri } from './store/key.ts'
 /** A file of an archive. */
 export interface FileDestination {
   readonly kind: 'file'
+  /** How it was asked for. */
+  readonly mode: FetchMode
   /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
   /** The target the origin is asked for, in its canonical spelling: of two spellings none can put its answer under the other's name. */
@@ -51,6 +59,7 @@ interface Remembered {
   readonly host: string | undefined
   readonly secure: boolean
   readonly local: Peer
+  readonly tunnelEnd: Authority | undefined
   readonly destination: FileDestination
 }
 
@@ -65,12 +74,14 @@ export class Destinations {
 
   /** Never throws. */
   of(request: Asked): Destination {
-    const { target, method, fields, secure, local } = request
+    const { target, method, fields, secure, local, tunnelEnd } = request
     const host = fields.get('host')
     const known = method === 'CONNECT' ? undefined : this.#known.get(target)
     if (
       known?.host === host &&
       known?.secure === secure &&
+      known.tunnelEnd?.host === tunnelEnd?.host &&
+      known.tunnelEnd?.port === tunnelEnd?.port &&
       known.local.port === local.port &&
       known.local.address === local.address
     ) {
@@ -78,7 +89,7 @@ export class Destinations {
     }
     const destination = destinationOf(request, this.rules)
     if (destination.kind === 'file') {
-      this.#known.set(target, { host, secure, local, destination })
+      this.#known.set(target, { host, secure, local, tunnelEnd, destination })
     }
     return destination
   }
@@ -95,6 +106,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
   const archive = classify(target.path)
   return {
     kind: 'file',
+    mode: asked.mode,
     asked: asked.uri,
     uri,
     key,

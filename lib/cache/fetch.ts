@@ -3,6 +3,7 @@
  * clients: who leaves stops nothing. Its first result is known with the origin's head, so everybody can stream from the
  * growing content; its last with the final byte, when the entry is committed.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../clock.ts'
 import { Failure } from '../errors.ts'
 import { requestDirectives } from '../http/cache-control.ts'
@@ -15,6 +16,7 @@ import type { Logger } from '../log.ts'
 import type { ArchivePath } from './archive/path.ts'
 import { confirmedEntry, draftEntry, type EntryDraft, finishedEntry } from './draft.ts'
 import { fill } from './fill.ts'
+import { watchOrphan } from './orphans.ts'
 import { storable } from './storable.ts'
 import type { Download } from './store/download.ts'
 import type { Entry } from './store/entry.ts'
@@ -76,16 +78,21 @@ export interface FetcherOptions {
 }
 
 interface Airborne {
+  readonly stop: AbortController
   readonly found: Promise<Found>
   readonly landed: Promise<void>
 }
 
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+const mostFlights = 4096
+/** Origins remembered as failing: names are for the asking. */
+const mostFailing = 1000
+
 export class Fetcher {
   readonly #options: FetcherOptions
   readonly #flights = new Map<string, Airborne>()
-  readonly #failing = new Map<string, Milliseconds>()
+  readonly #failing = new LRUCache<string, Milliseconds>({ max: mostFailing })
   readonly #probed = new Set<string>()
-  readonly #stop = new AbortController()
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -95,6 +102,7 @@ export class Fetcher {
   fetch(wanted: Wanted): Flight {
     const flying = this.#flights.get(wanted.key)
     if (flying !== undefined) return { found: flying.found, joined: true }
+    if (this.#flights.size >= mostFlights) return { found: Promise.resolve(full), joined: false }
     const flight = this.#start(wanted)
     this.#flights.set(wanted.key, flight)
     void flight.landed.then(() => this.#flights.delete(wanted.key))
@@ -137,7 +145,9 @@ export class Fetcher {
 
   /** Waits for what is under way; when `deadline` fires the rest is abandoned and its parts are thrown away. */
   async close(deadline: AbortSignal): Promise<void> {
-    const abandon = () => this.#stop.abort()
+    const abandon = () => {
+      for (const { stop } of this.#flights.values()) stop.abort()
+    }
     if (deadline.aborted) abandon()
     else deadline.addEventListener('abort', abandon, { once: true })
     await Promise.all([...this.#flights.values()].map(flight => flight.landed))
@@ -149,17 +159,18 @@ export class Fetcher {
     const landed = new Promise<void>(resolve => {
       land = resolve
     })
-    const found = this.#find(wanted, land).catch((error: unknown): Found => {
+    const stop = new AbortController()
+    const found = this.#find(wanted, stop, land).catch((error: unknown): Found => {
       land()
       return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
     })
-    return { found, landed }
+    return { stop, found, landed }
   }
 
-  async #find(wanted: Wanted, land: () => void): Promise<Found> {
+  async #find(wanted: Wanted, stop: AbortController, land: () => void): Promise<Found> {
     const { clock, store } = this.#options
     const requested = clock.now()
-    const response = await this.#ask(wanted, conditionalFields(wanted))
+    const response = await this.#ask(wanted, conditionalFields(wanted), stop.signal)
     this.#failing.delete(formatAuthority(wanted.uri, wanted.uri.scheme))
     const received = clock.now()
 
@@ -195,7 +206,7 @@ export class Fetcher {
         : { expected: { digest: wanted.archive.digest } }),
       passing: kept.store ? undefined : kept.because,
     })
-    const settled = this.#run(wanted, response, { draft, download }).finally(land)
+    const settled = this.#run(wanted, response, { draft, download, stop }).finally(land)
     return { kind: 'filling', filling: { draft, length: response.length, download, settled } }
   }
 
@@ -203,17 +214,25 @@ export class Fetcher {
   async #run(
     wanted: Wanted,
     response: OriginResponse,
-    into: { draft: EntryDraft; download: Download },
+    into: { draft: EntryDraft; download: Download; stop: AbortController },
   ): Promise<Settled> {
     const { clock, store, log, onFetched } = this.#options
-    const { draft, download } = into
+    const { draft, download, stop } = into
+    const { signal } = stop
     let whole = false
+    const unwatch = watchOrphan(download, clock, reason => {
+      log.info('fetch given up, for nobody waits for it', {
+        key: wanted.key,
+        received: download.size,
+      })
+      stop.abort(reason)
+    })
     try {
       await fill(response, download, {
         clock,
         validators: validatorsOf(response.fields, clock.now()),
-        signal: this.#stop.signal,
-        again: more => this.#ask(wanted, more),
+        signal,
+        again: more => this.#ask(wanted, more, signal),
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key: wanted.key, received, error })
         },
@@ -231,12 +250,13 @@ export class Fetcher {
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return { kind: whole ? 'passed' : 'failed' }
     } finally {
+      unwatch()
       onFetched(download.size)
     }
   }
 
-  #ask(wanted: Wanted, more: Fields): Promise<OriginResponse> {
-    return this.#options.ask(wanted.uri, more, this.#stop.signal)
+  #ask(wanted: Wanted, more: Fields, signal: AbortSignal): Promise<OriginResponse> {
+    return this.#options.ask(wanted.uri, more, signal)
   }
 
   #noteFailure(uri: TargetUri, error: unknown): Failure {
@@ -257,6 +277,16 @@ function conditionalFields(wanted: Wanted): Fields {
     ['If-None-Match', stored.get('ETag')],
     ['If-Modified-Since', stored.get('Last-Modified')],
   )
+}
+
+/** The answer when there are too many flights for another one. */
+const full: Found = {
+  kind: 'failed',
+  failure: new Failure(`${mostFlights} fetches are under way`, {
+    code: 'TOO_MANY_FETCHES',
+    fault: 'upstream',
+    publicText: 'This proxy is fetching as much as it can; try again.',
+  }),
 }
 
 function asFailure(uri: TargetUri, error: unknown): Failure {

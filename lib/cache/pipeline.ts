@@ -14,6 +14,7 @@ import type { Allowed } from './allowed.ts'
 import type { Answerer } from './answerer.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 import { notStored, originSaid, refused } from './error-answers.ts'
+import { asGuest } from './guest.ts'
 import { type Decision, lookup } from './lookup.ts'
 import type { NegativeMemory } from './negative.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy.ts'
@@ -87,7 +88,8 @@ export function pipeline(parts: PipelineParts): Handler {
     })
 
     // 6. The answer.
-    return answer(decision, { ...allowed, credentials }, admission, parts)
+    const response = await answer(decision, { ...allowed, credentials }, admission, parts)
+    return asGuest(response, destination.mode)
   }
 }
 

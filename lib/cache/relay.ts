@@ -50,6 +50,7 @@ export async function relay(
       fields: forwardedFields(request, uri, options),
       signal: AbortSignal.any([request.signal, stop]),
       trusted: options.trusted,
+      line: 'passed',
     }),
   )
   const facts = { outcome: 'miss', because: options.because, ...about }

@@ -98,6 +98,7 @@ export const limits = group('Bounds on what clients and origins may use.', {
   }),
   origin_connections: setting(integer(1, 10_000), {
     default: 16,
-    manual: 'Connections to one origin at once.',
+    manual:
+      'Connections to one origin at once, and as many again for what is passed through to single clients.',
   }),
 })

@@ -12,6 +12,8 @@ import type { Clock, Milliseconds } from '../clock.ts'
 export interface PoolLimits {
   /** Connections to one origin, busy and free. */
   readonly perOrigin: number
+  /** Connections to all origins together, busy and free: file descriptors are the whole process's. */
+  readonly all: number
   /** Free connections kept for one origin. */
   readonly freePerOrigin: number
   /** Free connections kept for all origins together. */
@@ -85,6 +87,7 @@ export class ConnectionPool {
   /** Free connections of all origins, the longest free first. */
   readonly #free = new Set<Connection>()
   readonly #open = new Set<Connection>()
+  #held = 0
 
   constructor(clock: Clock, limits: PoolLimits) {
     this.#clock = clock
@@ -101,7 +104,12 @@ export class ConnectionPool {
       if (free !== undefined) return this.#take(place, free)
     }
     if (place.held < this.#limits.perOrigin) {
+      if (this.#held >= this.#limits.all && !this.#makeRoom()) {
+        if (place.held === 0) this.#places.delete(key)
+        throw request.full()
+      }
       place.held += 1
+      this.#held += 1
       return this.#dial(place, request)
     }
     if (place.line.size >= this.#limits.waiting) throw request.full()
@@ -211,7 +219,15 @@ export class ConnectionPool {
       return
     }
     place.held -= 1
+    this.#held -= 1
     if (place.held === 0) this.#places.delete(key)
+  }
+
+  /** Closes the longest free connection of all; its place counts until it has closed, which is a moment. */
+  #makeRoom(): boolean {
+    const longest = this.#free.size === 0 ? undefined : firstOf(this.#free)
+    this.#drop(longest)
+    return longest !== undefined
   }
 
   /** Closes a free connection; it is out of reach at once, its place is free when it has closed. */

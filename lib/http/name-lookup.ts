@@ -8,6 +8,9 @@
  *
  * So at most `atOnce` look-ups run at a time and leave the other threads to files, callers who ask for the same name share
  * one, and answers are remembered for seconds: long enough for a burst of requests, short enough to follow a change.
+ *
+ * A server of names that is silent, which any client may make us ask, holds both places. Names in use do not wait for it: an
+ * answer that is older serves when no new one comes within a second (RFC 8767 section 4).
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock, Milliseconds } from '../clock.ts'
@@ -31,7 +34,10 @@ interface Memory {
   readonly until: Milliseconds
 }
 
-const MOST_REMEMBERED = 1000
+/** An older answer is better than none for so long, and is turned to after so long. */
+const OLDEST: Milliseconds = 3_600_000
+const PATIENCE: Milliseconds = 1000
+const MOST_REMEMBERED = 10_000
 const MOST_WAITING = 1000
 
 export class NameLookup {
@@ -54,11 +60,24 @@ export class NameLookup {
   /** Every address of a name. Has no deadline of its own and throws what the resolver throws. */
   async addresses(host: string): Promise<readonly string[]> {
     const memory = this.#memory.get(host)
-    if (memory === undefined || memory.until <= this.#clock.now()) {
-      return this.#flights.run(host, () => this.#ask(host))
+    const now = this.#clock.now()
+    if (memory === undefined || memory.until <= now) {
+      const fresh = this.#flights.run(host, () => this.#ask(host))
+      const old = memory !== undefined && now - memory.until <= OLDEST ? memory.outcome : undefined
+      return old !== undefined && 'addresses' in old ? this.#soon(fresh, old.addresses) : fresh
     }
     if ('error' in memory.outcome) throw memory.outcome.error
     return memory.outcome.addresses
+  }
+
+  /** The new answer, or the old one when it does not come soon. */
+  #soon(fresh: Promise<readonly string[]>, old: readonly string[]): Promise<readonly string[]> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#clock.after(PATIENCE, () => resolve(old))
+      fresh
+        .then(resolve, error => (error instanceof TooManyNames ? resolve(old) : reject(error)))
+        .finally(cancel)
+    })
   }
 
   async #ask(host: string): Promise<readonly string[]> {
@@ -83,7 +102,8 @@ export class NameLookup {
       this.#running += 1
       return
     }
-    if (this.#waiting.length >= MOST_WAITING) throw new Error('too many names are being looked up')
+    if (this.#waiting.length >= MOST_WAITING)
+      throw new TooManyNames('too many names are being looked up')
     await new Promise<void>(resolve => this.#waiting.push(resolve))
   }
 
@@ -94,6 +114,8 @@ export class NameLookup {
     if (this.#memory.size > MOST_REMEMBERED && oldest !== undefined) this.#memory.delete(oldest)
   }
 }
+
+class TooManyNames extends Error {}
 
 async function resolveBySystem(host: string): Promise<readonly string[]> {
   const found = await systemLookup(host, { all: true })

@@ -29,6 +29,7 @@ export interface OriginLimits extends PoolLimits {
 
 export const defaultOriginLimits: OriginLimits = {
   perOrigin: 16,
+  all: 4096,
   freePerOrigin: 8,
   free: 64,
   waiting: 1000,

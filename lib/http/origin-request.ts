@@ -21,6 +21,11 @@ export interface OriginRequest {
   readonly signal: AbortSignal
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
+  /**
+   * Whose connections it uses: those everybody shares unless told. A client that reads slowly what is `passed` to it alone keeps
+   * its connection for as long, and must not keep it from the others.
+   */
+  readonly line?: 'shared' | 'passed'
   readonly deadlines?: Partial<OriginDeadlines>
   /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
   readonly host?: string

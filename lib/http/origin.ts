@@ -145,7 +145,7 @@ export class OriginClient {
   }
 
   async #lease(asked: OriginRequest, fresh: boolean): Promise<Connection> {
-    const { uri, trusted } = asked
+    const { uri, trusted, line = 'shared' } = asked
     const origin = formatAuthority(uri)
     const given = this.#givenUp(asked.signal)
     const { signal } = given
@@ -161,7 +161,7 @@ export class OriginClient {
       if (signal.aborted) throw limit.aborted()
       const connection = await this.#pool.lease({
         // Who may be anywhere and who may not never share a connection.
-        key: `${uri.scheme}://${origin} ${trusted ? 'trusted' : 'public'}`,
+        key: `${uri.scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`,
         fresh,
         open: () => this.#open(asked, signal),
         wait: turn => within(limit, turn),

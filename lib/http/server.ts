@@ -147,6 +147,8 @@ export class HttpServer {
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
+    // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
+    if (connection.underWay.size > 0) return void socket.destroy()
     const { request, refusal } = this.#check(message, connection)
     connection.takenOver = true
     connection.underWay.add(request)

@@ -85,6 +85,44 @@ t.test('a sources.list may begin with our address', async t => {
   t.match(lost.text, 'The path names no host')
 })
 
+t.test(
+  'by our address, an archive’s page is nobody’s site and says nothing about ours',
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    const cache = await TestCache.start(t, { origins: [origin] })
+    const page = {
+      content: '<script>fetch("/_cachesvc/")</script>',
+      fields: {
+        'Content-Type': 'text/html',
+        'Content-Security-Policy': 'default-src *',
+        'Set-Cookie': 'a=b',
+        'Strict-Transport-Security': 'max-age=1000',
+        'Service-Worker-Allowed': '/',
+        'Access-Control-Allow-Origin': '*',
+        'Clear-Site-Data': '"*"',
+      },
+    }
+    origin.at('/page.html', reply(page))
+    const prefixed = `/${origin.host}:${origin.port}/page.html`
+    for (const fields of [
+      {},
+      {},
+      { Authorization: 'Basic YTpi' },
+      { 'If-Modified-Since': later },
+    ]) {
+      const { fields: sent } = await cache.warm(prefixed, fields)
+      t.strictSame(sent.all('content-security-policy'), ['sandbox'])
+      t.strictSame(sent.all('x-content-type-options'), ['nosniff'])
+      for (const name of Object.keys(page.fields).slice(2)) t.notOk(sent.has(name), name)
+    }
+    const proxied = await cache.get(origin.url('/page.html'))
+    t.equal(proxied.fields.get('Content-Security-Policy'), 'default-src *', 'its own site')
+    t.equal(proxied.fields.get('Access-Control-Allow-Origin'), '*')
+  },
+)
+
+const later = 'Fri, 31 Dec 2100 23:59:59 GMT'
+
 t.test('http://HTTPS///host asks an https origin, whose own authority is trusted', async t => {
   const authority = makeAuthority()
   const tls = authority.issue({ names: ['127.0.0.1'] })

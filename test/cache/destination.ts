@@ -48,6 +48,7 @@ interface From {
   readonly method?: string
   readonly secure?: boolean
   readonly local?: { readonly address: string; readonly port: number }
+  readonly tunnelEnd?: { readonly host: string; readonly port: number }
 }
 
 function asked(of: Target, { host = 'archive.example.org', ...from }: From = {}) {
@@ -80,6 +81,11 @@ t.test('a file is worked out once and is one object from then on', t => {
   t.end()
 })
 
+/** In a tunnel that was opened. */
+function through(host: string, port: number): From {
+  return { secure: true, tunnelEnd: { host, port } }
+}
+
 t.test('whatever else it depends on is asked for anew', t => {
   const one = target(deb)
   const cases: ReadonlyArray<readonly [From, string]> = [
@@ -92,6 +98,9 @@ t.test('whatever else it depends on is asked for anew', t => {
     [{ host: '192.0.2.9', local: { address: '192.0.2.9', port: 80 } }, 'refuse'],
     [{ host: 'cache:3142' }, 'refuse'],
     [{ method: 'CONNECT' }, 'refuse'],
+    [through('archive.example.org', 443), `https://archive.example.org${deb}`],
+    [through('archive.example.org', 8443), `https://archive.example.org:8443${deb}`],
+    [through('mirror.example.org', 443), 'refuse'],
     [{}, `http://archive.example.org${deb}`],
   ]
   const destinations = new Destinations(rules())

@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { Fields } from '../../lib/http/field.ts'
 import type { Content, Request, Response } from '../../lib/http/message.ts'
+import { Gate } from '../fixtures/gate.ts'
 import { RawClient } from '../fixtures/raw-client.ts'
 import { serveForTest } from '../fixtures/server.ts'
 
@@ -245,6 +246,19 @@ t.test('a refused CONNECT is an ordinary response, an accepted one has the socke
   await other.write('CONNECT far.example:443 HTTP/1.1\r\nHost: far.example:443\r\n\r\n')
   t.equal((await other.response()).status, 405)
   t.equal(await other.ended, 'fin')
+})
+
+t.test('a CONNECT behind a request that is not answered yet cuts the connection', async t => {
+  const gate = new Gate()
+  const { port } = await serveForTest(t, async () => {
+    await gate.pass()
+    return text('slow')
+  })
+  const client = await RawClient.connect(t, port)
+  const two = ['GET /slow HTTP/1.1\r\nHost: a\r\n\r\n', 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n']
+  await client.write(two.join(''))
+  t.equal((await client.rest()).length, 0, 'neither answer, and none in the place of the other')
+  gate.open()
 })
 
 t.test('a closing server finishes what is under way and takes nothing new', async t => {
