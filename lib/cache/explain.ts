@@ -97,7 +97,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('A request now', sentenceFor(plain))
   if (archive.kind === 'pool' || archive.kind === 'other') return findings
   const insisting = lookup({ ...question, directives: requestDirectives(asAptUpdate) })
-  if (insisting.because !== plain.because) find('apt update now', sentenceFor(insisting))
+  if (insisting.use !== plain.use) find('apt update now', sentenceFor(insisting))
   return findings
 }
 
