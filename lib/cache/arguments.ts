@@ -197,7 +197,7 @@ It runs without any configuration: on port 3142, for the machines of private
 networks. To make a machine use it, with PROXY the name of this host:
 
   echo 'Acquire::http::Proxy "http://PROXY:3142";' |
-    sudo tee /etc/apt/apt.conf.d/30proxy
+    sudo tee /etc/apt/apt.conf.d/30cachesvc
 
 Manuals: cachesvc(8), cachesvc.yaml(5). Pages: http://PROXY:3142/_cachesvc/
 `

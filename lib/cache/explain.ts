@@ -26,6 +26,9 @@ export interface ExplainParts {
   readonly now: Milliseconds
 }
 
+/** What apt says with every request for an index. */
+const asAptUpdate = Fields.of(['Cache-Control', 'max-age=0'])
+
 /** The findings in the order of the pipeline. It ends where a request would end. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
@@ -81,17 +84,20 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Validated', new Date(stored.validated).toISOString())
     find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
   }
-  const decision = lookup({
+  const question = {
     stored,
     negativeUntil: parts.negative?.until(key),
     path: archive,
-    directives: requestDirectives(Fields.empty),
     authorization: target.userinfo !== undefined,
     passthrough: first.allow === 'passthrough' || admission.allow === 'passthrough',
     settings: parts.rules.config.freshness,
     now: parts.now,
-  })
-  find('A request now', sentenceFor(decision))
+  }
+  const plain = lookup({ ...question, directives: requestDirectives(Fields.empty) })
+  find('A request now', sentenceFor(plain))
+  if (archive.kind === 'pool' || archive.kind === 'other') return findings
+  const insisting = lookup({ ...question, directives: requestDirectives(asAptUpdate) })
+  if (insisting.use !== plain.use) find('apt update now', sentenceFor(insisting))
   return findings
 }
 

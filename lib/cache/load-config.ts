@@ -57,7 +57,7 @@ export function configCheck(overrides: Overrides, surroundings: Surroundings): C
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
     const value = configOf(checked.value, overrides, surroundings)
     const routing = checkRouting(checked.value.remap, value)
-    problems.push(...routing.problems)
+    problems.push(...routing.problems, ...sameListener(checked.value))
     const warnings = [
       ...checked.warnings,
       ...remarksOn(found, checked.value, surroundings),
@@ -164,6 +164,18 @@ function listenTwice(found: unknown): Remark[] {
   return ['listen_address', 'listen_port', 'alternative_ports']
     .filter(key => valueAt(found, [key]) !== undefined)
     .map(key => ({ path: [key], at: 'key', text: 'not together with listen; move it there' }))
+}
+
+/** The second of two listeners at one place cannot open. */
+function sameListener({ listen = [] }: FileValues): Remark[] {
+  return listen.flatMap((place, index) => {
+    const first = listen.findIndex(
+      ({ address, port }) => port !== 0 && port === place.port && address === place.address,
+    )
+    return first === -1 || first === index
+      ? []
+      : [{ path: ['listen', index], at: 'value', text: `the same as listen[${first}]; remove one` }]
+  })
 }
 
 /** What is right and still worth a word. */

@@ -17,7 +17,7 @@ t.test('list and explain tell what a running service has', async t => {
   origin.at('*', file({ content: 'hello', lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
   await cache.warm(origin.url(deb))
   const config = join(t.testdir(), 'c.yaml')
-  await writeFile(config, `domains: ["127.0.0.1:${origin.port}"]\n`)
+  await writeFile(config, `domains: ["127.0.0.1:${origin.port}"]\nfreshness: { floor: 0s }\n`)
   const run = async (...words: readonly string[]) => {
     const given = ['-c', config, '--cache-dir', cache.directory, ...words]
     const { code, stdout, stderr } = await attempt(process.execPath, [program, ...given])
@@ -31,7 +31,11 @@ t.test('list and explain tell what a running service has', async t => {
   t.match(digest, /^[0-9a-f]{64}$/)
   t.ok(Math.abs(Date.parse(used ?? '') - Date.now()) < 60_000)
   t.equal((await run('list', 'debian*hello')).text, list.text)
-  t.match(await run('list', 'other'), { code: 1, text: '', stderr: /nothing that matches "other"/ })
+  t.match(await run('list', 'other'), {
+    code: 1,
+    text: '',
+    stderr: /holds nothing that matches "other"/,
+  })
 
   const explained = await run('explain', origin.url(deb))
   t.equal(explained.code, 0)
@@ -43,8 +47,22 @@ t.test('list and explain tell what a running service has', async t => {
   ]) {
     t.match(explained.text, line)
   }
+  t.notMatch(explained.text, 'apt update now', 'a package is asked for in one way only')
+  const release = origin.url('/debian/dists/stable/InRelease')
+  await cache.warm(release)
+  const index = (await run('explain', release)).text
+  t.match(index, /A request now +is answered from the store \(fresh\)/)
+  t.match(index, /apt update now +is answered .*asked .*\(max-age\)/)
   t.match((await run('explain', 'http://other.example.org/x')).text, /Refused by +domains/)
   t.match((await run('explain', `${origin.url('')}/new`)).text, /fetched from the origin/)
   t.match((await run('explain', 'ftp://x/y')).text, /Asked for +\S+/)
   t.match((await run('--check-config')).text, 'no problems')
+})
+
+t.test('verify-repos says so when there is nothing to check', async t => {
+  const directory = t.testdir()
+  const given = ['verify-repos', '--cache-dir', directory]
+  const { code, stdout } = await attempt(process.execPath, [program, ...given])
+  t.equal(code, 0)
+  t.equal(stdout.toString(), `${directory} holds nothing to check\n`)
 })

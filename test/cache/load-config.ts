@@ -201,6 +201,9 @@ t.test('where to listen is said in one way only', t => {
     'f.yaml:2:1: listen_port: not together with listen; move it there',
     'f.yaml:3:1: alternative_ports: not together with listen; move it there',
   ])
+  t.match(problems('listen: [3142, ":3142", "127.0.0.1:0", "127.0.0.1:0"]'), [
+    'f.yaml:1:16: listen[1]: the same as listen[0]; remove one',
+  ])
   t.strictSame(config('listen: []').listen, [{ address: undefined, port: 3142 }])
   const listen = [{ address: '::1', port: 0 }]
   t.strictSame(config('listen: [80]', { listen }).listen, listen, 'the command line wins')

@@ -1,13 +1,9 @@
-/** Every phase of a request failing on a real socket, and what is left open afterwards: nothing. */
+/** Who shares connections to origins, and how many there are. */
 import t from 'tap'
 import { OriginFailure } from '../../lib/http/origin-errors.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../fixtures/origin-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
-
-  await answer.write(text)
-  answer.end()
-}
 
 /** What a request is thrown for. */
 function failureOf(request: Promise<unknown>): Promise<OriginFailure> {

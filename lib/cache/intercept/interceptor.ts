@@ -135,7 +135,11 @@ export class Interceptor {
 
   #remember(client: string, host: string): void {
     this.#parts.distrust.remember(client, host)
-    this.#parts.log.warn('a client does not accept our certificate', { client, host })
+    this.#parts.log.warn('a client does not accept our certificate', {
+      client,
+      host,
+      advice: 'install /_cachesvc/cachesvc.crt there; tunnelled unread for https.remember_distrust',
+    })
   }
 
   #handshake(secure: TLSSocket): Promise<'secure' | Failed> {

@@ -13,7 +13,10 @@ export function statsView(report: StatisticsReport): View {
   return {
     since: report.oldest_day,
     recorded: daily.length > 0,
-    days: countOf(daily.length, 'day'),
+    period:
+      daily.length === 1
+        ? 'The only day with traffic so far'
+        : `The last ${countOf(daily.length, 'day')} with traffic`,
     hitRate: percent(hitRate(totals)),
     requests: count(totals.requests),
     hits: count(totals.hits),

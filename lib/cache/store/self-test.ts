@@ -108,7 +108,7 @@ export async function directoryFailure(directory: string, error: unknown): Promi
   })
 }
 
-const another = 'name another with cache_directory'
+const another = 'name another with cache_directory or --cache-dir'
 
 function diagnose(error: unknown, owner: number | undefined): { problem: string; mend: string } {
   switch (systemCode(error)) {
@@ -120,10 +120,15 @@ function diagnose(error: unknown, owner: number | undefined): { problem: string;
       }
     case 'EACCES':
     case 'EPERM': {
-      const user = process.geteuid?.()
-      const belongs = owner === undefined ? '' : ` (it belongs to user ${owner})`
+      const user = `user ${process.geteuid?.() ?? 'of this process'}`
+      if (owner === undefined) {
+        return {
+          problem: `is not there, or out of reach, and ${user} may not create it`,
+          mend: `create it and give it to that user with chown, or ${another}`,
+        }
+      }
       return {
-        problem: `may not be read and written by user ${user ?? 'of this process'}${belongs}`,
+        problem: `may not be read and written by ${user} (it belongs to user ${owner})`,
         mend: `give it and everything in it to that user with chown -R, or ${another}`,
       }
     }

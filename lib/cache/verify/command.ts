@@ -4,9 +4,9 @@
 import { systemClock } from '../../clock.ts'
 import { createLog } from '../../log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { formatSize } from '../../units.ts'
 import type { VerifyOptions } from '../arguments.ts'
 import type { Config } from '../config.ts'
+import { size } from '../operations/figures.ts'
 import { Evictor, type Fate } from './eviction.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
@@ -47,7 +47,9 @@ export async function verifyRepos(
     fates.get(`${wrong.key} ${wrong.digest}`) ?? { evicted: false, because: 'only reported' }
   const text = json
     ? `${JSON.stringify(reportJson(report, { directory, dryRun, fateOf }), undefined, 2)}\n`
-    : reportText(report, wrong => fateText(fateOf(wrong)))
+    : report.files === 0
+      ? `${directory} holds nothing to check\n`
+      : reportText(report, wrong => fateText(fateOf(wrong)))
   await print(text)
   return report.wrong.length === 0 ? exitCodes.success : exitCodes.failure
 }
@@ -97,7 +99,7 @@ class ProgressBar {
     const text =
       doing === 'listing'
         ? 'reading the list of what is stored'
-        : `${bar} ${Math.floor(share * 100)} %  ${formatSize(done)} of ${formatSize(total)}, ${wrong} wrong`
+        : `${bar} ${Math.floor(share * 100)} %  ${size(done)} of ${size(total)}, ${wrong} wrong`
     this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}\u001b[K`)
   }
 

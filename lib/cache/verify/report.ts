@@ -2,7 +2,8 @@
  * What a check of the store found, as values and in words.
  */
 import type { Milliseconds } from '../../clock.ts'
-import { formatDuration, formatSize } from '../../units.ts'
+import { formatDuration } from '../../units.ts'
+import { countOf, size } from '../operations/figures.ts'
 
 /**
  * - content: the bytes on disk are not those that were stored, or not there
@@ -85,7 +86,7 @@ const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
 }
 
 const whyUnchecked: Readonly<Record<UncheckedBecause, string>> = {
-  'no-index': 'named by no stored index',
+  'no-index': 'whole, but named by no stored index (Release files never are)',
   weak: 'known by MD5 or SHA-1 only',
   unreadable: 'could not be read',
   changed: 'changed meanwhile',
@@ -104,13 +105,9 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
   const suites = report.repositories.length
   const unchecked = Object.entries(report.unchecked).filter(([, count]) => count > 0)
   lines.push(
-    `${count(report.files, 'file')}, ${formatSize(report.bytes)}, ${count(suites, 'suite')}, in ${formatDuration(took)}`,
+    `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${countOf(suites, 'suite')}, in ${formatDuration(took)}`,
     `${report.confirmed} confirmed by an index or by name, ${report.wrong.length} wrong`,
     ...unchecked.map(([because, n]) => `${n} ${whyUnchecked[because as UncheckedBecause]}`),
   )
   return lines.map(line => `${line}\n`).join('')
-}
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? '' : 's'}`
 }

@@ -160,7 +160,11 @@ t.test('a client that rejects our certificate is tunnelled the next time', async
     [
       {
         message: 'a client does not accept our certificate',
-        facts: { client: '127.0.0.1', host: '127.0.0.1' },
+        facts: {
+          client: '127.0.0.1',
+          host: '127.0.0.1',
+          advice: /cachesvc\.crt .*https\.remember_distrust/,
+        },
       },
     ],
   )

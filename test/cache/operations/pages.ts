@@ -180,6 +180,18 @@ t.test(
   },
 )
 
+t.test('days with traffic, one or many, in proper English', async t => {
+  const of = (days: number) => {
+    const counted = recorded(
+      new ManualClock(noon),
+      Array.from({ length: days }, () => ({ misses: 1 })),
+    )
+    return sources({ statistics: () => report(counted.days, counted.today) })
+  }
+  t.match(await render(of(1), 'stats'), '>The only day with traffic so far</h2>')
+  t.match(await render(of(2), 'stats'), '>The last 2 days with traffic</h2>')
+})
+
 t.test('each chart has a name, a description and all its figures in the table', async t => {
   const stats = await render(fullSources(), 'stats')
   const charts = stats.match(/<svg viewBox="0 0 400 220"[\s\S]*?<\/svg>/g) ?? []

@@ -38,7 +38,7 @@ t.test('a file where the directory should be', async t => {
   const path = join(directory, 'cache')
   t.equal(
     (await refusal(path)).message,
-    `The cache directory ${path} is not a directory, or lies below something that is none: move that file away or name another with cache_directory.`,
+    `The cache directory ${path} is not a directory, or lies below something that is none: move that file away or name another with cache_directory or --cache-dir.`,
   )
   t.match((await refusal(join(path, 'below'))).message, /is not a directory, or lies below/)
 })
@@ -67,6 +67,17 @@ t.test('a directory of somebody else', withTmpfs, async t => {
   const said = (await child.line()) ?? ''
   t.match(said, `The cache directory ${path}/cache may not be read and written by user 65534`)
   t.match(said, '(it belongs to user 0): give it and everything in it to that user with chown -R')
+})
+
+t.test('a directory that may not be created', withTmpfs, async t => {
+  const path = await mkdtemp(join(tmpdir(), 'store-'))
+  t.teardown(() => rm(path, { recursive: true }))
+  await chmod(path, 0o755)
+  const child = startChild(t, 'hold', { directory: join(path, 'cache'), uid: 65_534 })
+  t.match(
+    (await child.line()) ?? '',
+    `The cache directory ${path}/cache is not there, or out of reach, and user 65534 may not create it: create it and give it to that user with chown, or name another with cache_directory or --cache-dir.`,
+  )
 })
 
 t.test('a read-only file system', withTmpfs, async t => {

@@ -92,6 +92,6 @@ function explain({ archives }: Setting): Example {
     place: 'Shell',
     grammar: 'shell',
     text: `cachesvc explain http://${archives[0]}/debian/dists/stable/InRelease`,
-    notes: [],
+    notes: ['The page Explain says the same, in a browser and on any machine.'],
   }
 }

@@ -1,0 +1,58 @@
+import t from 'tap'
+import { reportText, type VerificationReport } from '../../../lib/cache/verify/report.ts'
+
+const empty: VerificationReport = {
+  version: 1,
+  started: '2025-01-01T12:00:00.000Z',
+  finished: '2025-01-01T12:00:02.310Z',
+  files: 0,
+  contents: 0,
+  bytes: 0,
+  repositories: [],
+  confirmed: 0,
+  wrong: [],
+  unchecked: { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 },
+  unread: [],
+}
+const stable = {
+  release: 'http://archive.example.org/dists/stable/InRelease',
+  suite: 'stable',
+  date: undefined,
+  indexes: 1,
+  indexesRight: 1,
+}
+
+t.test('figures for people: sizes with units, one file and several', t => {
+  const report: VerificationReport = {
+    ...empty,
+    files: 1,
+    bytes: 9_467_876,
+    repositories: [stable],
+    unchecked: { ...empty.unchecked, 'no-index': 1 },
+  }
+  const text = reportText(report, () => 'removed')
+  t.match(
+    text,
+    /^1 file, 9\.03 MiB, 1 suite, in 2s310ms\n0 confirmed by an index or by name, 0 wrong\n/,
+  )
+  t.match(text, '\n1 whole, but named by no stored index (Release files never are)\n')
+  t.match(
+    reportText({ ...report, files: 2 }, () => 'removed'),
+    /^2 files, /,
+  )
+  t.end()
+})
+
+t.test('everything wrong has a line with what became of it', t => {
+  const wrong = {
+    key: 'http://archive.example.org/a.deb',
+    digest: '00',
+    because: 'content',
+    sentence: 'it is cut short',
+  } as const
+  t.match(
+    reportText({ ...empty, files: 1, wrong: [wrong] }, () => 'removed'),
+    /^http:\/\/archive\.example\.org\/a\.deb: damaged: it is cut short \(removed\)\n/,
+  )
+  t.end()
+})
