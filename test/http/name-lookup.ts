@@ -88,7 +88,7 @@ t.test('an old answer serves for an hour, and no longer than the name exists', a
   dead = true
   clock.advance(3_600_001)
   let answered = false
-  names.addresses('a').then(() => {
+  void names.addresses('a').then(() => {
     answered = true
   })
   clock.advance(5000)
