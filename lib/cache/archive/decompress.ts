@@ -15,6 +15,7 @@ import { ReadableStream } from 'node:stream/web'
 import * as zlib from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
+import { ZstdFrames } from './zstd-frames.ts'
 
 export interface DecompressLimits {
   /** Bytes that may come out. */
@@ -117,7 +118,7 @@ async function* unxz(source: Source): AsyncGenerator<Uint8Array> {
 const load = createRequire(import.meta.url)
 
 async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
-  checkWindow(await source.begin())
+  const frames = new ZstdFrames()
   let ready: Uint8Array[] = []
   let waiting = 0
   const decoder = new Decompress(chunk => {
@@ -128,7 +129,13 @@ async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
   for await (const chunk of source.all()) {
     // A few bytes may stand for a block of 128 KiB: in small pieces what is ready stays small.
     for (let at = 0; at < chunk.length; at += zstdPiece) {
-      decoder.push(chunk.subarray(at, at + zstdPiece))
+      const piece = chunk.subarray(at, at + zstdPiece)
+      // The decoder allocates a frame's window at once.
+      frames.look(piece)
+      if (frames.window > maxWindow) {
+        throw new DecompressError('too-large', 'its window is larger than 128 MiB')
+      }
+      decoder.push(piece)
       yield* ready
       ready = []
       waiting = 0
@@ -145,28 +152,6 @@ function ownZstd(): Duplex | undefined {
   const create: unknown = Reflect.get(zlib, 'createZstdDecompress')
   const made: unknown = typeof create === 'function' ? create() : undefined
   return made instanceof Duplex ? made : undefined
-}
-
-/** The window of the first frame (RFC 8878 section 3.1.1.1), which the decoder allocates at once. */
-function checkWindow(head: Buffer): void {
-  const descriptor = head[4] ?? 0
-  if (windowOf(descriptor, head.subarray(5)) > maxWindow) {
-    throw new DecompressError('too-large', 'its window is larger than 128 MiB')
-  }
-}
-
-function windowOf(descriptor: number, rest: Buffer): number {
-  const [window = 0] = rest
-  const base = 2 ** (10 + (window >> 3))
-  if ((descriptor & 0x20) === 0) return base + (base / 8) * (window & 7)
-  // Single_Segment_Flag: the frame's content, whose size stands behind the dictionary's number, is the window.
-  const size = rest.subarray([0, 1, 2, 4][descriptor & 3])
-  const bytes = [1, 2, 4, 8][descriptor >> 6] ?? 1
-  return size.length < bytes ? 0 : Number(littleEndian(size.subarray(0, bytes)))
-}
-
-function littleEndian(bytes: Buffer): bigint {
-  return bytes.reduceRight((value, byte) => value * 256n + BigInt(byte), 0n)
 }
 
 const maxWindow = 128 * 1024 * 1024
