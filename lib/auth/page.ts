@@ -35,7 +35,9 @@ export const ownFields = Fields.of(
 )
 
 function policyOf({ script = false, formAction = [] }: Page, nonce: string): string {
-  const targets = formAction.filter(source => /^https?:\/\/[A-Za-z0-9.\-[\]:]+$/.test(source))
+  const targets = formAction.filter(source =>
+    /^https:$|^https?:\/\/[A-Za-z0-9.\-[\]:]+$/.test(source),
+  )
   return [
     "default-src 'none'",
     `style-src 'nonce-${nonce}'`,

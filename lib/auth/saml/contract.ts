@@ -249,6 +249,6 @@ export interface Page {
   readonly fields?: Fields
   /** Whether the page has a script of its own. */
   readonly script?: boolean
-  /** Origins its forms may be sent to, besides ours. */
+  /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
   readonly formAction?: readonly string[]
 }

@@ -48,6 +48,7 @@ export async function startLogin(
     config,
   )
   const cookie = keepState(saml, withFlow(state, flow))
+  saml.verifier.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding: endpoint.binding })
   return leave(saml, request, { xml, flow, cookie, endpoint, signed: signsRequests(config, idp) })
 }
@@ -120,8 +121,7 @@ function leave(saml: Saml, request: Request, leaving: Leaving): Response {
  * own even without.
  */
 export function formTargets(location: string): readonly string[] {
-  const { origin, protocol } = new URL(location)
-  return protocol === 'https:' ? ['https:'] : ['https:', origin]
+  return ['https:', new URL(location).origin]
 }
 
 /** Only what this site has sent itself is kept: a stranger's post must not be sent again under somebody's name. */
@@ -140,7 +140,7 @@ function keepStash(
 function isOwnPost(saml: Saml, { fields }: Request): boolean {
   const site = fields.get('Sec-Fetch-Site')
   const own = fields.get('Origin') === saml.config().baseUrl
-  return site === undefined ? own : site === 'same-origin' && (own || !fields.has('Origin'))
+  return site === undefined ? own : site === 'same-origin'
 }
 
 function noIdpPage(saml: Saml, request: Request): Response {

@@ -61,7 +61,7 @@ export function likelyCause(
   const { domain, clockSkew } = saml.config()
   const { fields } = request
   const host = fields.get('Host') ?? ''
-  if (host.toLowerCase().replace(/:443$/, '') !== domain) {
+  if (host.toLowerCase().replace(/:\d+$/, '') !== domain) {
     return {
       code: 'wrong_host',
       text: 'This server is reached under another host name than it is configured for, so the cookie belongs elsewhere.',

@@ -61,7 +61,8 @@ function onward(saml: Saml, flow: Flow, cookie: string): Response {
         enctype: form.enctype,
         fields: form.fields,
       },
-      fields,
+      // Without a referrer policy of its own the post would carry "Origin: null", which applications take for a forgery.
+      fields: fields.plus('Referrer-Policy', 'same-origin'),
       script: true,
       // Where the application redirects to after a post is its own business.
       formAction: ['https:'],

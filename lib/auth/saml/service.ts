@@ -20,6 +20,8 @@ import { Verifier } from './verifier.ts'
 export interface SamlDoors {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
+  /** Verifies messages; not closed with the service. */
+  readonly verifier?: Verifier
 }
 
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
@@ -35,7 +37,7 @@ export async function createSamlService(
     await origin.close()
     throw error
   })
-  const verifier = new Verifier({ clock })
+  const verifier = doors.verifier ?? new Verifier({ clock })
   const saml: Saml = {
     ...parts,
     source,
@@ -53,7 +55,8 @@ export async function createSamlService(
     readings: () => readingsOf(saml),
     async close() {
       source.close()
-      await Promise.all([verifier.close(), origin.close()])
+      const closing = doors.verifier === undefined ? verifier.close() : undefined
+      await Promise.all([closing, origin.close()])
     },
   }
 }

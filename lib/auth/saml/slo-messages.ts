@@ -76,7 +76,11 @@ function answerEndpoint(saml: Saml): Endpoint | undefined {
 }
 
 /** The IdP's answer to our LogoutRequest; the local session has ended already, so all it changes is what the page says. */
-export function takeAnswer(saml: Saml, message: LogoutResponse, arrived: Arrived): Response {
+export async function takeAnswer(
+  saml: Saml,
+  message: LogoutResponse,
+  arrived: Arrived,
+): Promise<Response> {
   const { request, signed } = arrived
   const problem = checkHead(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
@@ -90,6 +94,9 @@ export function takeAnswer(saml: Saml, message: LogoutResponse, arrived: Arrived
     ours,
   })
   // Anybody can send an answer to a question we never asked: it must not sign anybody out.
+  if (!ours && (await saml.sessions.read(request)) !== undefined) {
+    return logoutRefused(saml, request, { code: 'in_response_to' })
+  }
   const cookies = ours ? saml.sessions.end(request) : undefined
   return signedOut(saml, { cookies, everywhere: done ? 'yes' : 'partly' })
 }

@@ -112,7 +112,7 @@ async function takeMessage(
       return await answerRequest(saml, read, arrived)
     }
     if (message.name === 'SAMLResponse' && read.kind === 'LogoutResponse') {
-      return takeAnswer(saml, read, arrived)
+      return await takeAnswer(saml, read, arrived)
     }
     return logoutRefused(saml, request, { code: 'logout_form' })
   } catch (error) {

@@ -54,6 +54,11 @@ export class Verifier {
     this.#mostWaiting = options.waiting ?? 32
   }
 
+  /** Starts the first thread ahead of its first job: somebody has gone to the IdP and will be back. */
+  warm(): void {
+    if (this.#all.size === 0 && !this.#closed) this.#idle.push(this.#start())
+  }
+
   /** Verifies a response. Throws a VerifierFailure when there is no verdict. */
   async response(bytes: Uint8Array, rules: ResponseRules): Promise<ResponseVerdict> {
     const result = await this.#run({ kind: 'response', bytes, rules })

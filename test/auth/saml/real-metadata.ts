@@ -32,7 +32,7 @@ interface ManifestEndpoint {
 
 const directory = join(process.cwd(), '../shared/idp-metadata')
 
-/** Taken by the manifest, refused by us: its only key has 512 bits (docs/decisions, "saml-idp-keys"). */
+/** Taken by the manifest, refused by us: its only key has 512 bits (docs/decisions/0021-idp-keys.md). */
 const weakKey = 'https://idp.protectnetwork.org/protectnetwork-idp'
 
 if (!existsSync(join(directory, 'manifest.json'))) {

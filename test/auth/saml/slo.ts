@@ -71,6 +71,11 @@ t.test('signing out ends the session here and begins single logout', async t => 
   const done = await lab.browser.get(byRedirect('SAMLResponse', response(id, status.success)))
   t.match(htmlOf(done), /at the identity provider has ended/)
   t.match(htmlOf(done), /Sign in again/)
+  await signIn(lab)
+  await lab.browser.get(byRedirect('SAMLResponse', response('_other', status.success)))
+  t.strictSame(lab.codes, ['logout_in_response_to'])
+  t.equal(lab.browser.cookies.has('session'), true, 'an answer nobody asked for signs nobody out')
+  lab.browser.cookies.delete('session')
   const others = [
     byRedirect('SAMLResponse', response('_other', status.success)),
     byRedirect('SAMLResponse', response(id, status.partialLogout)),
