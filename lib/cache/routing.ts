@@ -5,7 +5,7 @@
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
  * - Ubuntu's archive is archive.ubuntu.com and the hosts below it; ports and security updates have hosts of their own.
  * - Debian's archive is whatever host below debian.org has a `/debian/`. Two of them have another one: archive.debian.org
- *   holds the releases of the past, and snapshot.debian.org every moment of it.
+ *   holds the releases of the past, and the snapshot host every moment of it.
  * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
  */
 import { defaultPort, type TargetUri } from '../http/target.ts'

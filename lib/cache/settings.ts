@@ -144,7 +144,7 @@ export const settings = group('', {
     debian_server: setting(mirror, {
       default: '',
       manual: [
-        'Host, with or without a path, asked in place of the hosts below debian.org for everything in their `/debian/`: `ftp.*.debian.org` and the others that carry it. The path is put before the path asked for. archive.debian.org, which has the releases of the past, and snapshot.debian.org stay what they are.',
+        'Host, with or without a path, asked in place of the hosts below debian.org for everything in their `/debian/`: `ftp.*.debian.org` and the others that carry it. The path is put before the path asked for. The hosts of past releases (`archive`) and of dated ones (`snapshot`) stay what they are.',
         'The security archive is kept apart: with this setting, `/debian-security/` on those hosts is fetched from security.debian.org, if that may be reached, and otherwise from where it was asked for.',
       ],
     }),

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { helpText, readArguments } from '../../lib/cache/arguments.ts'
 
-const read = (...argv: readonly string[]) => readArguments(argv, '/work')
+const read = (...argv: readonly string[]) => readArguments(argv, '/srv')
 const message = (...argv: readonly string[]) => {
   const invocation = read(...argv)
   return invocation.run === 'usage' ? invocation.message : `no message but ${invocation.run}`
@@ -23,7 +23,7 @@ t.test('serve is what happens without a command', t => {
 t.test('options are taken in every form and place', t => {
   const expected = {
     run: 'serve',
-    configFile: '/work/a.yaml',
+    configFile: '/srv/a.yaml',
     overrides: {
       cacheDirectory: '/srv/c',
       listen: [
@@ -46,7 +46,7 @@ t.test('options are taken in every form and place', t => {
     ),
     expected,
   )
-  t.match(read('-ca.yaml'), { configFile: '/work/a.yaml' })
+  t.match(read('-ca.yaml'), { configFile: '/srv/a.yaml' })
   t.match(read('--check-config', '-c', '/etc/x'), { run: 'check-config', configFile: '/etc/x' })
   t.strictSame(
     [read('-h').run, read('--help', 'nonsense').run, read('-v').run, read('--version').run],

@@ -120,7 +120,7 @@ t.test('overrides.debian_server: the archive, with security apart', async t => {
     ['security.debian.org/debian-security/x', 'security.debian.org/debian-security/x', '-'],
     ['security.debian.org/debian/x', 'security.debian.org/debian/x', '-'],
     ['archive.debian.org/debian/x', 'archive.debian.org/debian/x', '-'],
-    ['snapshot.debian.org/archive/debian/x', 'snapshot.debian.org/archive/debian/x', '-'],
+    ['snapshot.cdn.debian.org/debian/x', 'snapshot.cdn.debian.org/debian/x', '-'],
     ['cdn.debian.org/debian-debug/x', 'cdn.debian.org/debian-debug/x', '-'],
     ['notdebian.org/debian/x', 'notdebian.org/debian/x', '-'],
   ])
