@@ -61,7 +61,8 @@ export function likelyCause(
   const { domain, clockSkew } = saml.config()
   const { fields } = request
   const host = fields.get('Host') ?? ''
-  if (host.toLowerCase().replace(/:\d+$/, '') !== domain) {
+  // A public port other than 443 is part of `domain`.
+  if (host.toLowerCase().replace(/:443$/, '') !== domain) {
     return {
       code: 'wrong_host',
       text: 'This server is reached under another host name than it is configured for, so the cookie belongs elsewhere.',

@@ -1,0 +1,208 @@
+/**
+ * The specification, section 4: the endpoints, and what passes without a login.
+ */
+import { X509Certificate } from 'node:crypto'
+import t from 'tap'
+import { configCheck } from '../../lib/auth/load-config.ts'
+import { logoutRequestXml } from '../../lib/auth/saml/logout-xml.ts'
+import { redirectAddress } from '../../lib/auth/saml/redirect-binding.ts'
+import { alice, sp } from '../fixtures/idp.ts'
+import { RawClient } from '../fixtures/raw-client.ts'
+import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml-browser.ts'
+import { rsaPair } from '../fixtures/saml-keys.ts'
+import { startWhole } from '../fixtures/whole-gateway.ts'
+
+const session = '__authproxy_session'
+
+t.test('4. /saml/metadata.xml: the metadata document, to anybody', async t => {
+  const { port, backend } = await startWhole(t)
+  const client = await RawClient.connect(t, port)
+  const answer = await client.get('/saml/metadata.xml', { Host: sp.domain })
+  t.equal(answer.status, 200)
+  t.equal(answer.fields.get('Content-Type'), 'application/samlmetadata+xml')
+  t.match(answer.text, /<md:EntityDescriptor [^>]*entityID="https:\/\/app.example.org\/saml\/metad/)
+  t.same(backend.requests, [], 'answered here')
+})
+
+t.test('4. /saml/metadata.xml: proves basic HTTP availability only', async t => {
+  const { port } = await startWhole(t, { proxy: { targetURL: 'http://127.0.0.1:9' } })
+  const client = await RawClient.connect(t, port)
+  for (const Host of [sp.domain, '127.0.0.1', 'other.example.org']) {
+    t.equal((await client.get('/saml/metadata.xml', { Host })).status, 200, Host)
+  }
+})
+
+t.test('4. /saml/metadata: the entity ID, an address that answers', async t => {
+  const { browser, config } = await startWhole(t)
+  t.equal(config.saml.entityId, 'https://app.example.org/saml/metadata')
+  const { address } = readAsked(await browser.navigate('/'))
+  t.ok(address, 'logins are asked for in its name')
+  t.match(htmlOf(await browser.navigate('/saml/metadata')), `entityID="${config.saml.entityId}"`)
+})
+
+t.test('4. /saml/certificate.crt: the certificate for encrypted assertions', async t => {
+  const { browser } = await startWhole(t)
+  const certificate = new X509Certificate(htmlOf(await browser.navigate('/saml/certificate.crt')))
+  t.match(certificate.subject, 'CN=app.example.org')
+  const metadata = htmlOf(await browser.navigate('/saml/metadata.xml'))
+  t.match(metadata.replace(/\s/g, ''), certificate.raw.toString('base64'))
+})
+
+t.test('4. /saml/acs: takes the answer of the IdP after login', async t => {
+  const { browser, idp } = await startWhole(t)
+  const asked = readAsked(await browser.navigate('/'))
+  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
+  t.equal(taken.status, 303)
+  t.match(hrefOf(taken), /^https:\/\/app\.example\.org\/__authproxy-redirect/)
+  t.ok(browser.cookies.has(session))
+  const reloaded = await browser.navigate('/saml/acs')
+  t.equal(reloaded.status, 405)
+})
+
+t.test('4. /saml/slo: always clears the local session cookie', async t => {
+  const { browser, idp } = await startWhole(t)
+  await browser.signIn(idp)
+  await browser.navigate('/saml/slo')
+  t.notOk(browser.cookies.has(session))
+  browser.cookies.set(session, 'nonsense')
+  t.equal((await browser.navigate('/saml/slo')).status, 200)
+  t.notOk(browser.cookies.has(session), 'also one that is none')
+})
+
+t.test('4. /saml/slo: starts the logout of an IdP that advertises it', async t => {
+  const { browser, idp } = await startWhole(t, { profile: 'entra' })
+  await browser.signIn(idp)
+  const out = await browser.navigate('/saml/slo')
+  t.match(hrefOf(out), /^https:\/\/idp\.example\.org\/slo\?SAMLRequest=/)
+  t.notOk(browser.cookies.has(session), 'here it is over at once')
+})
+
+t.test('4. /saml/slo: processes the logout that the IdP starts', async t => {
+  const { browser, newBrowser, idp } = await startWhole(t, { profile: 'entra' })
+  await browser.signIn(idp)
+  const copy = newBrowser()
+  for (const [name, value] of browser.cookies) copy.cookies.set(name, value)
+  const xml = logoutRequestXml({
+    id: '_logout',
+    issuer: idp.entityId,
+    issued: Date.now(),
+    destination: sp.sloUrl,
+    nameId: { nameQualifier: undefined, spNameQualifier: undefined, ...idp.profile.nameId(alice) },
+    sessionIndex: '_session1',
+  })
+  const message = { name: 'SAMLRequest', xml, relayState: 'theirs' } as const
+  const answer = await browser.navigate(pathOf(redirectAddress(sp.sloUrl, message, rsaPair('idp'))))
+  t.match(hrefOf(answer), /^https:\/\/idp\.example\.org\/slo\?SAMLResponse=/)
+  t.match(hrefOf(answer), 'RelayState=theirs')
+  t.notOk(browser.cookies.has(session))
+  t.ok(readAsked(await copy.navigate('/')), 'the session has ended wherever it is')
+})
+
+t.test('4. /saml/slo: without SLO at the IdP its session stays and may log in again', async t => {
+  const { browser, idp } = await startWhole(t, { profile: 'okta' })
+  await browser.signIn(idp)
+  const out = await browser.navigate('/saml/slo')
+  t.equal(out.status, 200)
+  t.match(htmlOf(out), /identity provider/)
+  t.notMatch(hrefOf(out), 'idp.example.org', 'nobody is sent there')
+  await browser.signIn(idp)
+  t.equal(htmlOf(await browser.navigate('/')), 'the application')
+})
+
+t.test('4. /__authproxy-redirect: the way back to the deep link', async t => {
+  const { browser, idp, backend } = await startWhole(t)
+  const { back } = await browser.signIn(idp, { to: '/deep/link?x=%2F&y' })
+  t.equal(back && pathOf(hrefOf(back)), '/deep/link?x=%2F&y')
+  t.same(backend.requests, [], 'answered here')
+})
+
+t.test('4. /__authproxy-redirect: ends the loop of a cookie that is missing', async t => {
+  const { browser, idp, codes } = await startWhole(t)
+  const asked = readAsked(await browser.navigate('/'))
+  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
+  browser.cookies.delete(session)
+  const first = await browser.navigate(pathOf(hrefOf(taken)))
+  const page = await browser.navigate(pathOf(hrefOf(first)))
+  t.equal(page.status, 403)
+  t.match(htmlOf(page), /did not send the session cookie back/)
+  t.same([...new Set(codes())], ['session_cookie_missing'])
+})
+
+t.test('4. /__authproxy-redirect: and of one that is rejected', async t => {
+  const { browser, idp } = await startWhole(t)
+  const asked = readAsked(await browser.navigate('/'))
+  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
+  browser.cookies.set(session, 'a.b.c')
+  const first = await browser.navigate(pathOf(hrefOf(taken)))
+  const page = await browser.navigate(pathOf(hrefOf(first)))
+  t.match(htmlOf(page), /sent a session cookie, but not one that is valid here/)
+})
+
+t.test('4. Any other path: forwarded when authenticated', async t => {
+  const { browser, idp, backend } = await startWhole(t)
+  await browser.signIn(idp)
+  const paths = ['/', '/saml', '/saml/', '/saml/other', '/__authproxy-redirects', '/a/../b?c']
+  for (const path of paths) t.equal(htmlOf(await browser.navigate(path)), 'the application', path)
+  t.same(
+    backend.requests.map(({ target }) => target),
+    paths,
+  )
+})
+
+t.test('4. Any other path: without authentication when listed or with a token', async t => {
+  const token = '0123456789abcdef0123'
+  const { port, backend } = await startWhole(t, {
+    settings: { passthroughPaths: ['/api'], passthroughTokens: [{ name: 'robot', token }] },
+  })
+  const client = await RawClient.connect(t, port)
+  const bearer = { Host: sp.domain, 'X-Authproxy-Authorization': `Bearer ${token}` }
+  t.equal((await client.get('/api', { Host: sp.domain })).text, 'the application')
+  t.equal((await client.get('/secret', bearer)).text, 'the application')
+  t.equal((await client.get('/secret', { Host: sp.domain })).status, 401)
+  t.equal(backend.requests.length, 2)
+})
+
+t.test('4. Passthrough 1: /api also matches /api-admin; /api/ does not', async t => {
+  for (const [prefix, expected] of [
+    ['/api', { '/api': 200, '/api-admin': 200, '/api/x': 200, '/ap': 401, '/x/api': 401 }],
+    ['/api/', { '/api': 401, '/api-admin': 401, '/api/x': 200, '/API/x': 401 }],
+  ] as const) {
+    const { port } = await startWhole(t, { settings: { passthroughPaths: [prefix] } })
+    const client = await RawClient.connect(t, port)
+    for (const [path, status] of Object.entries(expected)) {
+      t.equal((await client.get(path, { Host: sp.domain })).status, status, `${prefix}: ${path}`)
+    }
+  }
+})
+
+t.test('4. Passthrough 1: the prefix / must never be configured', t => {
+  const checked = configCheck('app')({
+    domain: sp.domain,
+    idpMetadataFile: '/idp.xml',
+    passthroughPaths: ['/'],
+    proxy: { listenAddress: '127.0.0.1:1', targetURL: 'http://127.0.0.1:9' },
+  })
+  t.match(checked, { ok: false, problems: [{ text: /let everybody pass/ }] })
+  t.end()
+})
+
+t.test('4. Passthrough 2: a token is good for the whole instance', async t => {
+  const token = '0123456789abcdef0123'
+  const { port, backend } = await startWhole(t, {
+    settings: { passthroughTokens: [{ name: 'robot', token }] },
+  })
+  const client = await RawClient.connect(t, port)
+  const bearer = { Host: sp.domain, 'X-Authproxy-Authorization': `Bearer ${token}` }
+  for (const path of ['/', '/a', '/b/c?d']) t.equal((await client.get(path, bearer)).status, 200)
+  t.notMatch(backend.requests.map(({ head }) => head).join(), token, 'and stays here')
+  for (const value of [`bearer ${token}`, `BEARER ${token}`]) {
+    const fields = { Host: sp.domain, 'X-Authproxy-Authorization': value }
+    t.equal((await client.get('/', fields)).status, 200, 'schemes know no case')
+  }
+  for (const value of [token, `Basic ${token}`, 'Bearer', `Bearer ${token.slice(1)}`]) {
+    const fields = { Host: sp.domain, 'X-Authproxy-Authorization': value }
+    t.equal((await client.get('/', fields)).status, 401, value)
+  }
+  const usual = { Host: sp.domain, Authorization: `Bearer ${token}` }
+  t.equal((await client.get('/', usual)).status, 401, 'another header is none of it')
+})
