@@ -16,8 +16,8 @@ export const sessionCookie = '__authproxy_session'
 /** Tokens a request is searched for: whoever sends more gets no more work out of us. */
 const MOST_CANDIDATES = 6
 const MOST_PARTS = 8
-/** Room for `<count>:<tag>:` and for what edges add to cookies in their logs. */
-const PART = largestCookie - sessionCookie.length - 64
+/** Room for `<count>:<tag>:` and for attributes: strict browsers count the whole Set-Cookie line. */
+const PART = largestCookie - sessionCookie.length - 200
 
 /** Whether a cookie is ours, so that the backend never sees it: the session's, and what logins leave. */
 export function isOwnCookie(name: string): boolean {
