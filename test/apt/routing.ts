@@ -73,8 +73,8 @@ t.test('two names of one archive', { skip: noLab || peerUnderTest }, async t => 
   t.equal(told.code, 0)
   t.match(
     told.stdout.toString(),
-    `Routed by      remap[0], from 127.0.0.1:${port}/pub to ${authority}/debian`,
+    `Routed by       remap[0], from 127.0.0.1:${port}/pub to ${authority}/debian`,
   )
-  t.ok(told.stdout.toString().includes(`Key            ${direct}\n`), told.stdout.toString())
+  t.ok(told.stdout.toString().includes(`Key             ${direct}\n`), told.stdout.toString())
   t.match(told.stderr, /remap\[1\]\.to: requests routed there are refused: .*`domains`/)
 })

@@ -156,6 +156,7 @@ t.test('a disk that breaks: every write fails, everybody is served', async t => 
     t.equal(part.status, 206)
     t.ok(part.content.equals(content.subarray(100, 200)))
     t.equal((await cache.get('/_cachesvc/healthz')).status, 503, how)
+    await cache.quiet()
     failing = undefined
     await cache.until(async () => (await cache.get('/_cachesvc/healthz')).status === 200)
   }
