@@ -161,6 +161,8 @@ t.test('without a proxy, and the usage', { skip }, async t => {
   lab.replace(await lab.proxy.restart())
   const answer = await lab.fetch(deb)
   t.equal(digestOf(answer.content), await original(lab, deb))
+  // Before its directory goes.
+  await lab.proxy.stop()
 })
 
 /** Other keys whose content is that of one of these. */
