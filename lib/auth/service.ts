@@ -3,8 +3,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { type Clock, type Milliseconds, systemClock } from '../clock.ts'
-import type { Service, Start, StopStep } from '../daemon.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import { type Service, type Start, stopStep } from '../daemon.ts'
 import { accessFacts } from '../http/access-log.ts'
 import type { Exchange, Request } from '../http/message.ts'
 import { textResponse } from '../http/reply.ts'
@@ -193,13 +193,17 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         return []
       },
       stop: [
-        step('end WebSockets and event streams, finish running requests', drain, async deadline => {
-          closing.abort()
-          await Promise.all(servers.map(server => server.close(deadline)))
-        }),
-        step('close connections to the backend', 2000, () => rules.backend.close()),
-        step('end logins', 3000, () => service.close()),
-        step('keep the last failures', 2000, async () => {
+        stopStep(
+          'end WebSockets and event streams, finish running requests',
+          drain,
+          async deadline => {
+            closing.abort()
+            await Promise.all(servers.map(server => server.close(deadline)))
+          },
+        ),
+        stopStep('close connections to the backend', 2000, () => rules.backend.close()),
+        stopStep('end logins', 3000, () => service.close()),
+        stopStep('keep the last failures', 2000, async () => {
           await keys.close()
           await records.flush()
         }),
@@ -213,20 +217,6 @@ export async function startService(options: ServiceOptions): Promise<AuthService
     )
     await saml?.close()
     throw error
-  }
-}
-
-function step(
-  name: string,
-  deadline: Milliseconds,
-  act: (deadline: AbortSignal) => Promise<unknown>,
-): StopStep {
-  return {
-    name,
-    deadline: deadline + 1000,
-    stop: async () => {
-      await act(AbortSignal.timeout(deadline))
-    },
   }
 }
 
