@@ -7,8 +7,8 @@
  * - A signature by a key we do not know may mean that the IdP has changed keys since: it brings one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
-import { open, readFile } from 'node:fs/promises'
 import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { within } from '../../http/deadline.ts'
@@ -18,9 +18,9 @@ import { parseUri } from '../../http/target.ts'
 import type { Logger } from '../../log.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import type { SamlConfig } from './contract.ts'
-import { type IdpMetadata, parseIdpMetadata } from './idp-metadata.ts'
+import type { IdpMetadata } from './idp-metadata.ts'
+import { type MetadataThread, readInThread } from './metadata-thread.ts'
 import { metadataLimits } from './scan.ts'
-import { verifySignature } from './signature.ts'
 
 const minute = 60_000
 const day = 24 * 60 * minute
@@ -36,6 +36,8 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
+  /** Bounds of the thread that reads a document; its own when not given. */
+  readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
 }
 
 /** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
@@ -227,7 +229,7 @@ export class IdpMetadataSource {
   async #trustedCertificates(): Promise<readonly string[] | undefined> {
     const path = this.#parts.config().idpMetadataCertificate
     if (path === undefined) return undefined
-    const text = await readFile(path, 'utf8')
+    const text = (await readBounded(path, metadataLimits.size)).bytes.toString()
     const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
     if (found.length === 0) throw new MetadataFailure(`${path} holds no certificate in PEM`)
     return found.map(pem => `${pem}\n`)
@@ -237,15 +239,14 @@ export class IdpMetadataSource {
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const certificates = await this.#trustedCertificates()
     const { config, clock, log } = this.#parts
-    const { idpEntityId, allowSha1 } = config()
-    const parsed = parseIdpMetadata(bytes, idpEntityId)
-    if (!parsed.ok)
-      throw new MetadataFailure(`the metadata of ${from} is of no use: ${parsed.problem}`)
-    if (certificates !== undefined) {
-      const verified = verifySignature(parsed, parsed.root, { certificates, allowSha1 })
-      if (!verified.ok) throw new MetadataFailure(`the metadata of ${from}: ${verified.problem}`)
-    }
-    const { idp } = parsed
+    const { idpEntityId: entityId, allowSha1 } = config()
+    const job = { bytes, entityId, certificates, allowSha1 }
+    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
+    const read = await readInThread(job, thread).catch(error => {
+      throw new MetadataFailure(`the metadata of ${from}: ${explainError(error)}`, error)
+    })
+    if (!read.ok) throw new MetadataFailure(`the metadata of ${from} ${read.problem}`)
+    const { idp } = read
     const now = clock.now()
     if (idp.validUntil !== undefined && idp.validUntil <= now) {
       const when = new Date(idp.validUntil).toISOString()
@@ -285,14 +286,9 @@ function keysOf(idp: IdpMetadata | undefined): string {
 }
 
 async function readLocal(path: string): Promise<Buffer> {
-  const file = await open(path, 'r').catch(error => {
-    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
-  })
   try {
-    const { size } = await file.stat()
-    if (size > metadataLimits.size) throw new MetadataFailure(`${path} is larger than 10 MiB`)
-    return await file.readFile()
-  } finally {
-    await file.close()
+    return (await readBounded(path, metadataLimits.size)).bytes
+  } catch (error) {
+    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
   }
 }
