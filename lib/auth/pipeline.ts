@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
 import type { Facts } from '../errors.ts'
 import { Fields } from '../http/field.ts'
+import { Room } from '../http/gather.ts'
 import type { Request, Response } from '../http/message.ts'
 import { methodNotAllowed } from '../http/router.ts'
 import type { TakenOver } from '../http/take-over.ts'
@@ -50,7 +51,8 @@ export interface Pipeline {
 }
 
 /** Puts the steps together. */
-export function pipeline(parts: PipelineParts): Pipeline {
+export function pipeline(given: PipelineParts): Pipeline {
+  const parts = { ...given, room: new Room(STASHES) }
   return {
     async handle(request) {
       const answered = await answer(request, parts, (backend, admitted) => backend.handle(admitted))
@@ -62,10 +64,18 @@ export function pipeline(parts: PipelineParts): Pipeline {
   }
 }
 
+interface Parts extends PipelineParts {
+  /** For forms that are read while their sender has to log in. */
+  readonly room: Room
+}
+
+/** Bytes of all such forms at a time. */
+const STASHES = 32 * 1024 * 1024
+
 type Answer = Response | TakenOver
 type Forward = (backend: Backend, admitted: Admitted) => Promise<Answer>
 
-async function answer(request: Request, parts: PipelineParts, forward: Forward): Promise<Answer> {
+async function answer(request: Request, parts: Parts, forward: Forward): Promise<Answer> {
   const { failurePage, sessions, clock, instanceId } = parts
   const rules = parts.rules()
   const { config } = rules
@@ -145,7 +155,7 @@ async function loginFor(
     readonly query: string | undefined
     readonly from: 'navigation' | 'api'
   },
-  { rules, saml, failurePage }: PipelineParts,
+  { rules, saml, failurePage, clock, room }: Parts,
 ): Promise<Response> {
   const { config } = rules()
   const returnTo = asked.query === undefined ? asked.path : `${asked.path}?${asked.query}`
@@ -155,7 +165,7 @@ async function loginFor(
   if (!isOwnHost(request.fields.get('Host'), config.domain)) {
     return wrongHost(request, config, failurePage)
   }
-  const stash = await stashOf(request, config)
+  const stash = await stashOf(request, config, { clock, room })
   return saml.startLogin(request, stash === undefined ? { returnTo } : { returnTo, stash })
 }
 

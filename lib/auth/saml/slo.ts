@@ -48,7 +48,7 @@ async function beginAsked(saml: Saml, request: Request): Promise<Response> {
 async function readPosted(saml: Saml, request: Request): Promise<Message | string | undefined> {
   if (request.fields.get('Content-Type') === undefined) return undefined
   const size = messageLimits.size * 4
-  const form = await readForm(request, { clock: saml.clock, size, time: 30_000 })
+  const form = await readForm(request, { ...saml, size, time: 30_000 })
   if (!form.ok) return form.because
   const asked = onlyValue(form.pairs, 'SAMLRequest')
   const answered = onlyValue(form.pairs, 'SAMLResponse')

@@ -10,8 +10,12 @@ interface Kept {
   readonly contentType: string
   readonly sealed: string
   readonly until: Milliseconds
+  /** What it costs, so that many small ones count for what they are. */
+  readonly size: number
 }
 
+/** Bytes an entry costs besides its texts. */
+const OVERHEAD = 512
 /** Bytes of all stashes together. */
 const MOST_BYTES = 32 * 1024 * 1024
 
@@ -30,10 +34,11 @@ export class StashRoom {
   put(id: string, stash: Stash, lifetime: Milliseconds): string {
     const key = this.#random(32)
     const sealed = seal(stash.content, purposeOf(id), [{ kid: 'stash', key }], this.#random)
-    this.#sweep(sealed.length)
-    const until = this.#clock.now() + lifetime
-    this.#kept.set(id, { contentType: stash.contentType, sealed, until })
-    this.#bytes += sealed.length
+    const { contentType } = stash
+    const size = sealed.length + contentType.length + OVERHEAD
+    this.#sweep(size)
+    this.#kept.set(id, { contentType, sealed, until: this.#clock.now() + lifetime, size })
+    this.#bytes += size
     return key.toString('base64url')
   }
 
@@ -55,14 +60,16 @@ export class StashRoom {
 
   #sweep(wanted: number): void {
     const now = this.#clock.now()
+    // The oldest first, which end first: who looks at all of them each time lets strangers make that many.
     for (const [id, kept] of this.#kept) {
-      if (kept.until <= now || this.#bytes + wanted > MOST_BYTES) this.#drop(id, kept)
+      if (kept.until > now && this.#bytes + wanted <= MOST_BYTES) return
+      this.#drop(id, kept)
     }
   }
 
   #drop(id: string, kept: Kept): void {
     this.#kept.delete(id)
-    this.#bytes -= kept.sealed.length
+    this.#bytes -= kept.size
   }
 }
 
