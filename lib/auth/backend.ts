@@ -2,6 +2,7 @@
  * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
  * cookies it may set. Knows nothing of logins.
  */
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../clock.ts'
@@ -197,10 +198,15 @@ function withoutOwnCookies(response: Response): Response {
   return { ...response, fields: Fields.fromFlat(flat) }
 }
 
+/** The authorities of proxy.targetCertificates; throws a Failure when the file cannot be read or holds none. */
 function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
   if (file === undefined) return {}
   try {
-    return { ca: [readFileSync(file, 'utf8')] }
+    const ca = readFileSync(file, 'utf8').match(PEM) ?? []
+    if (ca.length === 0) throw new Error('it holds no certificate in PEM')
+    // TLS would leave out what it cannot read, in silence.
+    for (const pem of ca) new X509Certificate(pem)
+    return { ca }
   } catch (cause) {
     throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
       code: 'TARGET_CERTIFICATES',
@@ -210,3 +216,5 @@ function certificates({ targetCertificates: file }: Config): { readonly ca?: rea
     })
   }
 }
+
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g

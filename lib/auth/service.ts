@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../clock.ts'
 import { type Service, type Start, stopStep } from '../daemon.ts'
+import { explainError } from '../errors.ts'
 import { accessFacts } from '../http/access-log.ts'
 import type { Exchange, Request } from '../http/message.ts'
 import { textResponse } from '../http/reply.ts'
@@ -183,13 +184,19 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       reload: async () => {
         const again = await options.reload()
         if ('problems' in again) return again.problems
+        let backend: Backend
+        try {
+          backend = backendOf(again.config)
+        } catch (error) {
+          return [explainError(error)]
+        }
         const waiting = needRestart(config, again.config)
         if (waiting.length > 0)
           log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
         config = again.config
         log.setLevel(config.log.level)
         // What is under way keeps its old backend; its connections go when they are idle.
-        rules = { config, backend: backendOf(config) }
+        rules = { config, backend }
         await keys.check()
         return []
       },
