@@ -26,6 +26,7 @@ import {
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
+import { isOwnHost } from './own-host.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import type { Sessions } from './session/sessions.ts'
 import { stashOf } from './stash.ts'
@@ -200,14 +201,6 @@ function placeOf(
     default:
       return undefined
   }
-}
-
-/** Whether a Host field means the public host. */
-function isOwnHost(host: string | undefined, domain: string): boolean {
-  const own = parseAuthority(domain, 443)
-  const asked = parseAuthority(host ?? '', 443)
-  if ('problem' in own || 'problem' in asked) return false
-  return own.host === asked.host && own.port === asked.port
 }
 
 /**

@@ -1,11 +1,12 @@
 /**
  * Reads metadata in a thread of its own. A federation's aggregate of 10 MiB takes seconds, a hostile one more time and memory
- * than anybody has: requests wait for neither, and what passes its bounds ends with its thread.
+ * than anybody has: requests wait for neither, and what passes its bounds ends with its thread. The metadata of a single IdP is
+ * read in less time than a thread takes to start, so it is read here.
  */
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { within } from '../../http/deadline.ts'
-import type { MetadataJob, MetadataResult } from './metadata-job.ts'
+import { type MetadataJob, type MetadataResult, readMetadata } from './metadata-job.ts'
 
 export interface MetadataThread {
   readonly clock: Clock
@@ -19,8 +20,15 @@ const DEADLINE: Milliseconds = 120_000
 /** Twice what such an aggregate needs with its signature. */
 const HEAP_MEGABYTES = 512
 
+/** Bytes that are read in some milliseconds, and in some dozens at the worst. */
+const SMALL = 32_768
+
 /** Does the job; rejects with one sentence when the thread is late, dies or is stopped. */
-export function readInThread(job: MetadataJob, thread: MetadataThread): Promise<MetadataResult> {
+export async function readInThread(
+  job: MetadataJob,
+  thread: MetadataThread,
+): Promise<MetadataResult> {
+  if (job.bytes.length <= SMALL) return readMetadata(job)
   const { clock, signal, deadline = DEADLINE, heapMegabytes = HEAP_MEGABYTES } = thread
   const limit = {
     clock,
