@@ -106,7 +106,7 @@ export function judgeUse(
     found.push(
       doubtful(
         'end of the IdP metadata',
-        `in ${hours < 72 ? `${hours} hours` : `${Math.floor(hours / 24)} days`}`,
+        hours < 72 ? `in ${hours} h` : `in ${Math.floor(hours / 24)} days`,
         from === 'url'
           ? 'the identity provider has to publish a later validUntil by then; nobody can log in after it'
           : 'put newer metadata in its place and restart; nobody can log in after it',
