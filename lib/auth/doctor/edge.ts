@@ -78,15 +78,19 @@ export function askEdge(base: TargetUri, probe: Probe): Promise<Probed> {
   })
 }
 
-/** Whether the public host leads here. `direct` is what the service said at its own address. */
+/**
+ * Whether the public host leads here. `direct` is what the service said at its own address; `unreadable` says that it was asked
+ * without the keys, which cannot be read.
+ */
 export function judgeEdge(
   config: Config,
-  { outcome, answer }: Probed,
+  { outcome, answer, unreadable }: Probed & { readonly unreadable: boolean },
   direct: ProbeAnswer | undefined,
 ): readonly Diagnosis[] {
   const at = `${config.baseUrl}/saml/metadata.xml`
   if (!outcome.ok) return [unreachable(config, outcome)]
-  if (answer === undefined) return [elsewhere(config, at, outcome), clockOfEdge(outcome)]
+  if (answer === undefined)
+    return [elsewhere(config, at, outcome, unreadable), clockOfEdge(outcome)]
   const another =
     direct !== undefined && direct.instance !== answer.instance
       ? doubtful(
@@ -115,7 +119,12 @@ function unreachable({ baseUrl }: Config, { phase, why }: Unanswered): Diagnosis
   return doubtful(what, `${baseUrl} does not answer: ${why}`, mend)
 }
 
-function elsewhere(config: Config, at: string, { status, fields, content }: Answered): Diagnosis {
+function elsewhere(
+  config: Config,
+  at: string,
+  { status, fields, content }: Answered,
+  unreadable: boolean,
+): Diagnosis {
   const own = formatAuthority({
     host: config.listen.address ?? '127.0.0.1',
     port: config.listen.port,
@@ -134,7 +143,15 @@ function elsewhere(config: Config, at: string, { status, fields, content }: Answ
       `it has to forward to ${own}; is the service running, and does a firewall, or SELinux (httpd_can_network_connect), stand between?`,
     )
   }
-  if (status === 200 && content.includes(config.saml.entityId)) {
+  const ours = status === 200 && content.includes(config.saml.entityId)
+  if (ours && unreadable) {
+    return doubtful(
+      what,
+      `${at} leads to an authproxy for this host`,
+      'what the edge does on the way is told only to who can read its keys: run this as the service user',
+    )
+  }
+  if (ours) {
     return wrong(
       what,
       `${at} leads to an authproxy for this host, but not to one with the keys of ${config.configPath}`,

@@ -45,7 +45,7 @@ export async function* examine(examination: Examination): AsyncGenerator<Diagnos
   }
   if (warnings.length === 0) yield right('configuration', `${from}: no problems`)
 
-  const { diagnoses, dynamic } = await examineKeys(config, clock.now())
+  const { diagnoses, dynamic, unreadable } = await examineKeys(config, clock.now())
   yield* diagnoses
   const sealing: ProbeKeys = { keys: dynamic?.sealing ?? [], random }
 
@@ -53,7 +53,7 @@ export async function* examine(examination: Examination): AsyncGenerator<Diagnos
   // For ways whose certificate is judged apart.
   const lenient = new Asker({ clock, lookup, verify: false })
   try {
-    const direct = await examineService(config, prober(plain.ask, clock, sealing))
+    const direct = await examineService(config, prober(plain.ask, clock, sealing), unreadable)
     yield* direct.diagnoses
     if (direct.answered) yield* await examineReadiness(config, plain.ask)
     yield* backend(examination, sealing, direct.answer)
@@ -62,6 +62,7 @@ export async function* examine(examination: Examination): AsyncGenerator<Diagnos
     yield* edge(examination, {
       probe: prober(lenient.ask, clock, sealing),
       direct: direct.answer,
+      unreadable,
       largest: largestFitting(config, sizes),
     })
     yield* await examineIdp(config, { asker: plain, clock })
@@ -100,10 +101,11 @@ async function* edge(
   by: {
     readonly probe: Probe
     readonly direct: ProbeAnswer | undefined
+    readonly unreadable: boolean
     readonly largest: Sample | undefined
   },
 ): AsyncGenerator<Diagnosis> {
-  const { probe, direct, largest } = by
+  const { probe, direct, unreadable, largest } = by
   const { diagnosis, addresses } = await examineName(config, lookup)
   yield diagnosis
   const [address] = addresses
@@ -111,7 +113,7 @@ async function* edge(
   if (address === undefined || 'problem' in base) return
   yield* await examineCertificate(base, { address, now: clock.now(), ca })
   const probed = await askEdge(base, probe)
-  yield* judgeEdge(config, probed, direct)
+  yield* judgeEdge(config, { ...probed, unreadable }, direct)
   if (probed.answer === undefined) return
   yield* judgeForwarding(config, probed.answer)
   yield* await examinePaths(base, probe)

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import { basename, dirname } from 'node:path'
+import { dirname } from 'node:path'
 import type { Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Config } from '../config.ts'
@@ -97,14 +97,17 @@ function judgeOwnCertificate(
   return right(about, `until ${dayOf(ends)}${more}`)
 }
 
-/** Reads the dynamic file and looks at the files beside it. The keys are undefined when they cannot be had. */
-export async function examineKeys(
-  config: Config,
-  now: Milliseconds,
-): Promise<{
+/** What was found of the dynamic file. */
+export interface FoundKeys {
   readonly diagnoses: readonly Diagnosis[]
+  /** Undefined when it is not there, or cannot be read. */
   readonly dynamic: DynamicConfig | undefined
-}> {
+  /** Whether it is, or may be, there and cannot be read. */
+  readonly unreadable: boolean
+}
+
+/** Reads the dynamic file and looks at the files beside it. */
+export async function examineKeys(config: Config, now: Milliseconds): Promise<FoundKeys> {
   const { configPath, saml } = config
   const diagnoses: Diagnosis[] = []
   try {
@@ -124,10 +127,10 @@ export async function examineKeys(
     if (dynamic === undefined) {
       diagnoses.push(right(what, `${configPath} is not there yet; the first start makes it`))
     } else diagnoses.push(...judgeKeys(dynamic, config, now))
-    return { diagnoses, dynamic }
+    return { diagnoses, dynamic, unreadable: false }
   } catch (error) {
     diagnoses.push(wrong(what, explainError(error), mendOf(error, configPath)))
-    return { diagnoses, dynamic: undefined }
+    return { diagnoses, dynamic: undefined, unreadable: true }
   }
 }
 
@@ -143,8 +146,7 @@ async function factsOf(path: string): Promise<FileFacts | undefined> {
 
 function mendOf(error: unknown, path: string): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
-  if (systemCode(cause) === 'EACCES') {
-    return `run this as the service user, such as: sudo -u authproxy authproxy doctor; the service itself needs its own directory for ${basename(path)}`
-  }
-  return 'the service does not start like this; the sentence says what to do'
+  return systemCode(cause) === 'EACCES'
+    ? `run this as the service user: sudo -u authproxy authproxy doctor; when that is who runs it, the directory ${dirname(path)} has to be its own`
+    : 'the service does not start like this; the sentence says what to do'
 }

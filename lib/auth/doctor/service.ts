@@ -18,6 +18,7 @@ const metadataPath = '/saml/metadata.xml'
 export async function examineService(
   config: Config,
   probe: Probe,
+  unreadable: boolean,
 ): Promise<{
   readonly diagnoses: readonly Diagnosis[]
   readonly answer: ProbeAnswer | undefined
@@ -26,15 +27,15 @@ export async function examineService(
 }> {
   const uri = uriOf(config.listen, metadataPath)
   const probed = await probe({ uri, host: config.domain, fields: Fields.empty })
-  const diagnoses = judgeService(config, uri, probed)
+  const diagnoses = judgeService(config, uri, { ...probed, unreadable })
   return { diagnoses, answer: probed.answer, answered: probed.outcome.ok }
 }
 
-/** What the service's own address answered. */
+/** What the service's own address answered; `unreadable` says that it was asked without the keys, which cannot be read. */
 export function judgeService(
   config: Config,
   uri: TargetUri,
-  { outcome, answer }: Probed,
+  { outcome, answer, unreadable }: Probed & { readonly unreadable: boolean },
 ): readonly Diagnosis[] {
   const at = formatAuthority(uri)
   if (!outcome.ok) {
@@ -47,8 +48,18 @@ export function judgeService(
     ]
   }
   if (answer === undefined) {
+    const ours = outcome.status === 200 && outcome.content.includes(config.saml.entityId)
+    if (ours && unreadable) {
+      return [
+        doubtful(
+          what,
+          `an authproxy for ${config.baseUrl} answers at ${at}`,
+          'more it says only to who can read its keys: run this as the service user',
+        ),
+      ]
+    }
     return [
-      outcome.status === 200 && outcome.content.includes(config.saml.entityId)
+      ours
         ? wrong(
             what,
             `an authproxy for ${config.baseUrl} answers at ${at}, but not one that has the keys of ${config.configPath}`,

@@ -39,6 +39,32 @@ t.test('a service that does not run, or is another one, is told', async t => {
   )
 })
 
+t.test('a service whose keys cannot be read is asked no further, and that is said', async t => {
+  // A service with real metadata: what answers is known by that alone.
+  const patient = await startPatient(t)
+  const { baseUrl, configPath, saml } = patient.gateway.config
+  const impostor = await ScriptedOrigin.listen(t)
+  impostor.at('*', reply({ content: `<EntityDescriptor entityID="${saml.entityId}"/>` }))
+  const config = patient.configWith({ listen: { address: '127.0.0.1', port: impostor.port } })
+  patient.edge.to = impostor.port
+  t.match(await patient.find('service', { config }), {
+    state: 'wrong',
+    found: `an authproxy for ${baseUrl} answers at 127.0.0.1:${impostor.port}, but not one`,
+  })
+  t.match(await patient.find('public host', { config }), {
+    state: 'wrong',
+    found: /but not to one/,
+  })
+  await writeFile(configPath, '{')
+  for (const what of ['service', 'public host']) {
+    t.match(await patient.find(what, { config }), {
+      state: 'doubtful',
+      found: /an authproxy for/,
+      mend: /run this as the service user/,
+    })
+  }
+})
+
 t.test('a running service that has another configuration than its file is told', async t => {
   const patient = await startPatient(t)
   const what = 'configuration in force'
