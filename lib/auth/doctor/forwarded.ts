@@ -59,7 +59,7 @@ function judgeFor({ forwardedFor, peer, trusted }: ProbeAnswer): Diagnosis {
     return wrong(
       what,
       `${forwardedFor}: a client can claim any address, for the first one counts and ${peer} is trusted`,
-      'the edge has to overwrite the field, not to append to it. nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]; Apache: RequestHeader unset X-Forwarded-For early',
+      'the edge has to overwrite the field, not to append to it. nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]; Apache: RequestHeader unset X-Forwarded-For',
     )
   }
   if (forwardedFor === '') {
