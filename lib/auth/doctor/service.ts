@@ -2,11 +2,11 @@
  * The running service, asked at its own address: is it there, is it this one, and does it run with what its files say now?
  */
 import { Fields } from '../../http/field.ts'
+import type { ListenAddress } from '../../http/listen.ts'
 import { formatAuthority, type TargetUri } from '../../http/target.ts'
 import { packageVersion } from '../../package.ts'
 import type { Config } from '../config.ts'
 import { fingerprint, type ProbeAnswer } from '../probe.ts'
-import type { ListenAddress } from '../setting-kinds.ts'
 import type { Ask, Outcome } from './ask.ts'
 import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
 import type { Probe, Probed } from './probing.ts'
@@ -43,7 +43,7 @@ export function judgeService(
       wrong(
         what,
         `nobody answers at ${at}: ${outcome.why}`,
-        `start it: systemctl start authproxy@${config.instance}; why it does not: journalctl -u authproxy@${config.instance}`,
+        `start it: systemctl start authproxy@${config.instance}; why it does not: journalctl -u authproxy@${config.instance}. When a socket unit listens for it, proxy.listenAddress has to name that address for this to be seen`,
       ),
     ]
   }
