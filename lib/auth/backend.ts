@@ -68,7 +68,7 @@ export class Backend {
       clock,
       isPublic: () => true,
       verify: config.targetVerify,
-      ...certificates(config),
+      ca: targetAuthorities(config),
       deadlines: {
         queue: timeouts.connect,
         lookup: timeouts.connect,
@@ -207,16 +207,23 @@ function withoutOwnCookies(response: Response): Response {
   return { ...response, fields: Fields.fromFlat(flat) }
 }
 
-function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
-  if (file === undefined) return {}
+/** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
+export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
+  if (file === undefined) return []
+  let text: string
   try {
-    return { ca: [readFileSync(file, 'utf8')] }
+    text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
-      code: 'TARGET_CERTIFICATES',
-      fault: 'internal',
-      publicText: 'The service cannot start.',
-      cause,
-    })
+    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
   }
+  // What is none would be passed over in silence, and every request fail.
+  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
+    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
+  }
+  return [text]
+}
+
+function noAuthorities(message: string, cause: unknown): Failure {
+  const publicText = 'The service cannot start.'
+  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
 }

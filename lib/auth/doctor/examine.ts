@@ -4,10 +4,11 @@
  */
 
 import { lookup as systemLookup } from 'node:dns/promises'
-import { readFileSync } from 'node:fs'
 import type { Clock } from '../../clock.ts'
+import { explainError } from '../../errors.ts'
 import type { Lookup } from '../../http/name-lookup.ts'
 import { parseUri } from '../../http/target.ts'
+import { targetAuthorities } from '../backend.ts'
 import type { Config } from '../config.ts'
 import type { ProbeAnswer, ProbeKeys } from '../probe.ts'
 import { Asker } from './ask.ts'
@@ -77,16 +78,16 @@ async function* backend(
   sealing: ProbeKeys,
   direct: ProbeAnswer | undefined,
 ): AsyncGenerator<Diagnosis> {
-  const { targetCertificates: file, targetVerify: verify } = config
-  let ca: readonly string[] | undefined
+  let ca: readonly string[]
   try {
-    ca = file === undefined ? undefined : [readFileSync(file, 'utf8')]
-  } catch {
-    const mend = 'the service does not start without it: it has to be readable for the service user'
-    yield wrong('proxy.targetCertificates', `${file} cannot be read`, mend)
+    ca = targetAuthorities(config)
+  } catch (error) {
+    const mend =
+      'the service does not start without it: a PEM file, readable for the service user, with the authority of the backend’s certificate'
+    yield wrong('proxy.targetCertificates', explainError(error), mend)
     return
   }
-  const asker = new Asker({ clock, lookup, ca, verify })
+  const asker = new Asker({ clock, lookup, ca, verify: config.targetVerify })
   try {
     const probe = prober(asker.ask, clock, sealing)
     yield* await examineBackend(config, probe, direct?.instance)

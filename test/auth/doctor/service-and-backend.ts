@@ -177,7 +177,13 @@ t.test('the certificate of the backend: authority, end, and not looked at', asyn
     { state: 'doubtful', found: /could be anybody/ },
   )
   const gone = patient.configWith({ target, targetCertificates: '/nonexistent/ca.pem' })
-  t.match(await patient.find('proxy.targetCertificates', { config: gone }), { state: 'wrong' })
+  const about = 'proxy.targetCertificates'
+  t.match(await patient.find(about, { config: gone }), { state: 'wrong', found: /cannot read/ })
+  await writeFile(file, 'not PEM')
+  t.match(await patient.find(about, { config: known }), {
+    state: 'wrong',
+    found: /holds no certificate in PEM/,
+  })
 })
 
 t.test('the dynamic configuration: whose it is, who can read it, how long it is good', async t => {
