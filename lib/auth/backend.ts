@@ -2,7 +2,6 @@
  * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
  * cookies it may set. Knows nothing of logins.
  */
-import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../clock.ts'
@@ -11,7 +10,12 @@ import { setCookieName, withoutCookies } from '../http/cookie.ts'
 import { End } from '../http/end.ts'
 import { Fields, sameName } from '../http/field.ts'
 import { forward, forwardUpgrade } from '../http/forward.ts'
-import { clientOf, forwardingFields, withoutForwarding } from '../http/forwarded.ts'
+import {
+  type ClientView,
+  clientOf,
+  forwardingFields,
+  withoutForwarding,
+} from '../http/forwarded.ts'
 import type { Request, Response } from '../http/message.ts'
 import { OriginClient } from '../http/origin.ts'
 import type { TakenOver } from '../http/take-over.ts'
@@ -65,7 +69,7 @@ export class Backend {
       clock,
       isPublic: () => true,
       verify: config.targetVerify,
-      ...certificates(config),
+      ca: targetAuthorities(config),
       deadlines: {
         queue: timeouts.connect,
         lookup: timeouts.connect,
@@ -87,7 +91,12 @@ export class Backend {
 
   /** IP address of the client as far as it can be believed. */
   clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
-    return clientOf(request, this.#trusted).address
+    return this.client(request).address
+  }
+
+  /** The same, and whether it was told by somebody who may speak for others. */
+  client(request: Pick<Request, 'client' | 'fields'>): ClientView {
+    return clientOf(request, this.#trusted)
   }
 
   /** Forwards a request. Throws an OriginFailure. */
@@ -136,7 +145,7 @@ export class Backend {
   /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
   #fieldsFor(request: Request, session: Session | undefined): Fields {
     const { config, instanceId } = this.#options
-    const { address } = clientOf(request, this.#trusted)
+    const address = this.clientAddress(request)
     const own = Fields.fromFlat([
       ...[instanceField, instanceTrail(request.fields, instanceId)],
       ...['X-Authproxy-Request-ID', request.id],
@@ -207,23 +216,23 @@ function harmlessAnswer(fields: Fields): Fields {
   return Fields.fromFlat(flat)
 }
 
-/** The authorities of proxy.targetCertificates; throws a Failure when the file cannot be read or holds none. */
-function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
-  if (file === undefined) return {}
+/** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
+export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
+  if (file === undefined) return []
+  let text: string
   try {
-    const ca = readFileSync(file, 'utf8').match(PEM) ?? []
-    if (ca.length === 0) throw new Error('it holds no certificate in PEM')
-    // TLS would leave out what it cannot read, in silence.
-    for (const pem of ca) new X509Certificate(pem)
-    return { ca }
+    text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
-      code: 'TARGET_CERTIFICATES',
-      fault: 'internal',
-      publicText: 'The service cannot start.',
-      cause,
-    })
+    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
   }
+  // What is none would be passed over in silence, and every request fail.
+  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
+    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
+  }
+  return [text]
 }
 
-const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+function noAuthorities(message: string, cause: unknown): Failure {
+  const publicText = 'The service cannot start.'
+  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
+}

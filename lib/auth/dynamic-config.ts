@@ -132,8 +132,8 @@ export async function closeToOthers(path: string): Promise<boolean> {
 }
 
 /**
- * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root writes it
- * for whom it belonged to, or for whom the directory does.
+ * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root, who rotates
+ * keys for a service, writes in the name of whom the directory belongs to: the service could not read a file of root's.
  */
 export async function saveDynamicConfig(
   path: string,
@@ -141,16 +141,11 @@ export async function saveDynamicConfig(
   { exclusive = false } = {},
 ): Promise<void> {
   try {
-    const owner = process.geteuid?.() === 0 ? { owner: await ownerFor(path) } : {}
-    await writeFileAtomically(path, encode(config), { mode: 0o600, exclusive, ...owner })
+    const owner = process.geteuid?.() === 0 ? await stat(dirname(path)) : undefined
+    await writeFileAtomically(path, encode(config), { mode: 0o600, exclusive, owner })
   } catch (error) {
     throw cannotSave(path, error)
   }
-}
-
-async function ownerFor(path: string): Promise<{ uid: number; gid: number }> {
-  const { uid, gid } = await stat(path).catch(() => stat(dirname(path)))
-  return { uid, gid }
 }
 
 /** Throws a Failure when the file could not be written, though it does not have to be now. */

@@ -8,25 +8,25 @@
  *   the least, so that a forger cannot make us hammer the IdP.
  */
 import { writeFileAtomically } from '../../atomic-file.ts'
-import { readBounded } from '../../bounded-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
-import { explainError, Failure } from '../../errors.ts'
-import { within } from '../../http/deadline.ts'
-import { Fields } from '../../http/field.ts'
+import { explainError } from '../../errors.ts'
 import type { OriginClient } from '../../http/origin.ts'
-import { parseUri } from '../../http/target.ts'
 import type { Logger } from '../../log.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import type { SamlConfig } from './contract.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
-import { type MetadataThread, readInThread } from './metadata-thread.ts'
-import { metadataLimits } from './scan.ts'
+import {
+  fetchMetadata,
+  judgeMetadata,
+  MetadataFailure,
+  readMetadata,
+} from './idp-metadata-document.ts'
+import type { MetadataThread } from './metadata-thread.ts'
 
 const minute = 60_000
 const day = 24 * 60 * minute
 
-/** Numbers of the specification, section 8. */
-const DOWNLOAD_TIME: Milliseconds = 30_000
+/** Number of the specification, section 8. */
 const REFRESH_INTERVAL: Milliseconds = 30 * minute
 /** Between refreshes that unknown keys ask for. */
 const SUSPICION_INTERVAL: Milliseconds = minute
@@ -38,14 +38,6 @@ export interface SourceParts {
   readonly log: Logger
   /** Bounds of the thread that reads a document; its own when not given. */
   readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
-}
-
-/** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
-export class MetadataFailure extends Failure {
-  constructor(message: string, cause?: unknown) {
-    const publicText = 'The identity provider is not known at the moment.'
-    super(message, { code: 'idp_metadata', fault: 'upstream', publicText, cause })
-  }
 }
 
 export class IdpMetadataSource {
@@ -67,7 +59,7 @@ export class IdpMetadataSource {
     const source = new IdpMetadataSource(parts)
     const { idpMetadata } = parts.config()
     if (idpMetadata.from === 'file') {
-      await source.#take(await readLocal(idpMetadata.path), idpMetadata.path)
+      await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
     } else {
       await source.#firstDownload()
       source.#schedule()
@@ -129,7 +121,7 @@ export class IdpMetadataSource {
       await this.#download()
     } catch (error) {
       try {
-        await this.#take(await readLocal(metadataCacheFile), metadataCacheFile)
+        await this.#take(await readMetadata(metadataCacheFile), metadataCacheFile)
       } catch (cacheError) {
         const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
         throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
@@ -170,7 +162,9 @@ export class IdpMetadataSource {
     const { config, log, clock } = this.#parts
     const { idpMetadata, metadataCacheFile } = config()
     if (idpMetadata.from !== 'url') return
-    const bytes = await this.#fetch(idpMetadata.url)
+    const { origin } = this.#parts
+    const by = { origin, clock, signal: this.#closing.signal }
+    const { bytes } = await fetchMetadata(idpMetadata.url, by)
     await this.#take(bytes, idpMetadata.url)
     this.#fetched = clock.now()
     this.#refreshFailure = undefined
@@ -185,73 +179,12 @@ export class IdpMetadataSource {
     }
   }
 
-  async #fetch(url: string): Promise<Buffer> {
-    const uri = parseUri(url)
-    if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
-    const limit = {
-      clock: this.#parts.clock,
-      after: DOWNLOAD_TIME,
-      signal: this.#closing.signal,
-      late: () =>
-        new MetadataFailure(`${uri.host} did not deliver within ${DOWNLOAD_TIME / 1000} s`),
-      aborted: () => new MetadataFailure('the service stops'),
-    }
-    return within(limit, async signal => {
-      const response = await this.#parts.origin.request({
-        method: 'GET',
-        uri,
-        fields: Fields.of(
-          [
-            'Accept',
-            'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1',
-          ],
-          ['Accept-Encoding', 'identity'],
-          ['User-Agent', 'authproxy'],
-        ),
-        signal,
-        trusted: true,
-      })
-      if (response.status !== 200) {
-        await response.content.return?.()
-        throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
-      }
-      const blocks: Buffer[] = []
-      let size = 0
-      for await (const block of response.content) {
-        size += block.length
-        if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
-        blocks.push(Buffer.from(block))
-      }
-      return Buffer.concat(blocks)
-    })
-  }
-
-  async #trustedCertificates(): Promise<readonly string[] | undefined> {
-    const path = this.#parts.config().idpMetadataCertificate
-    if (path === undefined) return undefined
-    const text = (await readBounded(path, metadataLimits.size)).bytes.toString()
-    const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
-    if (found.length === 0) throw new MetadataFailure(`${path} holds no certificate in PEM`)
-    return found.map(pem => `${pem}\n`)
-  }
-
   /** Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when it is of no use. */
   async #take(bytes: Uint8Array, from: string): Promise<void> {
-    const certificates = await this.#trustedCertificates()
     const { config, clock, log } = this.#parts
-    const { idpEntityId: entityId, allowSha1 } = config()
-    const job = { bytes, entityId, certificates, allowSha1 }
-    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
-    const read = await readInThread(job, thread).catch(error => {
-      throw new MetadataFailure(`the metadata of ${from}: ${explainError(error)}`, error)
-    })
-    if (!read.ok) throw new MetadataFailure(`the metadata of ${from} ${read.problem}`)
-    const { idp } = read
     const now = clock.now()
-    if (idp.validUntil !== undefined && idp.validUntil <= now) {
-      const when = new Date(idp.validUntil).toISOString()
-      throw new MetadataFailure(`the metadata of ${from} expired at ${when}`)
-    }
+    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
+    const idp = await judgeMetadata(bytes, from, { config: config(), now, thread })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
     if (news) {
@@ -283,12 +216,4 @@ function keysOf(idp: IdpMetadata | undefined): string {
     .map(key => key.fingerprint)
     .sort()
     .join()
-}
-
-async function readLocal(path: string): Promise<Buffer> {
-  try {
-    return (await readBounded(path, metadataLimits.size)).bytes
-  } catch (error) {
-    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
-  }
 }
