@@ -179,6 +179,9 @@ function configOf(values: SettingValues, instance: string): Config | undefined {
       limit: identity.fieldSize,
       basicAuth: proxy.useBasicAuth,
     },
+    identityToken: identity.token
+      ? { issuer: baseUrl, audience: identity.tokenAudience ?? baseUrl, instance }
+      : undefined,
     keyOverlap: values.keys.overlap,
     timeouts: values.timeouts,
     limits: values.limits,

@@ -25,6 +25,7 @@ import {
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
+import { keySetPath } from './key-set.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import type { Sessions } from './session/sessions.ts'
 import { stashOf } from './stash.ts'
@@ -41,6 +42,8 @@ export interface PipelineParts {
   readonly sessions: Sessions
   readonly failurePage: FailurePage
   readonly instanceId: string
+  /** Answers who asks for the keys of the signed identity. */
+  readonly keySet: (request: Request) => Promise<Response>
   readonly clock: Clock
 }
 
@@ -83,6 +86,7 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
       instanceId,
       passthroughPaths: config.passthroughPaths,
       passthroughTokens: config.passthroughTokens,
+      keySetPath: config.identityToken === undefined ? undefined : keySetPath,
     },
   )
 
@@ -95,6 +99,8 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
         await (parts.saml.handle(request, path) ?? foreignTarget(request, failurePage)),
         { outcome: 'saml' },
       )
+    case 'key-set':
+      return withFacts(await parts.keySet(request), { outcome: 'key-set' })
     case 'passthrough': {
       const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
       const admitted = { request, path, query, session: undefined }

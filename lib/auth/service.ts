@@ -21,8 +21,10 @@ import { Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { failurePageMaker } from './failure-page.ts'
 import { FailureRecords } from './failure-records.ts'
+import { IdentityTokens } from './identity-token.ts'
 import { newInstanceId } from './instance-id.ts'
 import { KeyRing } from './key-ring.ts'
+import { keySetHandler } from './key-set.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
 import { pageMaker } from './page.ts'
@@ -83,8 +85,14 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         })
       : undefined
     const instanceId = newInstanceId(random)
+    const tokensOf = ({ identityToken: rules }: Config) =>
+      rules === undefined ? undefined : new IdentityTokens({ keys, clock, rules })
     const backendOf = (from: Config) =>
-      new Backend({ config: from, clock, instanceId, closing: closing.signal })
+      new Backend({
+        ...{ config: from, clock, instanceId, closing: closing.signal },
+        tokens: tokensOf(from),
+      })
+    const identityKeys = () => keys.identity()
     let rules: Rules = { config, backend: backendOf(config) }
     const clientAddress = (request: Request) => rules.backend.clientAddress(request)
     const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
@@ -111,6 +119,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       sessions,
       failurePage,
       instanceId,
+      keySet: keySetHandler(identityKeys),
       clock,
     })
     let tunnels = 0
@@ -163,7 +172,12 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         ? undefined
         : new HttpServer({
             ...common,
-            handler: admin({ problems: () => service.problems(), metrics }),
+            handler: admin({
+              problems: () => service.problems(),
+              metrics,
+              identityKeys: () =>
+                rules.config.identityToken === undefined ? undefined : identityKeys(),
+            }),
             connect: async () => methodNotAllowed(['GET', 'HEAD']),
             onFailure: () => textResponse(500, 'something went wrong'),
             onExchange: () => undefined,

@@ -52,6 +52,28 @@ t.test('somebody with 300 groups gets in, in several cookies if need be', async 
   t.equal(backend.requests[0]?.fields.get('X-Authproxy-Groups')?.split(',').length, 300)
 })
 
+t.test('300 groups of realistic length reach the application whole', async t => {
+  const { idp, backend, browser, codes } = await startWhole(t, { profile: 'adfs' })
+  const words = ['finance', 'payroll', 'reports', 'archive', 'intranet', 'database', 'helpdesk']
+  const units = ['Corporate Services', 'Information Technology', 'Human Resources', 'Logistics']
+  const word = (i: number) => `${words[i % 7]}-${words[(i * 5 + Math.trunc(i / 7)) % 7]}-${i}`
+  const groups = Array.from(
+    { length: 300 },
+    (_, i) =>
+      `CN=APP-${word(i)}-editors,OU=Application Groups,OU=${units[i % 4]},OU=Groups,DC=corp,DC=example,DC=org`,
+  )
+  const mean = groups.join('').length / groups.length
+  t.ok(mean > 100 && mean < 120, `${mean} characters each`)
+  await browser.signIn(idp, { user: { ...alice, groups } })
+  t.equal(htmlOf(await browser.navigate('/')), 'the application')
+  const fields = backend.requests[0]?.fields
+  t.same(fields?.get('X-Authproxy-Groups')?.split(',').map(decodeURIComponent), groups)
+  t.equal(fields?.get('X-Authproxy-User'), 'alice@example.org')
+  t.notOk(fields?.has('X-Authproxy-Omitted'))
+  for (const [name, value] of browser.cookies) t.ok(name.length + value.length <= 4096, name)
+  t.same(codes(), [])
+})
+
 t.test('a forged answer gets the page, the log the code, and nobody a session', async t => {
   const { idp, backend, browser, codes } = await startWhole(t, { profile: 'okta' })
   const asked = readAsked(await browser.navigate('/'))
