@@ -35,6 +35,7 @@ import type { CreateSamlService, SamlService } from './saml/contract.ts'
 import { RevocationList } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
+import { FormReader } from './stash.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -120,6 +121,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       failurePage,
       instanceId,
       keySet: keySetHandler(identityKeys),
+      forms: new FormReader(clock),
       clock,
     })
     let tunnels = 0

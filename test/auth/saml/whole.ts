@@ -3,8 +3,8 @@
  */
 import t from 'tap'
 import type { DevUser } from '../../../lib/auth/dev-idp/profile.ts'
-import { alice, type ScriptedIdp, sp } from '../../fixtures/idp.ts'
-import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
+import { alice, type ScriptedIdp } from '../../fixtures/idp.ts'
+import { formOf, hrefOf, htmlOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
 import { startWhole } from '../../fixtures/whole-gateway.ts'
 
 function answer(idp: ScriptedIdp, inResponseTo: string, user: DevUser = alice): string {
@@ -90,16 +90,4 @@ t.test('a forged answer gets the page, the log the code, and nobody a session', 
   t.match(codes(), ['signature_missing'])
   t.equal((await browser.navigate('/')).status, 200)
   t.strictSame(backend.requests, [])
-})
-
-t.test('a post in the middle of an expired session arrives after the login', async t => {
-  const { idp, backend, browser } = await startWhole(t, { profile: 'entra' })
-  const own = { 'Sec-Fetch-Site': 'same-origin', Origin: sp.baseUrl }
-  const asked = readAsked(await browser.post('/save', 'text=a%26b', own))
-  const taken = await browser.post('/saml/acs', answer(idp, asked.id))
-  const page = await browser.navigate(pathOf(hrefOf(taken)))
-  t.match(page.fields.get('Content-Security-Policy'), /form-action 'self' https:/)
-  t.match(htmlOf(page), `action="${sp.baseUrl}/save"`)
-  await browser.post('/save', formOf(inputsOf(htmlOf(page))), own)
-  t.equal(backend.requests[0]?.content.toString(), 'text=a%26b')
 })
