@@ -3,6 +3,7 @@
  * told in settings.ts; how one becomes the other in load-config.ts. Durations are milliseconds, sizes bytes.
  */
 import type { Milliseconds } from '../clock.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import type { TargetUri } from '../http/target.ts'
 import type { LogLevel } from '../log.ts'
 import type { IdentityRules } from './identity.ts'
@@ -10,7 +11,6 @@ import type { IdentityFieldRules } from './identity-fields.ts'
 import type { IdentityTokenRules } from './identity-token.ts'
 import type { PassthroughToken } from './passthrough.ts'
 import type { SamlConfig } from './saml/contract.ts'
-import type { ListenAddress } from './setting-kinds.ts'
 
 export interface Config {
   readonly instance: string
