@@ -1,61 +1,14 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import {
-  createLocalJWKSet,
-  createRemoteJWKSet,
-  decodeJwt,
-  decodeProtectedHeader,
-  jwtVerify,
-} from 'jose'
-import t, { type Test } from 'tap'
-import { readDynamicConfig, rotated, saveDynamicConfig } from '../../lib/auth/dynamic-config.ts'
-import { type IdentityKey, signingKey } from '../../lib/auth/identity-key.ts'
+import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
+import t from 'tap'
 import { keySetPath } from '../../lib/auth/key-set.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { arranged } from '../fixtures/attacked.ts'
-import { domain, type GatewayOptions } from '../fixtures/gateway.ts'
+import { domain, gatewayConfig } from '../fixtures/gateway.ts'
+import { base, minute, start, withTokens } from '../fixtures/identity-token.ts'
 import { RawClient } from '../fixtures/raw-client.ts'
-
-const start = Date.UTC(2030, 0, 1)
-const base = `https://${domain}`
-const minute = 60_000
-
-async function withTokens(t: Test, more: GatewayOptions = {}) {
-  const clock = new ManualClock(start)
-  const { settings, ...rest } = more
-  const identity = { token: true, ...Object(settings?.['identity']) }
-  const arrangement = await arranged(t, { clock, ...rest, settings: { ...settings, identity } })
-  const { backend, send, cookie, gateway } = arrangement
-  const ask = async (path = '/', fields = `Cookie: ${cookie}\n`) => {
-    const answer = await send(`GET ${path} HTTP/1.1\nHost: ${domain}\n${fields}\n`)
-    return { answer, sent: backend.requests.at(-1)?.fields }
-  }
-  const tokenOf = async (fields?: string) =>
-    (await ask('/', fields)).sent?.get('X-Authproxy-Identity') ?? ''
-  const published = async () => JSON.parse((await ask(keySetPath, '')).answer.text)
-  const verify = async (token: string, audience = base) =>
-    jwtVerify(token, createLocalJWKSet(await published()), {
-      ...{ issuer: base, audience, algorithms: ['ES256'], typ: 'JWT' },
-      currentDate: new Date(clock.now()),
-    })
-  const rotate = async () => {
-    const path = gateway.config.configPath
-    const before = await readDynamicConfig(path)
-    if (before === undefined) throw new Error('no dynamic file')
-    const random = (size: number) => Buffer.alloc(size, 7)
-    const making = { entityId: before.entityId, domain, now: clock.now(), random }
-    const overlap = { session: 12 * 3_600_000, saml: 3_600_000 }
-    await saveDynamicConfig(
-      path,
-      await rotated(before, { ...making, modulusLength: 1024 }, overlap),
-    )
-    const count = (await published()).keys.length
-    clock.advance(1000)
-    while ((await published()).keys.length === count) await new Promise(setImmediate)
-  }
-  return { ...arrangement, clock, ask, tokenOf, published, verify, rotate }
-}
 
 t.test('off unless told: no token, and the path of the keys is the backend’s', async t => {
   const { backend, cookie, send } = await arranged(t)
@@ -189,66 +142,29 @@ t.test('a token that is too long is not sent, and that is said', async t => {
   t.equal(sent?.get('X-Authproxy-Groups')?.split(',').length, 50)
 })
 
-t.test('the keys are for everybody, kept by caches, and the same at both listeners', async t => {
-  const settings = { admin: { listenAddress: '127.0.0.1:0' } }
-  const { gateway, send, ask } = await withTokens(t, { settings })
-  const { answer } = await ask(keySetPath, '')
-  if (!('fields' in answer)) throw new Error('no answer')
-  t.equal(answer.status, 200)
-  t.equal(answer.fields.get('Content-Type'), 'application/jwk-set+json')
-  t.equal(answer.fields.get('Cache-Control'), 'public, max-age=300')
-  t.notMatch(answer.text, /"d"|PRIVATE/)
-  const etag = answer.fields.get('ETag')
-  t.equal((await ask(keySetPath, `If-None-Match: ${etag}\n`)).answer.status, 304)
-  const post = `POST ${keySetPath} HTTP/1.1\nHost: ${domain}\nContent-Length: 0\n\n`
-  t.equal((await send(post)).status, 405)
-  const admin = await RawClient.connect(t, gateway.service.adminPort ?? 0)
-  t.equal((await admin.get(keySetPath)).text, answer.text)
-})
-
-t.test('the listener of the operator has none while there are no tokens', async t => {
-  const { gateway } = await arranged(t, { settings: { admin: { listenAddress: '127.0.0.1:0' } } })
-  const admin = await RawClient.connect(t, gateway.service.adminPort ?? 0)
-  t.equal((await admin.get(keySetPath)).status, 404)
-})
-
-t.test('a rotation publishes the new key before it signs, and keeps the old one', async t => {
-  const { tokenOf, verify, published, clock, rotate } = await withTokens(t)
-  const before = await published()
-  const old = before.keys[0].kid
-  await rotate()
-  const during = await published()
-  t.equal(during.keys.length, 2)
-  t.equal(during.keys[1].kid, old)
-  const kidNow = async () => decodeProtectedHeader(await tokenOf()).kid
-  t.equal(await kidNow(), old, 'a backend that has the old set can still check')
-  clock.advance(9 * minute)
-  t.equal(await kidNow(), old)
-  clock.advance(2 * minute)
-  t.equal(await kidNow(), during.keys[0].kid)
-  await verify(await tokenOf())
-  clock.advance(50 * minute)
-  t.strictSame((await published()).keys.length, 1, 'in the end the old one goes')
-  await verify(await tokenOf())
-})
-
-t.test('which key signs', t => {
-  const key = (kid: string, created: number): IdentityKey => {
-    return { kid, created, privateKey: '', retires: undefined }
+t.test('a reload turns them on and off', async t => {
+  let token = true
+  const { backend, gateway, cookie, send } = await arranged(t, {
+    reload: () => {
+      const { domain, configPath, target } = gateway.config
+      return gatewayConfig({
+        ...{ domain, configPath, idpMetadataURL: 'https://idp.example.org/metadata' },
+        proxy: {
+          listenAddress: '127.0.0.1:0',
+          targetURL: `http://127.0.0.1:${target.port}`,
+        },
+        identity: { token },
+      })
+    },
+  })
+  const get = (path: string) => send(`GET ${path} HTTP/1.1\nHost: ${domain}\nCookie: ${cookie}\n\n`)
+  for (token of [true, false]) {
+    t.same(await gateway.service.reload(), [])
+    await get('/')
+    t.equal(backend.requests.at(-1)?.fields.has('X-Authproxy-Identity'), token)
+    const { text } = await get(keySetPath)
+    t.equal(text.startsWith('{"keys":'), token)
   }
-  const [a, b, c] = [key('a', 0), key('b', 20 * minute), key('c', 25 * minute)]
-  for (const [keys, now, kid] of [
-    [[a], 0, 'a'],
-    [[b, a], 20 * minute, 'a'],
-    [[c, b, a], 29 * minute, 'a'],
-    [[c, b, a], 30 * minute, 'b'],
-    [[c, b, a], 35 * minute, 'c'],
-    [[c, b], 25 * minute, 'b'],
-    [[], 0, undefined],
-  ] as const) {
-    t.equal(signingKey(keys, now)?.kid, kid, `${keys.length} keys at ${now / minute}`)
-  }
-  t.end()
 })
 
 t.test('what the manual tells a backend in Node to do works', async t => {
