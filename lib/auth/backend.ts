@@ -10,7 +10,12 @@ import { setCookieName, withoutCookies } from '../http/cookie.ts'
 import { End } from '../http/end.ts'
 import { Fields, sameName } from '../http/field.ts'
 import { forward, forwardUpgrade } from '../http/forward.ts'
-import { clientOf, forwardingFields, withoutForwarding } from '../http/forwarded.ts'
+import {
+  type ClientView,
+  clientOf,
+  forwardingFields,
+  withoutForwarding,
+} from '../http/forwarded.ts'
 import type { Request, Response } from '../http/message.ts'
 import { OriginClient } from '../http/origin.ts'
 import type { TakenOver } from '../http/take-over.ts'
@@ -66,7 +71,7 @@ export class Backend {
       clock,
       isPublic: () => true,
       verify: config.targetVerify,
-      ...certificates(config),
+      ca: targetAuthorities(config),
       deadlines: {
         queue: timeouts.connect,
         lookup: timeouts.connect,
@@ -88,7 +93,12 @@ export class Backend {
 
   /** IP address of the client as far as it can be believed. */
   clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
-    return clientOf(request, this.#trusted).address
+    return this.client(request).address
+  }
+
+  /** The same, and whether it was told by somebody who may speak for others. */
+  client(request: Pick<Request, 'client' | 'fields'>): ClientView {
+    return clientOf(request, this.#trusted)
   }
 
   /** Forwards a request. Throws an OriginFailure. */
@@ -142,7 +152,7 @@ export class Backend {
   /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
   async #fieldsFor(request: Request, session: Session | undefined): Promise<Fields> {
     const { config, instanceId } = this.#options
-    const { address } = clientOf(request, this.#trusted)
+    const address = this.clientAddress(request)
     const own = Fields.fromFlat([
       ...[instanceField, instanceTrail(request.fields, instanceId)],
       ...['X-Authproxy-Request-ID', request.id],
@@ -212,16 +222,23 @@ function withoutOwnCookies(response: Response): Response {
   return { ...response, fields: Fields.fromFlat(flat) }
 }
 
-function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
-  if (file === undefined) return {}
+/** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
+export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
+  if (file === undefined) return []
+  let text: string
   try {
-    return { ca: [readFileSync(file, 'utf8')] }
+    text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
-      code: 'TARGET_CERTIFICATES',
-      fault: 'internal',
-      publicText: 'The service cannot start.',
-      cause,
-    })
+    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
   }
+  // What is none would be passed over in silence, and every request fail.
+  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
+    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
+  }
+  return [text]
+}
+
+function noAuthorities(message: string, cause: unknown): Failure {
+  const publicText = 'The service cannot start.'
+  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
 }

@@ -8,7 +8,6 @@ import type { TargetUri } from '../http/target.ts'
 import type { LogLevel } from '../log.ts'
 import type { IdentityRules } from './identity.ts'
 import type { IdentityFieldRules } from './identity-fields.ts'
-import type { IdentityTokenRules } from './identity-token.ts'
 import type { PassthroughToken } from './passthrough.ts'
 import type { SamlConfig } from './saml/contract.ts'
 
@@ -38,8 +37,8 @@ export interface Config {
   }
   readonly identity: IdentityRules
   readonly identityFields: IdentityFieldRules
-  /** The signed identity for the backend; undefined: none is sent. */
-  readonly identityToken: IdentityTokenRules | undefined
+  /** The signed identity for the backend; undefined: none is sent. Its audience is the public origin unless told. */
+  readonly identityToken: { readonly audience: string | undefined } | undefined
   readonly keyOverlap: Milliseconds
   readonly timeouts: {
     readonly connect: Milliseconds

@@ -14,7 +14,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { constants } from 'node:fs'
-import { access, readFile } from 'node:fs/promises'
+import { access, readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../atomic-file.ts'
 import type { Milliseconds } from '../clock.ts'
@@ -125,10 +125,14 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   }
 }
 
-/** Writes the file, whole or not at all. Throws a Failure that names it. */
+/**
+ * Writes the file, whole or not at all. Throws a Failure that names it. Root, who rotates keys for a service, writes in the name
+ * of whom the directory belongs to: the service could not read a file of root's.
+ */
 export async function saveDynamicConfig(path: string, config: DynamicConfig): Promise<void> {
   try {
-    await writeFileAtomically(path, encode(config), { mode: 0o600 })
+    const owner = process.getuid?.() === 0 ? await stat(dirname(path)) : undefined
+    await writeFileAtomically(path, encode(config), { mode: 0o600, owner })
   } catch (error) {
     throw cannotSave(path, error)
   }

@@ -170,9 +170,7 @@ function configOf(values: SettingValues, instance: string): Config | undefined {
       limit: identity.fieldSize,
       basicAuth: proxy.useBasicAuth,
     },
-    identityToken: identity.token
-      ? { issuer: baseUrl, audience: identity.tokenAudience ?? baseUrl, instance }
-      : undefined,
+    identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
     keyOverlap: values.keys.overlap,
     timeouts: values.timeouts,
     limits: values.limits,

@@ -1,7 +1,8 @@
 /**
  * The life of a request, step by step. The order is the security argument:
  *
- * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded.
+ * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded. A probe of
+ *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
  * 2. The gate decides on those bytes: loop, SAML, passthrough, session, login. Requests and upgrades ask the same gate.
  * 3. Whatever passes goes through backend.ts alone, which strips before it adds (identity-fields.ts): nothing a client says
  *    of an identity survives, on any way in.
@@ -27,6 +28,7 @@ import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
 import { keySetPath } from './key-set.ts'
+import type { AnswerProbe } from './probe-answer.ts'
 import { asStashed, openReplay } from './replay.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import type { Sessions } from './session/sessions.ts'
@@ -43,6 +45,7 @@ export interface PipelineParts {
   readonly saml: SamlService
   readonly sessions: Sessions
   readonly failurePage: FailurePage
+  readonly probe: AnswerProbe
   readonly instanceId: string
   /** Answers who asks for the keys of the signed identity. */
   readonly keySet: (request: Request) => Promise<Response>
@@ -78,6 +81,8 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
 
   // 1. What is asked for, in the one reading that counts from here on.
   if (request.method === 'TRACE' || request.method === 'CONNECT') return methodNotAllowed(METHODS)
+  const probed = parts.probe(request)
+  if (probed !== undefined) return probed
   const place = placeOf(request, config.domain)
   if (place === undefined) return foreignTarget(request, failurePage)
   const { path, query } = place

@@ -1,7 +1,7 @@
 import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   makeDynamicConfig,
@@ -198,3 +198,15 @@ t.test('files that cannot be used say why without quoting a key', async t => {
     )
   }
 })
+
+t.test(
+  'root who rotates keys leaves a file the service can read',
+  { skip: process.getuid?.() !== 0 && 'SKIPPED: only root can write in the name of others' },
+  async t => {
+    const path = await place(t)
+    await chown(dirname(path), 65_534, 65_534)
+    await saveDynamicConfig(path, await makeDynamicConfig(making))
+    const { uid, gid, mode } = await stat(path)
+    t.same([uid, gid, mode & 0o777], [65_534, 65_534, 0o600])
+  },
+)
