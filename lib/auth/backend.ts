@@ -27,6 +27,7 @@ import {
   identityLines,
   withIdentity,
 } from './identity-fields.ts'
+import type { IdentityTokens } from './identity-token.ts'
 import { instanceField, instanceTrail } from './instance-id.ts'
 import { hostFor } from './own-host.ts'
 import type { Session } from './saml/contract.ts'
@@ -36,6 +37,8 @@ export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
+  /** Makes the signed identity; undefined: none is sent. */
+  readonly tokens: IdentityTokens | undefined
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -57,8 +60,8 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  /** Fields of a session, made once: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines>()
+  /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, IdentityLines & { readonly token: string | undefined }>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
@@ -101,8 +104,14 @@ export class Backend {
 
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
-    const response = await forward(admitted.request, this.#forwarding(admitted))
-    return this.#endless(withoutOwnCookies(response))
+    const response = await forward(admitted.request, await this.#forwarding(admitted))
+    const { session } = admitted
+    // Request Header Fields Too Large: what of it is ours is the first question of whoever reads the log.
+    const facts =
+      response.status === 431 && session !== undefined
+        ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
+        : {}
+    return this.#endless(withoutOwnCookies({ ...response, ...facts }))
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -110,7 +119,7 @@ export class Backend {
     const { config, closing } = this.#options
     const { tunnel } = config.timeouts
     const answer = await forwardUpgrade(admitted.request, {
-      ...this.#forwarding(admitted),
+      ...(await this.#forwarding(admitted)),
       socket,
       head,
       idle: tunnel === 0 ? FOR_EVER : tunnel,
@@ -128,14 +137,14 @@ export class Backend {
     return this.#origin.close()
   }
 
-  #forwarding({ request, path, query, session }: Admitted) {
+  async #forwarding({ request, path, query, session }: Admitted) {
     const { config, clock } = this.#options
     const { scheme, host, port } = config.target
     return {
       origin: this.#origin,
       uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
       host: hostFor(request, config.domain),
-      fields: this.#fieldsFor(request, session),
+      fields: await this.#fieldsFor(request, session),
       trailers: harmlessTrailers,
       clock,
       contentTime: config.timeouts.clientContent,
@@ -143,7 +152,7 @@ export class Backend {
   }
 
   /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
-  #fieldsFor(request: Request, session: Session | undefined): Fields {
+  async #fieldsFor(request: Request, session: Session | undefined): Promise<Fields> {
     const { config, instanceId } = this.#options
     const address = this.clientAddress(request)
     const own = Fields.fromFlat([
@@ -157,17 +166,19 @@ export class Backend {
       }).flat,
     ])
     const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
-    const identity = session === undefined ? undefined : this.#linesOf(session)
+    const identity = session === undefined ? undefined : await this.#linesOf(session)
     return withIdentity(client, identity, {
       fields: own,
       basicAuth: config.identityFields.basicAuth,
     })
   }
 
-  #linesOf(session: Session): IdentityLines {
+  async #linesOf(session: Session): Promise<IdentityLines> {
+    const { config, tokens } = this.#options
+    const token = await tokens?.of(session)
     const known = this.#lines.get(session)
-    if (known !== undefined) return known
-    const lines = identityLines(session, this.#options.config.identityFields)
+    if (known !== undefined && known.token === token) return known
+    const lines = { ...identityLines(session, config.identityFields, token), token }
     this.#lines.set(session, lines)
     return lines
   }
@@ -183,6 +194,10 @@ export class Backend {
       content: { ...content, open: signal => until(content.open(signal), closing) },
     }
   }
+}
+
+function sizeOf({ fields }: IdentityLines): number {
+  return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
 async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {

@@ -15,8 +15,10 @@ import {
   readDynamicConfig,
   type SecretKey,
   saveDynamicConfig,
+  upgraded,
   withoutRetired,
 } from './dynamic-config.ts'
+import type { IdentityKey } from './identity-key.ts'
 import type { SamlKeyPair, SamlKeys, SealingKey } from './saml/contract.ts'
 
 export interface KeyRingOptions extends Omit<Making, 'now'> {
@@ -52,9 +54,17 @@ export class KeyRing implements SamlKeys {
     const { path, clock, log, entityId } = options
     await checkSaveable(path)
     const before = await appearance(path)
-    const { config, made, seen } = await readOrMake(options, before)
-    const ring = new KeyRing(options, usable(config, clock.now()))
+    const { config: first, made, seen } = await readOrMake(options, before)
+    const now = clock.now()
+    const newer = made ? undefined : await upgraded(first, { ...options, now })
+    const config = newer ?? first
+    const ring = new KeyRing(options, usable(config, now))
     ring.#seen = seen
+    if (newer !== undefined) {
+      await saveDynamicConfig(path, config)
+      ring.#seen = await appearance(path)
+      log.info('added keys an older version did not have', { path })
+    }
     if (made) log.info('made keys of sessions and of SAML', { path })
     else if (config.entityId !== entityId) {
       log.warn(
@@ -88,9 +98,14 @@ export class KeyRing implements SamlKeys {
     return this.#live().saml
   }
 
+  /** Keys of the signed identity, newest first. */
+  identity(): readonly IdentityKey[] {
+    return this.#live().identity
+  }
+
   /** Looks at the file now. Never throws. */
   async check(): Promise<void> {
-    const { path, log, clock } = this.#options
+    const { path, log } = this.#options
     try {
       const now = await appearance(path)
       if (now === this.#seen) return now === undefined ? await this.#saveAgain() : undefined
@@ -98,7 +113,7 @@ export class KeyRing implements SamlKeys {
       const found = await readDynamicConfig(path)
       if (found === undefined) await this.#remake()
       else {
-        this.#use(usable(found, clock.now()))
+        await this.#take(found)
         await this.#warnIfExposed()
       }
       log.info(
@@ -119,12 +134,25 @@ export class KeyRing implements SamlKeys {
     await this.#checking
   }
 
+  /** One that an older version wrote, such as a backup, is given what it lacks. */
+  async #take(found: DynamicConfig): Promise<void> {
+    const now = this.#options.clock.now()
+    const newer = await upgraded(found, { ...this.#options, now })
+    this.#use(usable(newer ?? found, now))
+    if (newer !== undefined) await this.#save(newer)
+  }
+
   /** New keys are used even when they cannot be saved: whoever deleted the file wants the old ones gone. */
   async #remake(): Promise<void> {
-    const { path, clock } = this.#options
+    const { clock } = this.#options
     const config = await makeDynamicConfig({ ...this.#options, now: clock.now() })
     this.#use(config)
     this.#retryAt = clock.now() + RETRY
+    await this.#save(config)
+  }
+
+  async #save(config: DynamicConfig): Promise<void> {
+    const { path } = this.#options
     await saveDynamicConfig(path, config)
     this.#seen = await appearance(path)
   }
@@ -185,8 +213,8 @@ async function readOrMake(options: KeyRingOptions, before: string | undefined) {
   }
 }
 
-function count({ session, sealing, saml }: DynamicConfig): number {
-  return session.length + sealing.length + saml.length
+function count({ session, sealing, saml, identity }: DynamicConfig): number {
+  return session.length + sealing.length + saml.length + identity.length
 }
 
 /** A file whose every key of a kind has retired is still better than none. */
@@ -199,6 +227,7 @@ function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
     session: keep(live.session, config.session),
     sealing: keep(live.sealing, config.sealing),
     saml: keep(live.saml, config.saml),
+    identity: keep(live.identity, config.identity),
   }
 }
 

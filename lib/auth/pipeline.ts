@@ -11,7 +11,6 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
 import type { Facts } from '../errors.ts'
 import { Fields } from '../http/field.ts'
-import { Room } from '../http/gather.ts'
 import type { Request, Response } from '../http/message.ts'
 import { methodNotAllowed } from '../http/router.ts'
 import type { TakenOver } from '../http/take-over.ts'
@@ -21,17 +20,20 @@ import {
   foreignTarget,
   looped,
   needsLogin,
+  notKept,
   wrongHost,
   wrongOrigin,
 } from './answers.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
+import { keySetPath } from './key-set.ts'
 import { isOwnHost } from './own-host.ts'
 import type { AnswerProbe } from './probe-answer.ts'
+import { asStashed, openReplay } from './replay.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import type { Sessions } from './session/sessions.ts'
-import { stashOf } from './stash.ts'
+import type { FormReader } from './stash.ts'
 
 /** What a reload replaces, all at once. */
 export interface Rules {
@@ -46,6 +48,9 @@ export interface PipelineParts {
   readonly failurePage: FailurePage
   readonly probe: AnswerProbe
   readonly instanceId: string
+  /** Answers who asks for the keys of the signed identity. */
+  readonly keySet: (request: Request) => Promise<Response>
+  readonly forms: FormReader
   readonly clock: Clock
 }
 
@@ -55,8 +60,7 @@ export interface Pipeline {
 }
 
 /** Puts the steps together. */
-export function pipeline(given: PipelineParts): Pipeline {
-  const parts = { ...given, room: new Room(STASHES) }
+export function pipeline(parts: PipelineParts): Pipeline {
   return {
     async handle(request) {
       const answered = await answer(request, parts, (backend, admitted) => backend.handle(admitted))
@@ -68,18 +72,10 @@ export function pipeline(given: PipelineParts): Pipeline {
   }
 }
 
-interface Parts extends PipelineParts {
-  /** For forms that are read while their sender has to log in. */
-  readonly room: Room
-}
-
-/** Bytes of all such forms at a time. */
-const STASHES = 32 * 1024 * 1024
-
 type Answer = Response | TakenOver
 type Forward = (backend: Backend, admitted: Admitted) => Promise<Answer>
 
-async function answer(request: Request, parts: Parts, forward: Forward): Promise<Answer> {
+async function answer(request: Request, parts: PipelineParts, forward: Forward): Promise<Answer> {
   const { failurePage, sessions, clock, instanceId } = parts
   const rules = parts.rules()
   const { config } = rules
@@ -99,6 +95,7 @@ async function answer(request: Request, parts: Parts, forward: Forward): Promise
       instanceId,
       passthroughPaths: config.passthroughPaths,
       passthroughTokens: config.passthroughTokens,
+      keySetPath: config.identityToken === undefined ? undefined : keySetPath,
     },
   )
 
@@ -111,6 +108,8 @@ async function answer(request: Request, parts: Parts, forward: Forward): Promise
         await (parts.saml.handle(request, path) ?? foreignTarget(request, failurePage)),
         { outcome: 'saml' },
       )
+    case 'key-set':
+      return withFacts(await parts.keySet(request), { outcome: 'key-set' })
     case 'passthrough': {
       const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
       const admitted = { request, path, query, session: undefined }
@@ -119,9 +118,18 @@ async function answer(request: Request, parts: Parts, forward: Forward): Promise
     case 'authenticated': {
       if (isForeignSocket(request, config)) return wrongOrigin(request, failurePage)
       const { session } = verdict
-      const admitted = { request, path, query, session }
-      const answered = await forwarded(admitted, { rules, forward, failurePage })
       const facts = { because: 'session', user: session.subject }
+      const opened = await openReplay(request, clock)
+      if ('handle' in opened) {
+        const asked = { handle: opened.handle, session, target: targetOf(place) }
+        const replay = parts.saml.takeReplay(request, asked)
+        if ('refuse' in replay) return withFacts(replay.refuse, facts)
+        const admitted = { request: asStashed(request, replay.stash), path, query, session }
+        const answered = await forwarded(admitted, { rules, forward, failurePage })
+        return withFacts(plus(answered, replay.setCookie), { ...facts, replayed: true })
+      }
+      const admitted = { request: opened.request, path, query, session }
+      const answered = await forwarded(admitted, { rules, forward, failurePage })
       return withFacts(await renewed(answered, admitted, sessions), facts)
     }
     case 'login-needed':
@@ -150,8 +158,12 @@ async function renewed(answered: Answer, admitted: Admitted, sessions: Sessions)
   if (session === undefined || !isResponse(answered)) return answered
   if (SHARED.test(answered.fields.get('Cache-Control') ?? '')) return answered
   const lines = await sessions.renewal(session, request)
-  if (lines === undefined) return answered
-  return { ...answered, fields: Fields.fromFlat([...answered.fields.flat, ...lines.flat]) }
+  return lines === undefined ? answered : plus(answered, lines)
+}
+
+function plus<A extends Answer>(answered: A, more: Fields): A {
+  if (!isResponse(answered)) return answered
+  return { ...answered, fields: Fields.fromFlat([...answered.fields.flat, ...more.flat]) }
 }
 
 async function loginFor(
@@ -161,18 +173,21 @@ async function loginFor(
     readonly query: string | undefined
     readonly from: 'navigation' | 'api'
   },
-  { rules, saml, failurePage, clock, room }: Parts,
+  { rules, saml, forms, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { config } = rules()
-  const returnTo = asked.query === undefined ? asked.path : `${asked.path}?${asked.query}`
-  if (asked.from === 'api') {
-    return needsLogin(request, saml.loginAddress(pageOf(request, config, returnTo)))
-  }
+  const returnTo = targetOf(asked)
+  const login = saml.loginAddress(pageOf(request, config, returnTo))
+  if (asked.from === 'api') return needsLogin(request, login)
   if (!isOwnHost(request.fields.get('Host'), config.domain)) {
     return wrongHost(request, config, failurePage)
   }
-  const stash = await stashOf(request, config, { clock, room })
-  return saml.startLogin(request, stash === undefined ? { returnTo } : { returnTo, stash })
+  const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
+  if ('lost' in form) {
+    const { stashLimit } = config.saml
+    return notKept(request, { because: form.lost, login, limit: stashLimit }, failurePage)
+  }
+  return saml.startLogin(request, 'stash' in form ? { returnTo, stash: form.stash } : { returnTo })
 }
 
 function isResponse(answered: Answer): answered is Response {
@@ -206,6 +221,10 @@ function placeOf(
     default:
       return undefined
   }
+}
+
+function targetOf({ path, query }: { path: string; query: string | undefined }): string {
+  return query === undefined ? path : `${path}?${query}`
 }
 
 /**

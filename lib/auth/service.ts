@@ -21,8 +21,10 @@ import { Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { failurePageMaker } from './failure-page.ts'
 import { FailureRecords } from './failure-records.ts'
+import { IdentityTokens } from './identity-token.ts'
 import { newInstanceId } from './instance-id.ts'
 import { KeyRing } from './key-ring.ts'
+import { keySetHandler } from './key-set.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
 import { pageMaker } from './page.ts'
@@ -34,6 +36,7 @@ import type { CreateSamlService, SamlService } from './saml/contract.ts'
 import { RevocationList } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
+import { FormReader } from './stash.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -86,8 +89,17 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         })
       : undefined
     const instanceId = newInstanceId(random)
+    const tokensOf = ({ identityToken, baseUrl: issuer, instance }: Config) => {
+      if (identityToken === undefined) return undefined
+      const audience = identityToken.audience ?? issuer
+      return new IdentityTokens({ keys, clock, rules: { issuer, audience, instance } })
+    }
     const backendOf = (from: Config) =>
-      new Backend({ config: from, clock, instanceId, closing: closing.signal })
+      new Backend({
+        ...{ config: from, clock, instanceId, closing: closing.signal },
+        tokens: tokensOf(from),
+      })
+    const identityKeys = () => keys.identity()
     let rules: Rules = { config, backend: backendOf(config) }
     const clientAddress = (request: Request) => rules.backend.clientAddress(request)
     const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
@@ -115,6 +127,8 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       failurePage,
       probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
       instanceId,
+      keySet: keySetHandler(identityKeys),
+      forms: new FormReader(clock),
       clock,
     })
     const ending = () => (closing.signal.aborted ? ['the service stops'] : [])
@@ -169,7 +183,12 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         ? undefined
         : new HttpServer({
             ...common,
-            handler: admin({ problems: () => [...ending(), ...service.problems()], metrics }),
+            handler: admin({
+              problems: () => [...ending(), ...service.problems()],
+              metrics,
+              identityKeys: () =>
+                rules.config.identityToken === undefined ? undefined : identityKeys(),
+            }),
             connect: async () => methodNotAllowed(['GET', 'HEAD']),
             onFailure: () => textResponse(500, 'something went wrong'),
             onExchange: () => undefined,

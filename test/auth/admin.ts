@@ -26,7 +26,11 @@ const textOf = ({ content }: Response) => (content.kind === 'bytes' ? content.by
 
 t.test('ready, not ready, and why not', async t => {
   let problems: readonly string[] = []
-  const handle = admin({ problems: () => problems, metrics: metrics() })
+  const handle = admin({
+    problems: () => problems,
+    metrics: metrics(),
+    identityKeys: () => undefined,
+  })
   const get = (path: string, method = 'GET') =>
     handle(requestWith(Fields.empty, { method, target: { form: 'origin', path } }))
   t.match(await get('/readyz'), { status: 200 })

@@ -263,7 +263,7 @@ t.test('an old key that still decrypts is mentioned', async t => {
     ...{ kid: 'a', created: now, retires },
   })
   const saml = [await pair(), await pair(now + 20 * day)]
-  const dynamic = { entityId: config.saml.entityId, session: [], sealing: [], saml }
+  const dynamic = { entityId: config.saml.entityId, session: [], sealing: [], saml, identity: [] }
   t.match(judgeKeys(dynamic, config, now).at(-1), {
     state: 'right',
     found: /the one before decrypts until \d{4}-/,
