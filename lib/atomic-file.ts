@@ -3,8 +3,9 @@
  * Bodies have their own writer in `cache/store/`; nothing else in the project writes a file that is to be read again.
  */
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { systemCode } from './errors.ts'
 
 /** How temporary names begin, so that a start-up sweep can tell them from everything else. */
 export const temporaryPrefix = '.tmp-'
@@ -16,6 +17,8 @@ export interface AtomicWriteOptions {
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean
+  /** Only where there is no such file yet: throws EEXIST when somebody else was first. */
+  readonly exclusive?: boolean
 }
 
 /**
@@ -38,13 +41,28 @@ export async function writeFileAtomically(
       await file.writeFile(content)
       if (durable) await file.sync()
     })
-    await rename(temporary, path)
+    if (options.exclusive === true) await claim(temporary, path)
+    else await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => undefined)
     throw error
   }
   if (durable) await syncDirectory(dirname(path))
 }
+
+/** A link takes a name only when it is free. Where the file system has no links two who come at once replace each other. */
+async function claim(temporary: string, path: string): Promise<void> {
+  try {
+    await link(temporary, path)
+  } catch (error) {
+    if (!NO_LINKS.includes(systemCode(error) ?? '')) throw error
+    await rename(temporary, path)
+    return
+  }
+  await rm(temporary, { force: true })
+}
+
+const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']
 
 /** Makes a rename inside `directory` survive a power cut. */
 export async function syncDirectory(directory: string): Promise<void> {

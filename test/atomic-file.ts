@@ -18,3 +18,18 @@ t.test('a failed write leaves the old file and no temporary one', async t => {
   const names = await readdir(directory)
   t.notOk(names.some(name => name.startsWith(temporaryPrefix)))
 })
+
+t.test(
+  'exclusively means that of several who come at once one writes, and a name that is taken stays',
+  async t => {
+    const directory = t.testdir()
+    const path = join(directory, 'state')
+    const writes = ['a', 'b', 'c'].map(text => writeFileAtomically(path, text, { exclusive: true }))
+    const outcomes = await Promise.allSettled(writes)
+    t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
+    const first = await readFile(path, 'utf8')
+    await t.rejects(writeFileAtomically(path, 'd', { exclusive: true }), { code: 'EEXIST' })
+    t.equal(await readFile(path, 'utf8'), first)
+    t.strictSame(await readdir(directory), ['state'])
+  },
+)

@@ -49,7 +49,7 @@ export function backendFailed(
     title: 'The application cannot be reached',
     text: 'You are logged in, but the application behind this service did not answer.',
     advice: ['Please try again in a moment.'],
-    facts: error.facts,
+    facts: { ...error.facts, problem: error.publicText },
     cause: error,
   })
 }

@@ -29,6 +29,7 @@ import {
 } from './identity-fields.ts'
 import type { IdentityTokens } from './identity-token.ts'
 import { instanceField, instanceTrail } from './instance-id.ts'
+import { hostFor } from './own-host.ts'
 import type { Session } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
 
@@ -123,6 +124,7 @@ export class Backend {
       head,
       idle: tunnel === 0 ? FOR_EVER : tunnel,
       signal: closing,
+      agreed: harmlessAnswer,
     })
     return 'fields' in answer ? withoutOwnCookies(answer) : answer
   }
@@ -141,7 +143,7 @@ export class Backend {
     return {
       origin: this.#origin,
       uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
-      host: request.fields.get('Host'),
+      host: hostFor(request, config.domain),
       fields: await this.#fieldsFor(request, session),
       trailers: harmlessTrailers,
       clock,
@@ -157,8 +159,11 @@ export class Backend {
       ...[instanceField, instanceTrail(request.fields, instanceId)],
       ...['X-Authproxy-Request-ID', request.id],
       // The edge speaks https to the world, or no cookie of ours would ever arrive.
-      ...forwardingFields({ client: address, host: request.fields.get('Host'), scheme: 'https' })
-        .flat,
+      ...forwardingFields({
+        client: address,
+        host: hostFor(request, config.domain),
+        scheme: 'https',
+      }).flat,
     ])
     const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
     const identity = session === undefined ? undefined : await this.#linesOf(session)
@@ -212,14 +217,18 @@ async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): Asyn
   }
 }
 
-/** A backend cannot end, or make, sessions of ours. */
 function withoutOwnCookies(response: Response): Response {
-  if (!response.fields.has('Set-Cookie')) return response
+  return { ...response, fields: harmlessAnswer(response.fields) }
+}
+
+/** A backend cannot end, or make, sessions of ours. */
+function harmlessAnswer(fields: Fields): Fields {
+  if (!fields.has('Set-Cookie')) return fields
   const flat: string[] = []
-  for (const [name, value] of response.fields) {
+  for (const [name, value] of fields) {
     if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
   }
-  return { ...response, fields: Fields.fromFlat(flat) }
+  return Fields.fromFlat(flat)
 }
 
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */

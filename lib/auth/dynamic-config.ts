@@ -13,10 +13,11 @@
  * Moments are milliseconds since the epoch.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { constants } from 'node:fs'
-import { access, readFile, stat } from 'node:fs/promises'
+import { constants, type Stats } from 'node:fs'
+import { access, chmod, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../atomic-file.ts'
+import { readBounded } from '../bounded-file.ts'
 import type { Milliseconds } from '../clock.ts'
 import { explainError, Failure, systemCode } from '../errors.ts'
 import { selfSigned } from '../x509-self-signed.ts'
@@ -105,34 +106,61 @@ export function withoutRetired(config: DynamicConfig, now: Milliseconds): Dynami
 
 /** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
 export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
-  let text: string
   try {
-    text = await readFile(path, 'utf8')
+    const { bytes, stats } = await readBounded(path, LARGEST)
+    await checkOwner(path, stats)
+    return decode(parse(bytes))
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
-    throw failure(`failed to load dynamic configuration ${path}`, error)
+    const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
+    throw failure(`failed to load dynamic configuration ${path}${mend}`, error)
   }
+}
+
+function parse(bytes: Buffer): unknown {
   try {
-    if (text.length > LARGEST) throw new Error('it is far too large')
-    return decode(JSON.parse(text))
-  } catch (error) {
+    return JSON.parse(bytes.toString())
+  } catch {
     // What JSON.parse quotes of the text may be a key.
-    const cause = error instanceof SyntaxError ? new Error('it is not JSON') : error
-    throw failure(
-      `failed to load dynamic configuration ${path}; delete it to have new keys made`,
-      cause,
+    throw new Error('it is not JSON')
+  }
+}
+
+/** Whoever can write the file can sign in as anybody. The owner of the directory can replace it in any case. */
+async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
+  if ((mode & 0o022) !== 0) {
+    throw new Error(
+      `others may write it (mode ${(mode & 0o777).toString(8)}), and so make sessions of their own`,
     )
+  }
+  const trusted = [process.geteuid?.() ?? uid, 0, (await stat(dirname(path))).uid]
+  if (!trusted.includes(uid)) {
+    throw new Error(`it belongs to another user (${uid}), who could make sessions of their own`)
   }
 }
 
 /**
- * Writes the file, whole or not at all. Throws a Failure that names it. Root, who rotates keys for a service, writes in the name
- * of whom the directory belongs to: the service could not read a file of root's.
+ * Whether others than its owner could read the keys. They cannot from now on, where that is in our hands.
  */
-export async function saveDynamicConfig(path: string, config: DynamicConfig): Promise<void> {
+export async function closeToOthers(path: string): Promise<boolean> {
+  const { mode } = await stat(path)
+  if ((mode & 0o077) === 0) return false
+  await chmod(path, 0o600).catch(() => undefined)
+  return true
+}
+
+/**
+ * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root, who rotates
+ * keys for a service, writes in the name of whom the directory belongs to: the service could not read a file of root's.
+ */
+export async function saveDynamicConfig(
+  path: string,
+  config: DynamicConfig,
+  { exclusive = false } = {},
+): Promise<void> {
   try {
-    const owner = process.getuid?.() === 0 ? await stat(dirname(path)) : undefined
-    await writeFileAtomically(path, encode(config), { mode: 0o600, owner })
+    const owner = process.geteuid?.() === 0 ? await stat(dirname(path)) : undefined
+    await writeFileAtomically(path, encode(config), { mode: 0o600, exclusive, owner })
   } catch (error) {
     throw cannotSave(path, error)
   }
@@ -155,6 +183,7 @@ function cannotSave(path: string, error: unknown): Failure {
     EROFS: `the directory ${directory} is on a read-only file system`,
     EISDIR: 'a directory of that name is in the way',
     ENOSPC: 'the disk is full',
+    EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
   return failure(`failed to save dynamic configuration ${path}: ${why}`, error)
@@ -235,13 +264,24 @@ function pairOf(found: unknown): SamlKeyPair {
     throw new Error('a private key of SAML is not PKCS #8 in PEM')
   }
   if (typeof certificate !== 'string') throw new Error('a certificate of SAML is missing')
+  if (!fits(certificate, privateKey)) throw new Error('a key pair of SAML does not fit together')
+  const times = { created: momentOf(created), retires: retiresOf(retires) }
+  return { kid: kidOf(kid), privateKey, certificate, ...times }
+}
+
+function fits(certificate: string, privateKey: string): boolean {
+  let read: X509Certificate
   try {
-    new X509Certificate(certificate)
+    read = new X509Certificate(certificate)
   } catch (error) {
     throw new Error(`a certificate of SAML cannot be read: ${explainError(error)}`)
   }
-  const times = { created: momentOf(created), retires: retiresOf(retires) }
-  return { kid: kidOf(kid), privateKey, certificate, ...times }
+  try {
+    return read.checkPrivateKey(createPrivateKey(privateKey))
+  } catch {
+    // What OpenSSL says of a key may quote it.
+    throw new Error('a private key of SAML cannot be read')
+  }
 }
 
 function identityKeyOf(found: unknown): IdentityKey {

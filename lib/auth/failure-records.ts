@@ -2,8 +2,8 @@
  * The last failures, for `authproxy explain REQUEST-ID`: a bounded list in memory and in a file beside the dynamic
  * configuration, so that a command can read what the daemon knows. What is kept is redacted like the log.
  */
-import { readFile } from 'node:fs/promises'
 import { writeFileAtomically } from '../atomic-file.ts'
+import { readBounded } from '../bounded-file.ts'
 import type { Clock, Milliseconds } from '../clock.ts'
 import type { Logger } from '../log.ts'
 import { clean } from '../redact.ts'
@@ -26,6 +26,8 @@ export interface FailureRecord {
 
 const MOST = 200
 const LONGEST_TEXT = 500
+/** More than the file can have: every text of a fact is bounded by the log's rules. */
+const LARGEST = 64 * 1024 * 1024
 const DELAY: Milliseconds = 1000
 
 export class FailureRecords {
@@ -45,7 +47,7 @@ export class FailureRecords {
   /** With the failures of earlier runs, as far as they can be read. */
   static async open(path: string, tools: { clock: Clock; log: Logger }): Promise<FailureRecords> {
     const records = new FailureRecords(path, tools)
-    records.#records = [...(await readFailures(path).catch(() => []))]
+    records.#records = (await readFailures(path).catch(() => [])).slice(-MOST)
     return records
   }
 
@@ -74,7 +76,7 @@ export class FailureRecords {
 
 /** The failures a daemon has kept, oldest first. Throws when the file cannot be read. */
 export async function readFailures(path: string): Promise<readonly FailureRecord[]> {
-  const file: unknown = JSON.parse(await readFile(path, 'utf8'))
+  const file: unknown = JSON.parse((await readBounded(path, LARGEST)).bytes.toString())
   if (typeof file !== 'object' || file === null || !('failures' in file)) return []
   return Array.isArray(file.failures) ? file.failures.filter(isRecord) : []
 }

@@ -10,6 +10,7 @@
  *   visible ASCII and spaces; `%` is always encoded, so decoding is never a guess.
  */
 import { Fields, sameName } from '../http/field.ts'
+import { withoutForwarding } from '../http/forwarded.ts'
 import { endToEnd } from '../http/hop-by-hop.ts'
 import { type Claim, claimTable } from './claim.ts'
 import type { Session } from './saml/contract.ts'
@@ -44,7 +45,7 @@ export function withIdentity(
 ): Fields {
   const flat = [...(identity?.fields.flat ?? []), ...own.fields.flat]
   for (const [name, value] of endToEnd(client)) {
-    if (isIdentityField(name)) continue
+    if (isIdentityField(name) || isOddlySpelt(name)) continue
     // With Basic credentials as identity, those of a client are a claim to be somebody.
     if (own.basicAuth && claimsBasic(name, value, identity !== undefined)) continue
     flat.push(name, value)
@@ -55,8 +56,9 @@ export function withIdentity(
 /** Trailer fields a client may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
 export function harmlessTrailers(fields: Fields): Fields {
   const flat: string[] = []
-  for (const [name, value] of endToEnd(fields)) {
-    if (!isIdentityField(name) && !HEAD_ONLY.test(name)) flat.push(name, value)
+  for (const [name, value] of withoutForwarding(endToEnd(fields))) {
+    if (isIdentityField(name) || HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
+    flat.push(name, value)
   }
   return Fields.fromFlat(flat)
 }
@@ -70,6 +72,19 @@ export function isIdentityField(name: string): boolean {
   if (first !== 0x78 && /[a-z0-9]/i.test(name.charAt(0))) return false // most names do not begin with x
   return `${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes(PREFIX)
 }
+
+/** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
+function isOddlySpelt(name: string): boolean {
+  return name.includes('_') && DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
+}
+
+const DECISIVE: ReadonlySet<string> = new Set([
+  'content-length',
+  'transfer-encoding',
+  'host',
+  'connection',
+  'upgrade',
+])
 
 function claimsBasic(name: string, value: string, known: boolean): boolean {
   const plain = name.toLowerCase().replace(/[^a-z0-9]/g, '-')
@@ -124,16 +139,20 @@ function fieldTable(more: readonly Claim[]): readonly Pick<Claim, 'name' | 'fiel
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
   const unsafe =
     encoding === 'percent' ? (inList ? NOT_IN_LIST : NOT_PLAIN) : inList ? BREAKING_LIST : BREAKING
+  // Spaces at the end by hand: a pattern for them tries every space there is, and again from the next.
+  let end = text.length
+  while (end > 0 && text.charAt(end - 1) === ' ') end -= 1
   // A lone surrogate has no bytes in UTF-8 and becomes U+FFFD.
-  const encoded = text.replace(unsafe, piece => percent(piece))
+  const encoded =
+    text.slice(0, end).replace(unsafe, piece => percent(piece)) + '%20'.repeat(text.length - end)
   return encoding === 'utf8' ? Buffer.from(encoded, 'utf8').toString('latin1') : encoded
 }
 
 // Spaces at the ends would not survive: a field value has none there.
-const NOT_PLAIN = /[^\x20-\x24\x26-\x7e]+|^ +| +$/gu
-const NOT_IN_LIST = /[^\x20-\x24\x26-\x2b\x2d-\x7e]+|^ +| +$/gu
-const BREAKING = /[\p{Cc}%\u2028\u2029]+|^ +| +$/gu
-const BREAKING_LIST = /[\p{Cc}%,\u2028\u2029]+|^ +| +$/gu
+const NOT_PLAIN = /[^\x20-\x24\x26-\x7e]+|^ +/gu
+const NOT_IN_LIST = /[^\x20-\x24\x26-\x2b\x2d-\x7e]+|^ +/gu
+const BREAKING = /[\p{Cc}%\u2028\u2029]+|^ +/gu
+const BREAKING_LIST = /[\p{Cc}%,\u2028\u2029]+|^ +/gu
 
 function percent(text: string): string {
   let out = ''

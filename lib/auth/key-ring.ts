@@ -8,6 +8,7 @@ import { systemCode } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import {
   checkSaveable,
+  closeToOthers,
   type DynamicConfig,
   type Making,
   makeDynamicConfig,
@@ -28,6 +29,7 @@ export interface KeyRingOptions extends Omit<Making, 'now'> {
 
 /** How often the file is looked at. */
 const INTERVAL: Milliseconds = 1000
+const RETRY: Milliseconds = 60_000
 
 export class KeyRing implements SamlKeys {
   readonly #options: KeyRingOptions
@@ -37,6 +39,8 @@ export class KeyRing implements SamlKeys {
   /** Told apart from every other state of the keys: caches compare it. */
   #generation = 0
   #cancelWatch = () => {}
+  /** When keys that could not be saved are tried again. */
+  #retryAt = Number.NEGATIVE_INFINITY
   #closed = false
   #checking: Promise<void> = Promise.resolve()
 
@@ -49,28 +53,29 @@ export class KeyRing implements SamlKeys {
   static async open(options: KeyRingOptions): Promise<KeyRing> {
     const { path, clock, log, entityId } = options
     await checkSaveable(path)
-    const seen = await appearance(path)
-    const found = await readDynamicConfig(path)
+    const before = await appearance(path)
+    const { config: first, made, seen } = await readOrMake(options, before)
     const now = clock.now()
-    const newer = found === undefined ? undefined : await upgraded(found, { ...options, now })
-    const config = newer ?? found ?? (await makeDynamicConfig({ ...options, now }))
+    const newer = made ? undefined : await upgraded(first, { ...options, now })
+    const config = newer ?? first
     const ring = new KeyRing(options, usable(config, now))
     ring.#seen = seen
-    if (found === undefined || newer !== undefined) {
+    if (newer !== undefined) {
       await saveDynamicConfig(path, config)
       ring.#seen = await appearance(path)
-      if (newer === undefined) log.info('made keys of sessions and of SAML', { path })
-      else log.info('added keys an older version did not have', { path })
+      log.info('added keys an older version did not have', { path })
     }
-    if (found !== undefined && found.entityId !== entityId) {
+    if (made) log.info('made keys of sessions and of SAML', { path })
+    else if (config.entityId !== entityId) {
       log.warn(
         'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
         {
           path,
-          made_for: found.entityId,
+          made_for: config.entityId,
         },
       )
     }
+    if (!made) await ring.#warnIfExposed()
     ring.#watch()
     return ring
   }
@@ -103,11 +108,14 @@ export class KeyRing implements SamlKeys {
     const { path, log } = this.#options
     try {
       const now = await appearance(path)
-      if (now === this.#seen) return
+      if (now === this.#seen) return now === undefined ? await this.#saveAgain() : undefined
       this.#seen = now
       const found = await readDynamicConfig(path)
       if (found === undefined) await this.#remake()
-      else await this.#take(found)
+      else {
+        await this.#take(found)
+        await this.#warnIfExposed()
+      }
       log.info(
         found === undefined
           ? 'the dynamic configuration was deleted: all keys are new'
@@ -139,12 +147,33 @@ export class KeyRing implements SamlKeys {
     const { clock } = this.#options
     const config = await makeDynamicConfig({ ...this.#options, now: clock.now() })
     this.#use(config)
+    this.#retryAt = clock.now() + RETRY
     await this.#save(config)
   }
 
   async #save(config: DynamicConfig): Promise<void> {
     const { path } = this.#options
     await saveDynamicConfig(path, config)
+    this.#seen = await appearance(path)
+  }
+
+  /** New keys that could not be saved would be others again after a restart. */
+  async #saveAgain(): Promise<void> {
+    const { path, clock, log } = this.#options
+    if (clock.now() < this.#retryAt) return
+    this.#retryAt = clock.now() + RETRY
+    await saveDynamicConfig(path, this.#config)
+    this.#seen = await appearance(path)
+    log.info('the keys in use are saved', { path })
+  }
+
+  async #warnIfExposed(): Promise<void> {
+    const { path, log } = this.#options
+    if (!(await closeToOthers(path))) return
+    log.warn(
+      'others on this machine could read the keys of sessions; if anybody might have, make new ones: delete the file',
+      { path },
+    )
     this.#seen = await appearance(path)
   }
 
@@ -164,6 +193,23 @@ export class KeyRing implements SamlKeys {
     this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
       this.#checking = this.check().finally(() => this.#watch())
     })
+  }
+}
+
+/** What the file says; or new keys, unless somebody else has made the file meanwhile: then theirs. */
+async function readOrMake(options: KeyRingOptions, before: string | undefined) {
+  const { path, clock } = options
+  const found = await readDynamicConfig(path)
+  if (found !== undefined) return { config: found, made: false, seen: before }
+  const config = await makeDynamicConfig({ ...options, now: clock.now() })
+  try {
+    await saveDynamicConfig(path, config, { exclusive: true })
+    return { config, made: true, seen: await appearance(path) }
+  } catch (error) {
+    const first = systemCode(error instanceof Error ? error.cause : undefined) === 'EEXIST'
+    const theirs = first ? await readDynamicConfig(path) : undefined
+    if (theirs === undefined) throw error
+    return { config: theirs, made: false, seen: await appearance(path) }
   }
 }
 
@@ -187,10 +233,10 @@ function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
 
 async function appearance(path: string): Promise<string | undefined> {
   try {
-    const { ino, mtimeMs, size } = await stat(path)
-    return `${ino} ${mtimeMs} ${size}`
+    const { ino, mtimeMs, size, mode, uid } = await stat(path)
+    return [ino, mtimeMs, size, mode, uid].join(' ')
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
+    const code = systemCode(error)
+    return code === 'ENOENT' ? undefined : `cannot be looked at: ${code}`
   }
 }

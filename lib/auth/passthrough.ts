@@ -25,8 +25,29 @@ export function passthroughPrefix(path: string, prefixes: readonly string[]): st
 
 /** Whether two servers could see different paths in these bytes. */
 export function isAmbiguous(path: string): boolean {
-  return AMBIGUOUS.some(pattern => pattern.test(path))
+  return AMBIGUOUS.some(pattern => pattern.test(path)) || hasLookalike(path)
 }
+
+/**
+ * Whether a separator or a dot segment appears when characters are folded, as servers do that normalise Unicode (NFKC), file
+ * systems that drop spaces at the end of a name, and code pages that put "/" for what only looks like it.
+ */
+function hasLookalike(path: string): boolean {
+  let text: string
+  try {
+    text = decodeURIComponent(path)
+  } catch {
+    return true // not UTF-8: whatever it is read as, others read it otherwise
+  }
+  const folded = text
+    .replace(/[\u2044\u2215\u29f8\u2571]/g, '/')
+    .replace(/[\u2216\u29f5\u2572]/g, '\\')
+  const plain = folded.normalize('NFKC')
+  const count = (of: string) => of.match(/[/\\%;?#]/g)?.length ?? 0
+  return count(plain) > count(text) || plain.split('/').some(segment => DOTS.test(segment))
+}
+
+const DOTS = /^[. ]*\.[. ]*$/
 
 const AMBIGUOUS: readonly RegExp[] = [
   // Separators that some see and others do not, and empty segments that some merge.

@@ -28,6 +28,7 @@ import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
 import { keySetPath } from './key-set.ts'
+import { isOwnHost } from './own-host.ts'
 import type { AnswerProbe } from './probe-answer.ts'
 import { asStashed, openReplay } from './replay.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
@@ -224,14 +225,6 @@ function placeOf(
 
 function targetOf({ path, query }: { path: string; query: string | undefined }): string {
   return query === undefined ? path : `${path}?${query}`
-}
-
-/** Whether a Host field means the public host. */
-function isOwnHost(host: string | undefined, domain: string): boolean {
-  const own = parseAuthority(domain, 443)
-  const asked = parseAuthority(host ?? '', 443)
-  if ('problem' in own || 'problem' in asked) return false
-  return own.host === asked.host && own.port === asked.port
 }
 
 /**

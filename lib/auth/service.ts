@@ -78,9 +78,10 @@ export async function startService(options: ServiceOptions): Promise<AuthService
   const servers: HttpServer[] = []
   const closing = new AbortController()
   let saml: SamlService | undefined
+  let revocations: RevocationList | undefined
   try {
     const records = await FailureRecords.open(failuresFile(config.configPath), tools)
-    const revocations = config.session.revocation
+    revocations = config.session.revocation
       ? await RevocationList.open({
           ...tools,
           path: revocationsFile(config.configPath),
@@ -235,14 +236,13 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         stopStep('close the admin listener', 1000, async deadline => adminServer?.close(deadline)),
         stopStep('close connections to the backend', 2000, () => rules.backend.close()),
         stopStep('end logins', 3000, () => service.close()),
-        stopStep('keep the last failures', 2000, async () => {
-          await keys.close()
-          await records.flush()
+        stopStep('keep ended sessions and the last failures', 2000, async () => {
+          await Promise.all([keys.close(), revocations?.close(), records.flush()])
         }),
       ],
     }
   } catch (error) {
-    await keys.close()
+    await Promise.all([keys.close(), revocations?.close()])
     closing.abort()
     await Promise.all(
       servers.map(server => server.close(AbortSignal.abort()).catch(() => undefined)),

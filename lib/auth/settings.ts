@@ -144,7 +144,7 @@ export const settings = group('', {
     revocation: setting(boolean, {
       default: true,
       manual:
-        'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session.',
+        'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session. When the list is damaged all sessions are over and everybody logs in once more; the log says so.',
     }),
   }),
 

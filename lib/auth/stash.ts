@@ -14,6 +14,8 @@ import type { Stash } from './saml/contract.ts'
 
 /** The three ways an HTML form has of sending itself. */
 const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i
+/** A boundary has 70 characters at most (RFC 2046 section 5.1.1). */
+const LONGEST_TYPE = 256
 /** For a form to arrive. */
 const DEADLINE: Milliseconds = 30_000
 /** Bytes of all forms that are being read, by what they may come to. */
@@ -43,7 +45,7 @@ export class FormReader {
     const contentType = request.fields.get('Content-Type') ?? ''
     if (stashLimit === 0) return { lost: 'off' }
     if (!isOwnPost(request, config.baseUrl)) return { lost: 'foreign' }
-    if (!FORMS.test(contentType)) return { lost: 'type' }
+    if (contentType.length > LONGEST_TYPE || !FORMS.test(contentType)) return { lost: 'type' }
     if (!known) return { lost: 'stranger' }
     const announced = Number(request.fields.get('Content-Length') ?? stashLimit)
     if (announced > stashLimit) return { lost: 'too-large' }

@@ -65,9 +65,10 @@ export function setCookie(name: string, value: string, options: CookieOptions = 
   return parts.join('; ')
 }
 
-/** The name a Set-Cookie line sets. */
+/** The name a Set-Cookie line sets. A cookie without one (`=a=b`) comes back from browsers as its value alone, `a=b`. */
 export function setCookieName(line: string): string {
-  return nameOf(line.split(';', 1)[0] ?? '')
+  const pair = line.split(';', 1)[0] ?? ''
+  return nameOf(pair.replace(/^[\t =]+/, ''))
 }
 
 /** cookie-name and cookie-octet (4.1.1) */

@@ -66,6 +66,8 @@ export interface UpgradeForwarding extends Forwarding {
   readonly idle: Milliseconds
   /** Ends the tunnel. */
   readonly signal: AbortSignal
+  /** Makes the fields of the answer that agrees fit for the client. */
+  readonly agreed: (fields: Fields) => Fields
 }
 
 /**
@@ -91,7 +93,7 @@ export async function forwardUpgrade(
   }
   client.setKeepAlive(true, 60_000)
   far.setTimeout(0)
-  client.write(switching(answer.fields))
+  client.write(switching(to.agreed(answer.fields)))
   const { signal, head } = to
   const report = await join({ client, head, far, farHead, idle, clock, signal })
   return {

@@ -33,7 +33,7 @@ export function forwardedAddress(text: string): string | undefined {
   return withPort?.[1] === undefined ? undefined : normaliseAddress(withPort[1])
 }
 
-/** The fields less everything that claims to know who the client is or how it came. */
+/** The fields less everything that claims to know who the client is, how it came, or that it asked for something else. */
 export function withoutForwarding(fields: Fields): Fields {
   const flat: string[] = []
   for (const [name, value] of fields) if (!isForwarding(name)) flat.push(name, value)
@@ -64,5 +64,8 @@ const FORWARDING: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-forwarded-port', 'x-forwarded-by', 'x-forwarded-server'],
   ...['x-forwarded-scheme', 'x-forwarded-protocol', 'x-forwarded-ssl', 'x-client-ip'],
   ...['x-cluster-client-ip', 'x-original-forwarded-for', 'true-client-ip', 'cf-connecting-ip'],
-  ...['x-url-scheme', 'x-scheme', 'front-end-https'],
+  ...['x-url-scheme', 'x-scheme', 'front-end-https', 'x-host', 'x-original-host'],
+  // Some servers take these for the path that is asked for (IIS, Symfony, Zend, Envoy), and what we have judged is another.
+  ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
+  ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-envoy-original-path'],
 ])

@@ -49,7 +49,11 @@ async function metadataOf(
   const { saml } = config
   const { idpMetadata, metadataCacheFile: cache } = saml
   const judged = async (bytes: Uint8Array, from: string) =>
-    judgeMetadata(bytes, from, { config: saml, now: clock.now() })
+    judgeMetadata(bytes, from, {
+      config: saml,
+      now: clock.now(),
+      thread: { clock, signal: new AbortController().signal },
+    })
   if (idpMetadata.from === 'file') {
     const { path } = idpMetadata
     try {

@@ -115,6 +115,11 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
       status: 503,
       text: 'Too many people are signing in at this moment.',
     },
+    form_busy: {
+      ...usual,
+      status: 503,
+      text: 'Too many people are signing in at this moment.',
+    },
     form_type: {
       ...usual,
       status: 415,

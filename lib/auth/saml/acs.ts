@@ -25,7 +25,7 @@ const FORM_SIZE = messageLimits.size * 4
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
-  const form = await readForm(request, { clock: saml.clock, size: FORM_SIZE, time: 30_000 })
+  const form = await readForm(request, { ...saml, size: FORM_SIZE, time: 30_000 })
   if (!form.ok) return refused(saml, request, { code: form.because })
   const encoded = onlyValue(form.pairs, 'SAMLResponse')
   const relayState = onlyValue(form.pairs, 'RelayState')

@@ -2,8 +2,7 @@
  * Forms as browsers post them, application/x-www-form-urlencoded (URL Standard section 5), read strictly: names taken literally,
  * UTF-8, and of every name a message needs exactly one.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
-import { within } from '../../http/deadline.ts'
+import { type GatherLimits, gather } from '../../http/gather.ts'
 import { parseMediaType } from '../../http/media.ts'
 import type { Request } from '../../http/message.ts'
 
@@ -11,62 +10,33 @@ export type ReadForm =
   | { readonly ok: true; readonly pairs: ReadonlyArray<readonly [name: string, value: string]> }
   | {
       readonly ok: false
-      readonly because: 'form_type' | 'form_too_large' | 'form_late' | 'form_malformed'
+      readonly because:
+        | 'form_type'
+        | 'form_too_large'
+        | 'form_late'
+        | 'form_busy'
+        | 'form_malformed'
     }
 
-export interface FormLimits {
-  readonly clock: Clock
-  /** Bytes of the whole content. */
-  readonly size: number
-  /** For all of it to arrive. */
-  readonly time: Milliseconds
-}
-
-class TooSlow extends Error {}
-
 /** Reads the content of a request as a form. Throws only what reading throws when the client goes away. */
-export async function readForm(request: Request, limits: FormLimits): Promise<ReadForm> {
+export async function readForm(request: Request, limits: GatherLimits): Promise<ReadForm> {
   const type = parseMediaType(request.fields.get('Content-Type') ?? '')
   if (type?.type !== 'application' || type.subtype !== 'x-www-form-urlencoded') {
     return { ok: false, because: 'form_type' }
   }
   const announced = Number(request.fields.get('Content-Length') ?? 0)
   if (announced > limits.size) return { ok: false, because: 'form_too_large' }
-  let content: Buffer | undefined
-  try {
-    content = await within(
-      {
-        clock: limits.clock,
-        after: limits.time,
-        signal: request.signal,
-        late: () => new TooSlow(),
-        aborted: () => new Error('the client has gone'),
-      },
-      stop => readBounded(request.content, limits.size, stop),
-    )
-  } catch (error) {
-    if (error instanceof TooSlow) return { ok: false, because: 'form_late' }
-    throw error
-  }
-  if (content === undefined) return { ok: false, because: 'form_too_large' }
+  const content = await gather(request, limits)
+  if (typeof content === 'string') return { ok: false, because: reasons[content] }
   const pairs = parseForm(content)
   return pairs === undefined ? { ok: false, because: 'form_malformed' } : { ok: true, pairs }
 }
 
-async function readBounded(
-  content: AsyncIterable<Buffer>,
-  size: number,
-  stop: AbortSignal,
-): Promise<Buffer | undefined> {
-  const blocks: Buffer[] = []
-  let read = 0
-  for await (const block of content) {
-    read += block.length
-    if (read > size || stop.aborted) return undefined
-    blocks.push(Buffer.from(block))
-  }
-  return Buffer.concat(blocks)
-}
+const reasons = {
+  'too-large': 'form_too_large',
+  late: 'form_late',
+  'no-room': 'form_busy',
+} as const
 
 /** Names and values; undefined when an escape is broken or does not make UTF-8. */
 export function parseForm(

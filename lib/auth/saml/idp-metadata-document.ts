@@ -5,7 +5,7 @@
  * # Facts
  * - Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
  */
-import { open, readFile } from 'node:fs/promises'
+import { readBounded } from '../../bounded-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { within } from '../../http/deadline.ts'
@@ -13,9 +13,9 @@ import { Fields } from '../../http/field.ts'
 import type { OriginClient } from '../../http/origin.ts'
 import { parseUri } from '../../http/target.ts'
 import type { SamlConfig } from './contract.ts'
-import { type IdpMetadata, parseIdpMetadata } from './idp-metadata.ts'
+import type { IdpMetadata } from './idp-metadata.ts'
+import { type MetadataThread, readInThread } from './metadata-thread.ts'
 import { metadataLimits } from './scan.ts'
-import { verifySignature } from './signature.ts'
 
 const DOWNLOAD_TIME: Milliseconds = 30_000
 
@@ -84,15 +84,10 @@ export async function fetchMetadata(
 
 /** Reads a document from a file. Throws a MetadataFailure. */
 export async function readMetadata(path: string): Promise<Buffer> {
-  const file = await open(path, 'r').catch(error => {
-    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
-  })
   try {
-    const { size } = await file.stat()
-    if (size > metadataLimits.size) throw new MetadataFailure(`${path} is larger than 10 MiB`)
-    return await file.readFile()
-  } finally {
-    await file.close()
+    return (await readBounded(path, metadataLimits.size)).bytes
+  } catch (error) {
+    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
   }
 }
 
@@ -100,19 +95,21 @@ export async function readMetadata(path: string): Promise<Buffer> {
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,
-  by: { readonly config: SamlConfig; readonly now: Milliseconds },
+  by: {
+    readonly config: SamlConfig
+    readonly now: Milliseconds
+    /** Bounds of the thread that reads it. */
+    readonly thread: MetadataThread
+  },
 ): Promise<IdpMetadata> {
   const { idpEntityId, allowSha1, idpMetadataCertificate } = by.config
   const certificates = await trustedCertificates(idpMetadataCertificate)
-  const parsed = parseIdpMetadata(bytes, idpEntityId)
-  if (!parsed.ok) {
-    throw new MetadataFailure(`the metadata of ${from} is of no use: ${parsed.problem}`)
-  }
-  if (certificates !== undefined) {
-    const verified = verifySignature(parsed, parsed.root, { certificates, allowSha1 })
-    if (!verified.ok) throw new MetadataFailure(`the metadata of ${from}: ${verified.problem}`)
-  }
-  const { idp } = parsed
+  const job = { bytes, entityId: idpEntityId, certificates, allowSha1 }
+  const read = await readInThread(job, by.thread).catch(error => {
+    throw new MetadataFailure(`the metadata of ${from}: ${explainError(error)}`, error)
+  })
+  if (!read.ok) throw new MetadataFailure(`the metadata of ${from} ${read.problem}`)
+  const { idp } = read
   if (idp.validUntil !== undefined && idp.validUntil <= by.now) {
     const when = new Date(idp.validUntil).toISOString()
     throw new MetadataFailure(`the metadata of ${from} expired at ${when}`)
@@ -124,7 +121,7 @@ async function trustedCertificates(
   path: string | undefined,
 ): Promise<readonly string[] | undefined> {
   if (path === undefined) return undefined
-  const text = await readFile(path, 'utf8')
+  const text = (await readBounded(path, metadataLimits.size)).bytes.toString()
   const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
   if (found.length === 0) throw new MetadataFailure(`${path} holds no certificate in PEM`)
   return found.map(pem => `${pem}\n`)

@@ -21,6 +21,7 @@ import {
   MetadataFailure,
   readMetadata,
 } from './idp-metadata-document.ts'
+import type { MetadataThread } from './metadata-thread.ts'
 
 const minute = 60_000
 const day = 24 * 60 * minute
@@ -35,6 +36,8 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
+  /** Bounds of the thread that reads a document; its own when not given. */
+  readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
 }
 
 export class IdpMetadataSource {
@@ -180,7 +183,8 @@ export class IdpMetadataSource {
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()
-    const idp = await judgeMetadata(bytes, from, { config: config(), now })
+    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
+    const idp = await judgeMetadata(bytes, from, { config: config(), now, thread })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
     if (news) {

@@ -1,6 +1,7 @@
 /**
  * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
  */
+import type { Room } from '../../http/gather.ts'
 import type { Request } from '../../http/message.ts'
 import type { Consumed } from './consumed.ts'
 import type { SamlParts } from './contract.ts'
@@ -15,6 +16,8 @@ export interface Saml extends SamlParts {
   readonly verifier: Verifier
   readonly consumed: Consumed
   readonly stashes: StashRoom
+  /** For forms that are being read. */
+  readonly room: Room
   readonly outcomes: Outcomes
 }
 

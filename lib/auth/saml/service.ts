@@ -3,6 +3,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../clock.ts'
+import { Room } from '../../http/gather.ts'
 import { OriginClient } from '../../http/origin.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { Consumed } from './consumed.ts'
@@ -17,6 +18,9 @@ import { samlRoutes } from './routes.ts'
 import { StashRoom } from './stash.ts'
 import { lastOwner } from './stash-owner.ts'
 import { Verifier } from './verifier.ts'
+
+/** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
+const FORMS = 128 * 1024 * 1024
 
 /** What tests put in the place of the real thing. */
 export interface SamlDoors {
@@ -46,6 +50,7 @@ export async function createSamlService(
     verifier,
     consumed: new Consumed(clock),
     stashes: new StashRoom(clock, parts.random),
+    room: new Room(FORMS),
     outcomes: new Outcomes(),
   }
   const handle = samlRoutes(saml)

@@ -36,19 +36,32 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
   return beginAsked(saml, request)
 }
 
-/** An image, or a form that sends itself, on a strange page must not sign anybody out; a link on one asks first. */
+/**
+ * An image, a page fetched ahead, or a form of a strange page that sends itself must not sign anybody out: they are asked first,
+ * which only a person can answer.
+ */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
-  if (request.fields.get('Sec-Fetch-Site') === 'cross-site') {
+  if (isUnmeant(request)) {
     return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
   }
   return begin(saml, request)
+}
+
+function isUnmeant({ fields }: Request): boolean {
+  if (fields.get('Sec-Fetch-Site') === 'cross-site') return true
+  if (/prefetch|prerender/i.test(fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''))
+    return true
+  // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
+  if (fields.get('Sec-Fetch-Mode') === 'no-cors') return true
+  const place = fields.get('Sec-Fetch-Dest')
+  return place !== undefined && !['document', 'iframe', 'frame', 'empty'].includes(place)
 }
 
 /** A message by HTTP-POST; undefined when the form carries none, a code when it cannot be read. */
 async function readPosted(saml: Saml, request: Request): Promise<Message | string | undefined> {
   if (request.fields.get('Content-Type') === undefined) return undefined
   const size = messageLimits.size * 4
-  const form = await readForm(request, { clock: saml.clock, size, time: 30_000 })
+  const form = await readForm(request, { ...saml, size, time: 30_000 })
   if (!form.ok) return form.because
   const asked = onlyValue(form.pairs, 'SAMLRequest')
   const answered = onlyValue(form.pairs, 'SAMLResponse')

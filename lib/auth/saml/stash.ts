@@ -24,8 +24,12 @@ interface Kept extends StashPlace {
   readonly contentType: string
   readonly sealed: string
   readonly until: Milliseconds
+  /** What it costs, so that many small ones count for what they are. */
+  readonly size: number
 }
 
+/** Bytes an entry costs besides its texts. */
+const OVERHEAD = 512
 /** Bytes of all stashes together. */
 const MOST_BYTES = 32 * 1024 * 1024
 const MOST = 1000
@@ -47,11 +51,13 @@ export class StashRoom {
   put(id: string, stash: Stash, place: StashPlace, lifetime: Milliseconds): string {
     const key = this.#random(32)
     const sealed = seal(stash.content, purposeOf(id), [{ kid: 'stash', key }], this.#random)
-    this.#sweep(sealed.length, place.owner)
+    const { contentType } = stash
+    const size = sealed.length + contentType.length + OVERHEAD
+    this.#sweep(size, place.owner)
     const until = this.#clock.now() + lifetime
     const { owner, target } = place
-    this.#kept.set(id, { owner, target, contentType: stash.contentType, sealed, until })
-    this.#bytes += sealed.length
+    this.#kept.set(id, { owner, target, contentType, sealed, until, size })
+    this.#bytes += size
     return key.toString('base64url')
   }
 
@@ -100,7 +106,7 @@ export class StashRoom {
 
   #drop(id: string, kept: Kept): void {
     this.#kept.delete(id)
-    this.#bytes -= kept.sealed.length
+    this.#bytes -= kept.size
   }
 }
 

@@ -8,13 +8,13 @@
  * was only half done).
  */
 import type { Seconds } from '../../clock.ts'
-import { type CookiePair, cookiePairs, largestCookie, setCookie } from '../../http/cookie.ts'
+import { cookiePairs, largestCookie, setCookie } from '../../http/cookie.ts'
 import { Fields } from '../../http/field.ts'
 
 export const sessionCookie = '__authproxy_session'
 
-/** Tokens a request is searched for: whoever sends more gets no more work out of us. */
-const MOST_CANDIDATES = 6
+/** Cookies of one name that are looked at: whoever sends more gets no more work out of us. */
+const MOST_CANDIDATES = 12
 const MOST_PARTS = 8
 /** Room for `<count>:<tag>:` and for attributes: strict browsers count the whole Set-Cookie line. */
 const PART = largestCookie - sessionCookie.length - 200
@@ -26,16 +26,19 @@ export function isOwnCookie(name: string): boolean {
 
 /** The tokens the cookies of a request may hold, the likeliest first, all different. */
 export function tokensIn(fields: Fields): readonly string[] {
-  const pairs = cookiePairs(fields).filter(({ name }) => name.startsWith(sessionCookie))
-  if (pairs.length === 0) return []
-  const tokens = new Set<string>()
-  for (const { name, value } of pairs) {
-    if (name !== sessionCookie) continue
-    const token = value.includes(':') ? joined(value, pairs) : value
-    if (token !== undefined && token !== '') tokens.add(token)
-    if (tokens.size >= MOST_CANDIDATES) break
+  const first: string[] = []
+  const parts = new Map<string, string[]>()
+  for (const { name, value } of cookiePairs(fields)) {
+    if (name === sessionCookie) {
+      if (first.length < MOST_CANDIDATES) first.push(value)
+    } else if (isSessionCookie(name)) {
+      const known = parts.get(name)
+      if (known === undefined) parts.set(name, [value])
+      else if (known.length < MOST_CANDIDATES) known.push(value)
+    }
   }
-  return [...tokens]
+  const tokens = first.map(value => (value.includes(':') ? joined(value, parts) : value) ?? '')
+  return [...new Set(tokens)].filter(token => token !== '')
 }
 
 /** Cookies of ours in a request: how many, and how large with their names. */
@@ -128,16 +131,14 @@ function domainsAbove(host: string): readonly string[] {
   return domains.slice(0, 4)
 }
 
-function joined(first: string, pairs: readonly CookiePair[]): string | undefined {
+function joined(first: string, held: ReadonlyMap<string, readonly string[]>): string | undefined {
   const [, count = '', tag = '', part = ''] = /^(\d):([A-Za-z0-9]{1,16}):(.*)$/.exec(first) ?? []
   const parts = [part]
   for (let i = 1; i < Math.min(Number(count), MOST_PARTS); i += 1) {
     const wanted = `${tag}:`
-    const next = pairs.find(
-      ({ name, value }) => name === `${sessionCookie}.${i}` && value.startsWith(wanted),
-    )
+    const next = held.get(`${sessionCookie}.${i}`)?.find(value => value.startsWith(wanted))
     if (next === undefined) return undefined
-    parts.push(next.value.slice(wanted.length))
+    parts.push(next.slice(wanted.length))
   }
   return parts.length === Number(count) ? parts.join('') : undefined
 }

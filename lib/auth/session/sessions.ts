@@ -73,7 +73,7 @@ export class Sessions implements SessionService {
   async read(request: Pick<Request, 'fields'>): Promise<Session | undefined> {
     for (const token of tokensIn(request.fields)) {
       const verdict = await this.#options.tokens.verify(token)
-      if (!verdict.valid || this.#options.revocations()?.has(verdict.session)) continue
+      if (!verdict.valid || this.#isOver(verdict.session)) continue
       this.#tokenOf.set(verdict.session, verdict)
       return verdict.session
     }
@@ -101,18 +101,25 @@ export class Sessions implements SessionService {
   }
 
   async diagnose(request: Request): Promise<CookieDiagnosis> {
-    const { tokens, revocations } = this.#options
+    const { tokens } = this.#options
     const size = sessionCookies(request.fields)
     const reasons: string[] = []
     const found = tokensIn(request.fields)
     for (const token of found) {
       const verdict = await tokens.verify(token)
       if (!verdict.valid) reasons.push(verdict.because)
-      else if (revocations()?.has(verdict.session)) reasons.push('revoked')
+      else if (this.#isOver(verdict.session)) reasons.push('revoked')
       else return { ...size, because: undefined }
     }
     if (size.count > 0 && found.length === 0) reasons.push('incomplete')
     return { ...size, because: reasons[0] }
+  }
+
+  /** Ended before its time; or older than sessions may be by now, which its token cannot know. */
+  #isOver(session: Session): boolean {
+    const { revocations, clock, config } = this.#options
+    if (session.created + config().session.lifetime <= clock.now()) return true
+    return revocations()?.has(session) === true
   }
 
   #write(session: Session, request: Request) {

@@ -229,3 +229,30 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
     ),
   )
 })
+
+t.test(
+  'an image, a beacon or a page fetched ahead signs nobody out, not even from our own pages',
+  async t => {
+    const lab = await SamlLab.open(t, 'google')
+    await signIn(lab)
+    const own = { 'Sec-Fetch-Site': 'same-origin' }
+    for (const fields of [
+      { ...own, 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'image' },
+      { ...own, 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'empty' },
+      { ...own, 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'embed' },
+      { ...own, 'Sec-Fetch-Mode': 'navigate', 'Sec-Purpose': 'prefetch;prerender' },
+      {
+        'Sec-Fetch-Site': 'cross-site',
+        'Sec-Fetch-Mode': 'navigate',
+        'Sec-Fetch-Dest': 'document',
+      },
+    ]) {
+      t.match(htmlOf(await lab.browser.get('/saml/slo', ...Object.entries(fields))), /Sign out\?/)
+      t.equal(lab.browser.cookies.has('session'), true)
+    }
+    t.strictSame(lab.revoked, [])
+    const script = { ...own, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }
+    await lab.browser.get('/saml/slo', ...Object.entries(script))
+    t.equal(lab.browser.cookies.has('session'), false, 'a script of the application may')
+  },
+)

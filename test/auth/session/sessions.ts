@@ -2,7 +2,14 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { ManualClock } from '../../../lib/clock.ts'
 import { Fields } from '../../../lib/http/field.ts'
-import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
+import {
+  cookieOf,
+  domain,
+  type Gateway,
+  requestWith,
+  startGateway,
+  subject,
+} from '../../fixtures/gateway.ts'
 import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
 import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 import { reply } from '../../fixtures/scripts.ts'
@@ -211,3 +218,18 @@ t.test(
     t.equal((await get(await log('1'))).status, 200, 'who logs in again is in')
   },
 )
+
+t.test('a lifetime that is made shorter holds for sessions that are there', async t => {
+  const clock = new ManualClock(start)
+  const gateway: Gateway = await startGateway(t, {
+    clock,
+    settings: { session: { lifetime: '12h', idle: '12h' } },
+    reload: () => ({ ...gateway.config, session: { ...gateway.config.session, lifetime: hour } }),
+  })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  clock.advance(2 * hour)
+  const read = () => gateway.sessions.read(requestWith(Fields.of(['Cookie', cookie])))
+  t.ok(await read())
+  await gateway.service.reload()
+  t.equal(await read(), undefined)
+})

@@ -1,0 +1,273 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Session } from '../../../lib/auth/saml/contract.ts'
+import { RevocationList } from '../../../lib/auth/session/revocation.ts'
+import { ManualClock } from '../../../lib/clock.ts'
+import { createMemoryLog } from '../../../lib/log.ts'
+import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
+import { startWhole } from '../../fixtures/whole-gateway.ts'
+
+const start = Date.UTC(2030, 0, 1)
+const hour = 3_600_000
+
+function session(id: string, created = start): Session {
+  return {
+    id,
+    subject: 'ada',
+    attributes: new Map(),
+    issuer: 'https://idp.example.org/metadata',
+    nameId: undefined,
+    sessionIndex: undefined,
+    authenticated: created,
+    created,
+    expires: created + 12 * hour,
+  }
+}
+
+interface Test {
+  testdir(): string
+  teardown(action: () => unknown): void
+}
+
+function lab(t: Test, directory = t.testdir()) {
+  const path = join(directory, 'app.json.revoked.json')
+  const clock = new ManualClock(start + 1000)
+  const log = createMemoryLog()
+  const open = async (more: { most?: number; lifetime?: () => number } = {}) => {
+    const list = await RevocationList.open({
+      path,
+      clock,
+      log,
+      lifetime: () => 12 * hour,
+      ...more,
+    })
+    t.teardown(() => list.close())
+    return list
+  }
+  const errors = () => log.lines.filter(({ level }) => level === 'error').map(l => l.message)
+  return { path, clock, log, open, errors, directory }
+}
+
+t.test('an ended session stays ended after a restart, and others live', async t => {
+  const { open, errors } = lab(t)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  await list.close()
+  const again = await open()
+  t.ok(again.has(session('a')))
+  t.notOk(again.has(session('b')))
+  t.same(errors(), [])
+})
+
+const damaged: Readonly<Record<string, string>> = {
+  'cut off': '{"version":1,"entries":[["a",{"before":1,',
+  empty: '',
+  'no JSON': 'hunter2',
+  'another version': '{"version":2,"entries":[]}',
+  'no version': '{"entries":[]}',
+  'an entry that is none': '{"version":1,"entries":[["a",{"before":"1","until":2}]]}',
+  'no entries': '{"version":1}',
+  'an array': '[]',
+  'too large': `{"version":1,"entries":[]}${' '.repeat(64 * 1024 * 1024)}`,
+}
+for (const [what, content] of Object.entries(damaged)) {
+  t.test(
+    `a file that cannot be read (${what}) ends all sessions, once and not in silence`,
+    async t => {
+      const { path, clock, open, errors } = lab(t)
+      writeFileSync(path, content)
+      const list = await open()
+      t.ok(list.has(session('any')), 'who might have been named is not let in')
+      t.notOk(list.has(session('new', clock.now() + 1)), 'whoever logs in now is')
+      t.match(errors(), [/all sessions are over, everybody logs in once more/])
+      t.equal(readFileSync(`${path}.damaged`, 'utf8'), content, 'kept for whoever looks into it')
+      await list.close()
+      clock.advance(hour)
+      const again = await open()
+      t.ok(again.has(session('any')), 'also after a restart')
+      t.notOk(again.has(session('new', start + 1001)), 'which does not do it again')
+      t.equal(errors().length, 1)
+    },
+  )
+}
+
+t.test('a directory in the place of the file is put aside as well', async t => {
+  const { path, open, errors } = lab(t)
+  mkdirSync(path)
+  const list = await open()
+  t.ok(list.has(session('any')))
+  await list.add({ sessionId: 'a' })
+  t.equal(errors().length, 1, 'and the list can be written')
+})
+
+t.test('a file that ends sessions of the future locks nobody out', async t => {
+  const { path, clock, log, open } = lab(t)
+  writeFileSync(path, JSON.stringify({ version: 1, allBefore: start * 2, entries: [] }))
+  const list = await open()
+  t.ok(list.has(session('old')))
+  t.notOk(list.has(session('new', clock.now() + 1)))
+  t.ok(log.lines.some(({ message }) => /not believed/.test(message)))
+})
+
+t.test('where nothing can be written a logout holds, is told, and is written later', async t => {
+  const { path, clock, directory, open, errors } = lab(t)
+  const list = await open()
+  rmSync(directory, { recursive: true })
+  await list.add({ sessionId: 'a' })
+  t.ok(list.has(session('a')))
+  t.match(errors(), [/could not be written down.*restart/])
+  mkdirSync(directory)
+  clock.advance(59_000)
+  await list.check()
+  t.notOk(existsSync(path))
+  clock.advance(1000)
+  await list.check()
+  t.match(readFileSync(path, 'utf8'), /"a"/)
+})
+
+t.test('on a full disk likewise', withTmpfs, async t => {
+  const directory = mountTmpfs(t, 'size=64k')
+  const { path, clock, open, errors } = lab(t, directory)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  const before = readFileSync(path, 'utf8')
+  writeFileSync(join(directory, 'ballast'), Buffer.alloc(40_000))
+  for (let i = 0; i < 500; i += 1) void list.add({ sessionId: `b${i}` })
+  await list.add({ sessionId: 'c' })
+  t.ok(list.has(session('c')))
+  t.ok(errors().length > 0)
+  t.equal(readFileSync(path, 'utf8'), before, 'the old file is whole')
+  rmSync(join(directory, 'ballast'))
+  clock.advance(60_000)
+  await list.check()
+  t.match(readFileSync(path, 'utf8'), /"c"/)
+})
+
+t.test('what could not be written is tried once more at the end', async t => {
+  const { path, directory, open } = lab(t)
+  const list = await open()
+  rmSync(directory, { recursive: true })
+  await list.add({ sessionId: 'a' })
+  mkdirSync(directory)
+  await list.close()
+  t.match(readFileSync(path, 'utf8'), /"a"/)
+})
+
+t.test('thousands of logouts at a time share their writes', async t => {
+  const { open, path, clock } = lab(t)
+  const list = await open()
+  const began = performance.now()
+  await Promise.all(Array.from({ length: 5000 }, (_, i) => list.add({ sessionId: `s${i}` })))
+  t.ok(performance.now() - began < 5000, 'each on its own would write half a gigabyte')
+  t.equal(JSON.parse(readFileSync(path, 'utf8')).entries.length, 5000)
+  await list.close()
+  const again = await open()
+  t.equal(again.size, 5000)
+  clock.advance(12 * hour)
+  await again.add({ sessionId: 'last' })
+  t.equal(again.size, 1, 'what nobody can use any more is gone')
+})
+
+t.test('an entry that is renewed is the last to go, and does not keep older ones', async t => {
+  const { open, clock } = lab(t)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  await list.add({ sessionId: 'b' })
+  clock.advance(6 * hour)
+  await list.add({ sessionId: 'a' })
+  clock.advance(6 * hour)
+  await list.add({ sessionId: 'c' })
+  t.equal(list.size, 2)
+  t.ok(list.has(session('a')))
+})
+
+t.test('when there are too many, sessions as old as the one forgotten are over', async t => {
+  const { open, clock } = lab(t)
+  const list = await open({ most: 3 })
+  for (const id of ['a', 'b', 'c', 'd']) {
+    await list.add({ sessionId: id })
+    clock.advance(1000)
+  }
+  t.equal(list.size, 3)
+  t.ok(list.has(session('a')), 'nobody comes back to life')
+  t.notOk(list.has(session('young', start + 1500)))
+})
+
+t.test('a lifetime that is made shorter lets no ended session live again', async t => {
+  const { open, clock } = lab(t)
+  let lifetime = 12 * hour
+  const list = await open({ lifetime: () => lifetime })
+  await list.add({ sessionId: 'first' })
+  lifetime = hour
+  await list.add({ sessionId: 'a' })
+  clock.advance(2 * hour)
+  await list.add({ sessionId: 'other' })
+  t.ok(list.has(session('a')))
+})
+
+t.test('two processes with one file lose nothing of each other', async t => {
+  const { open, path, errors } = lab(t)
+  const one = await open()
+  const two = await open()
+  await Promise.all([one.add({ sessionId: 'a' }), two.add({ sessionId: 'b' })])
+  await one.add({ sessionId: 'c' })
+  for (const list of [one, two, one, two]) await list.check()
+  for (const list of [one, two]) {
+    for (const id of ['a', 'b', 'c']) t.ok(list.has(session(id)), id)
+  }
+  const written: { entries: ReadonlyArray<readonly [string]> } = JSON.parse(
+    readFileSync(path, 'utf8'),
+  )
+  t.same(written.entries.map(([mark]) => mark).sort(), ['a', 'b', 'c'])
+  t.same(errors(), [])
+})
+
+t.test('a file damaged while we run is mended from memory', async t => {
+  const { open, path, errors } = lab(t)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  writeFileSync(path, '{"version":1,"entr')
+  await list.check()
+  t.ok(list.has(session('a')))
+  t.notOk(list.has(session('b')), 'what it said is known, so nobody else has to go')
+  t.match(readFileSync(path, 'utf8'), /"a"/)
+  t.equal(errors().length, 1)
+})
+
+t.test('more session indexes than anybody has mean all of them', async t => {
+  const { open } = lab(t)
+  const list = await open()
+  const issuer = 'https://idp.example.org/metadata'
+  const sessionIndexes = Array.from({ length: 101 }, (_, i) => `i${i}`)
+  await list.add({ issuer, nameId: 'ada', sessionIndexes })
+  const nameId = {
+    value: 'ada',
+    format: undefined,
+    nameQualifier: undefined,
+    spNameQualifier: undefined,
+  }
+  t.ok(list.has({ ...session('x'), nameId, sessionIndex: 'i100' }))
+})
+
+t.test(
+  'a logout that cannot be written down clears the cookie and ends the session all the same',
+  async t => {
+    const directory = t.testdir()
+    const { backend, browser, idp, newBrowser, log } = await startWhole(t, {
+      directory,
+      profile: 'entra',
+    })
+    await browser.signIn(idp)
+    const thief = newBrowser()
+    for (const [name, value] of browser.cookies) thief.cookies.set(name, value)
+    await thief.navigate('/copied')
+    t.equal(backend.seen('/copied').length, 1, 'a copy is as good as the session')
+    rmSync(directory, { recursive: true })
+    t.ok((await browser.navigate('/saml/slo')).status < 400)
+    t.notOk(browser.cookies.has('__authproxy_session'))
+    await thief.navigate('/copied')
+    t.equal(backend.seen('/copied').length, 1, 'and ends with it')
+    t.ok(log.lines.some(({ message }) => /could not be written down/.test(message)))
+  },
+)
