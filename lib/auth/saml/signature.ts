@@ -5,7 +5,7 @@
  * Everything about the form of a signature is decided here, on our own tree, before any of it is computed: one reference to
  * the parent's ID, an ID that occurs once, two known transforms, known algorithms. What is left for the library is arithmetic.
  */
-import { SignedXml } from 'xml-crypto'
+import { type SignatureAlgorithm, SignedXml } from 'xml-crypto'
 import { digestMethods, ns, signatureMethods, transforms } from './vocabulary.ts'
 import { allElements, attributeOf, childrenOf, cutOut, type XmlElement } from './xml.ts'
 
@@ -44,10 +44,8 @@ export function verifySignature(
   // The element alone, so that nothing around it can take part; exclusive canonicalisation makes that the same.
   const alone = cutOut(element, document.text)
   const signatureText = cutOut(signature, document.text)
-  for (const certificate of rules.certificates) {
-    const text = verifyWith(alone, signatureText, certificate)
-    if (text !== undefined) return { ok: true, text, certificate }
-  }
+  const verified = verifyWith(alone, signatureText, rules.certificates)
+  if (verified !== undefined) return { ok: true, ...verified }
   return refuse(
     'signature_invalid',
     `the signature of ${element.name} does not verify with any key of the IdP`,
@@ -153,16 +151,70 @@ function isOneOf(known: Readonly<Record<string, string>>, uri: string): boolean 
   return Object.values(known).includes(uri)
 }
 
-/** The canonical text of the one signed element; undefined when the signature is not by this key over this content. */
-function verifyWith(alone: string, signature: string, certificate: string): string | undefined {
+/**
+ * The canonical text of the one signed element, and the certificate whose key signed it; undefined when none of them did, or
+ * not this content. The element is made canonical once, however many keys there are: strangers may send what they like.
+ */
+function verifyWith(
+  alone: string,
+  signature: string,
+  certificates: readonly string[],
+): { readonly text: string; readonly certificate: string } | undefined {
+  const [publicCert] = certificates
+  if (publicCert === undefined) return undefined
   try {
-    const check = new SignedXml({ publicCert: certificate, getCertFromKeyInfo: () => null })
+    const keys = new AnyKey(certificates)
+    const check = new SignedXml({ publicCert, getCertFromKeyInfo: () => null })
+    for (const [name, Known] of Object.entries(check.SignatureAlgorithms)) {
+      Reflect.set(check.SignatureAlgorithms, name, keys.algorithm(Known))
+    }
     check.loadSignature(signature)
     if (!check.checkSignature(alone)) return undefined
-    const signed = check.getSignedReferences()
-    return signed.length === 1 ? signed[0] : undefined
+    const [text, ...more] = check.getSignedReferences()
+    const { certificate } = keys
+    if (text === undefined || certificate === undefined || more.length > 0) return undefined
+    return { text, certificate }
   } catch {
     return undefined
+  }
+}
+
+/** Verifies with one key after the other and remembers which it was. */
+class AnyKey {
+  certificate: string | undefined
+  readonly #certificates: readonly string[]
+
+  constructor(certificates: readonly string[]) {
+    this.#certificates = certificates
+  }
+
+  /** The algorithm, with our keys in place of the one it is given. */
+  algorithm(Known: new () => SignatureAlgorithm): new () => SignatureAlgorithm {
+    const verify = (known: SignatureAlgorithm, material: string, value: string) => {
+      this.certificate = this.#certificates.find(one => isBy(known, material, one, value))
+      return this.certificate !== undefined
+    }
+    return class implements SignatureAlgorithm {
+      readonly #known = new Known()
+      getSignature(): never {
+        throw new Error('this one verifies')
+      }
+      verifySignature(material: string, _key: unknown, value: string): boolean {
+        return verify(this.#known, material, value)
+      }
+      getAlgorithmName(): ReturnType<SignatureAlgorithm['getAlgorithmName']> {
+        return this.#known.getAlgorithmName()
+      }
+    }
+  }
+}
+
+/** Whether the signature is by this key; a key of another kind throws, and is not the one. */
+function isBy(known: SignatureAlgorithm, material: string, key: string, value: string): boolean {
+  try {
+    return known.verifySignature(material, key, value)
+  } catch {
+    return false
   }
 }
 
