@@ -1,0 +1,60 @@
+/**
+ * What every exchange of a server has in common, whoever read the request and writes the response: the handler's answer or
+ * the one for its failure, when a connection ends, and the report.
+ */
+import { type Connection, isNewest } from './connections.ts'
+import type { LiveRequest } from './live-request.ts'
+import type { Response } from './message.ts'
+import type { Outgoing } from './outgoing.ts'
+import { textResponse } from './reply.ts'
+import type { Refusal } from './request-rules.ts'
+import { type Sent, send } from './send.ts'
+import type { HttpServerOptions } from './server-options.ts'
+
+export class Exchanges {
+  readonly #options: HttpServerOptions
+  /** Whether the server is about to stop: the last answer on each connection closes it. */
+  draining = false
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options
+  }
+
+  /** The handler's response; that for its failure when it throws. */
+  async handle(request: LiveRequest): Promise<Response> {
+    try {
+      return await this.#options.handler(request)
+    } catch (error) {
+      return this.#options.onFailure(request, error)
+    }
+  }
+
+  /** Sends the response and reports the exchange. Never rejects. */
+  async send(
+    request: LiveRequest,
+    response: Response,
+    way: { readonly connection: Connection; readonly out: Outgoing },
+  ): Promise<void> {
+    const { connection, out } = way
+    // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+    if (this.draining && isNewest(request, connection)) out.last()
+    const { clock, limits } = this.#options
+    const sent = await send(out, request, response, { clock, taking: limits.taking })
+    connection.underWay.delete(request)
+    this.report(request, response, sent)
+  }
+
+  report(request: LiveRequest, response: Response, sent: Sent): void {
+    request.gone()
+    const duration = Math.max(0, this.#options.clock.now() - request.received)
+    this.#options.onExchange(
+      { request, response, sent: sent.bytes, complete: sent.complete, duration },
+      sent.error,
+    )
+  }
+}
+
+/** The answer to a head that breaks a rule. */
+export function malformed({ status, sentence }: Pick<Refusal, 'status' | 'sentence'>): Response {
+  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+}
