@@ -29,13 +29,13 @@ export class Exchanges {
     }
   }
 
-  /** Sends the response and reports the exchange. Never rejects. */
-  async send(
+  /** Lets the request be handled, sends the response and reports the exchange. Never rejects. */
+  async answer(
     request: LiveRequest,
-    response: Response,
-    way: { readonly connection: Connection; readonly out: Outgoing },
+    connection: Connection,
+    way: { readonly out: Outgoing; readonly response?: Response | undefined },
   ): Promise<void> {
-    const { connection, out } = way
+    const { out, response = await this.handle(request) } = way
     // What follows in the pipeline was accepted before we began to stop: the last answer closes.
     if (this.draining && isNewest(request, connection)) out.last()
     const { clock, limits } = this.#options

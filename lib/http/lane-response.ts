@@ -5,7 +5,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type Fields, isToken } from './field.ts'
+import type { Fields } from './field.ts'
 import type { Outgoing, ResponseHead, Taken } from './outgoing.ts'
 
 /** What a response needs of its connection. */
@@ -50,9 +50,9 @@ export class LaneResponse implements Outgoing {
 
   head({ status, reason, fields, length, hasContent }: ResponseHead): void {
     const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
-    if (!VALUE.test(phrase)) throw new TypeError('the reason phrase cannot be written')
+    if (!PHRASE.test(phrase)) throw new TypeError('the reason phrase cannot be written')
     this.#chunked = hasContent && length === undefined
-    let text = `HTTP/1.1 ${status} ${phrase}\r\n${linesOf(fields)}`
+    let text = `HTTP/1.1 ${status} ${phrase}\r\n${fields.lines}`
     if (length !== undefined) text += `Content-Length: ${length}\r\n`
     if (!fields.has('Date')) text += `Date: ${this.#to.date()}\r\n`
     text += this.#last ? 'Connection: close\r\n' : this.#to.keepAlive
@@ -82,7 +82,7 @@ export class LaneResponse implements Outgoing {
   }
 
   trailers(fields: Fields): void {
-    this.#trailers = linesOf(fields)
+    this.#trailers = fields.lines
   }
 
   end(bytes: Buffer | undefined, taken: Taken): void {
@@ -109,19 +109,5 @@ export class LaneResponse implements Outgoing {
   }
 }
 
-/** Field lines. Throws for a name or a value that could be taken for something else. */
-function linesOf(fields: Fields): string {
-  const { flat } = fields
-  let lines = ''
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    const name = flat[i] ?? ''
-    const value = flat[i + 1] ?? ''
-    if (!isToken(name)) throw new TypeError('a field name cannot be written')
-    if (!VALUE.test(value)) throw new TypeError(`the field ${name} cannot be written`)
-    lines += `${name}: ${value}\r\n`
-  }
-  return lines
-}
-
-/** field-content with obs-text (RFC 9110 section 5.5): no control character but tab, nothing beyond a byte. */
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+/** reason-phrase (RFC 9112 section 4) */
+const PHRASE = /^[\t\x20-\x7e\x80-\xff]*$/

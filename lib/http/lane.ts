@@ -109,7 +109,7 @@ export class Lane {
     )
     connection.requests += 1
     connection.underWay.add(request)
-    await exchanges.send(request, await exchanges.handle(request), { connection, out })
+    await exchanges.answer(request, connection, { out })
     if (connection.underWay.size > 0) return
     connection.afterLast?.()
     if (exchanges.draining) socket.destroySoon()

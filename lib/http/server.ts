@@ -159,7 +159,7 @@ export class HttpServer {
     const outgoing = new NodeOutgoing(out)
     // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
     if (awaited || refusal !== undefined) outgoing.last()
-    await this.#exchanges.send(request, response, { connection, out: outgoing })
+    await this.#exchanges.answer(request, connection, { out: outgoing, response })
     if (!message.complete && !message.socket.destroyed) this.#passOver(message)
     if (connection.underWay.size > 0) return
     connection.afterLast?.()
@@ -215,7 +215,7 @@ export class HttpServer {
       response.assignSocket(socket)
       const out = new NodeOutgoing(response)
       out.last()
-      await this.#exchanges.send(request, answer, { connection, out })
+      await this.#exchanges.answer(request, connection, { out, response: answer })
       socket.destroySoon()
     } else this.#reportTakenOver(request, answer)
     connection.underWay.delete(request)
