@@ -2,6 +2,7 @@
  * What every exchange of a server has in common, whoever read the request and writes the response: the handler's answer or
  * the one for its failure, when a connection ends, and the report.
  */
+import type { Socket } from 'node:net'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { Response } from './message.ts'
@@ -42,6 +43,15 @@ export class Exchanges {
     const sent = await send(out, request, response, { clock, taking: limits.taking })
     connection.underWay.delete(request)
     this.report(request, response, sent)
+  }
+
+  /** To be called after every answer: what had to wait until nothing is under way any more happens now. */
+  settle(connection: Connection, socket: Socket): void {
+    if (connection.underWay.size > 0) return
+    const { afterLast } = connection
+    delete connection.afterLast
+    afterLast?.()
+    if (this.draining) socket.destroySoon()
   }
 
   report(request: LiveRequest, response: Response, sent: Sent): void {

@@ -110,10 +110,8 @@ export class Lane {
     connection.requests += 1
     connection.underWay.add(request)
     await exchanges.answer(request, connection, { out })
-    if (connection.underWay.size > 0) return
-    connection.afterLast?.()
-    if (exchanges.draining) socket.destroySoon()
-    else lane.settled()
+    exchanges.settle(connection, socket)
+    if (connection.underWay.size === 0) lane.settled()
   }
 
   readonly #dateNow = (): string => {

@@ -161,9 +161,7 @@ export class HttpServer {
     if (awaited || refusal !== undefined) outgoing.last()
     await this.#exchanges.answer(request, connection, { out: outgoing, response })
     if (!message.complete && !message.socket.destroyed) this.#passOver(message)
-    if (connection.underWay.size > 0) return
-    connection.afterLast?.()
-    if (this.#exchanges.draining) message.socket.destroySoon()
+    this.#exchanges.settle(connection, message.socket)
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
