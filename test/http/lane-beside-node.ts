@@ -133,15 +133,15 @@ t.test('damaged requests get the same answers with the lane and without', async 
   t.equal(different, 0)
 })
 
-/** Writes, and waits until the server is silent or gone. */
+/** Writes, says that this is all, and waits until the server is gone. */
 function sendAndWait(port: number, bytes: Buffer): Promise<void> {
   return new Promise(resolve => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     socket.on('error', () => undefined)
     socket.on('close', () => resolve())
     socket.on('end', () => socket.destroy())
-    socket.setTimeout(30, () => socket.destroy())
+    socket.setTimeout(5000, () => socket.destroy())
     socket.on('data', () => undefined)
-    socket.write(bytes)
+    socket.end(bytes)
   })
 }
