@@ -5,20 +5,24 @@
 import type { Socket } from 'node:net'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
+import type { LoopShare } from './loop-share.ts'
 import type { Response } from './message.ts'
 import type { Outgoing } from './outgoing.ts'
 import { textResponse } from './reply.ts'
 import type { Refusal } from './request-rules.ts'
-import { type Sent, send } from './send.ts'
+import { type Sent, send, type Taking } from './send.ts'
 import type { HttpServerOptions } from './server-options.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
+  readonly #taking: Taking
   /** Whether the server is about to stop: the last answer on each connection closes it. */
   draining = false
 
-  constructor(options: HttpServerOptions) {
+  constructor(options: HttpServerOptions, share: LoopShare) {
     this.#options = options
+    const { clock, limits } = options
+    this.#taking = { clock, taking: limits.taking, share }
   }
 
   /** The handler's response; that for its failure when it throws. */
@@ -39,8 +43,7 @@ export class Exchanges {
     const { out, response = await this.handle(request) } = way
     // What follows in the pipeline was accepted before we began to stop: the last answer closes.
     if (this.draining && isNewest(request, connection)) out.last()
-    const { clock, limits } = this.#options
-    const sent = await send(out, request, response, { clock, taking: limits.taking })
+    const sent = await send(out, request, response, this.#taking)
     connection.underWay.delete(request)
     this.report(request, response, sent)
   }

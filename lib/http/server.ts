@@ -16,6 +16,7 @@ import { type Connection, Connections } from './connections.ts'
 import { Exchanges } from './exchanges.ts'
 import { Lane } from './lane.ts'
 import type { LiveRequest } from './live-request.ts'
+import { LoopShare } from './loop-share.ts'
 import type { Response } from './message.ts'
 import { type NodeRequestParts, nodeRequest } from './node-request.ts'
 import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
@@ -55,7 +56,8 @@ export class HttpServer {
     const { limits } = options
     this.#server = nodeServer(limits, options.tls)
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
-    this.#exchanges = new Exchanges(options)
+    const share = new LoopShare(options.clock)
+    this.#exchanges = new Exchanges(options, share)
     const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
     this.#lane = options.lane === true ? new Lane(parts) : undefined
     const takers = this.#server.listeners(this.#arrival)
@@ -63,6 +65,7 @@ export class HttpServer {
     this.#toNode = socket => {
       for (const take of takers) take.call(this.#server, socket)
     }
+    this.#server.on('connection', () => share.arrive())
     this.#server.on(this.#arrival, (socket: Socket) => this.#arrived(socket))
     if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
