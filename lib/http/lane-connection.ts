@@ -94,6 +94,15 @@ export class LaneConnection {
     this.#rest = at === bytes.length || this.#state === 'over' ? nothing : bytes.subarray(at)
     if (this.#state === 'leaving') this.#waitOrLeave()
     else if (this.#rest.length > 0) this.#headSince ??= this.#owner.now()
+    // Who does not take the answers need not ask on.
+    if (this.#state === 'reading' && this.#socket.writableNeedDrain) {
+      this.#socket.pause()
+      this.#socket.once('drain', this.#onDrain)
+    }
+  }
+
+  readonly #onDrain = (): void => {
+    this.#socket.resume()
   }
 
   #begin(head: LaneHead): void {

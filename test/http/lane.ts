@@ -161,3 +161,20 @@ t.test('a CONNECT behind a request waits for its answer', async t => {
   t.equal((await client.head()).status, 200)
   t.equal((await client.rest()).toString(), 'early')
 })
+
+t.test('who pipelines without reading is not read any further', async t => {
+  let begun = 0
+  const block = Buffer.alloc(4 << 20)
+  const { port } = await serveForTest(t, async () => {
+    begun += 1
+    return { status: 200, fields: Fields.empty, content: { kind: 'bytes', bytes: block } }
+  })
+  const client = await RawClient.connect(t, port)
+  for (let i = 0; i < 40; i += 1) {
+    await client.write(get('/'))
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+  t.ok(begun < 10, `${begun} of 40 were read`)
+  for (let i = 0; i < 40; i += 1) t.equal((await client.response()).content.length, block.length)
+  t.equal((await client.finish()).length, 0)
+})
