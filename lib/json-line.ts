@@ -27,20 +27,22 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     // A fact by the name of a member of the frame: rare, and JSON.stringify knows what comes of it.
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
-    line += member.secret ? member.text : member.text + jsonValue(name, value)
+    if (member.secret) line += member.before
+    else if (typeof value === 'string' && isCarefree(value)) line += `${member.before}"${value}"`
+    else line += member.before + jsonValue(name, value)
   }
-  return `${line},"message":${jsonText(message) ?? JSON.stringify(message)}}\n`
+  const last = isCarefree(message) ? `"${message}"` : JSON.stringify(message)
+  return `${line},"message":${last}}\n`
 }
 
 function jsonValue(name: string, value: unknown): string {
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
-  const text = typeof value === 'string' ? jsonText(value) : undefined
-  return text ?? JSON.stringify(clean({ [name]: value })[name]) ?? 'null'
+  return JSON.stringify(clean({ [name]: value })[name]) ?? 'null'
 }
 
-/** The text in quotes when nothing about it needs care. */
-function jsonText(text: string): string | undefined {
-  return text.length <= longest && CAREFREE.test(text) ? `"${text}"` : undefined
+/** Whether nothing about the text needs care. */
+function isCarefree(text: string): boolean {
+  return text.length <= longest && CAREFREE.test(text)
 }
 
 /** Visible ASCII and spaces without what JSON escapes (`"`, `\`) and what redaction looks for (`?`, `@`). */
@@ -48,8 +50,9 @@ const CAREFREE = /^[\x20\x21\x23-\x3e\x41-\x5b\x5d-\x7e]*$/
 const longest = 1024
 
 interface Member {
-  readonly text: string
-  /** Whether its value is kept out; `text` then says so. */
+  /** Up to its value. */
+  readonly before: string
+  /** Whether its value is kept out; `before` then says so. */
   readonly secret: boolean
 }
 
@@ -59,8 +62,8 @@ function memberOf(name: string): Member | undefined {
   if (known !== undefined) return known
   if (name === 'level' || name === 'time' || name === 'message') return undefined
   const secret = isSecretName(name)
-  const text = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
-  const member = { text, secret }
+  const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
+  const member = { before, secret }
   // Names come from our code, a few dozen; what comes from strangers must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member
