@@ -1,5 +1,5 @@
 /**
- * A log line as JSON, redacted in the same pass: what `JSON.stringify` makes of `clean`ed facts, at a third of the price. Knows
+ * A log line as JSON, redacted in the same pass: what `JSON.stringify` makes of `clean`ed facts, at half the price. Knows
  * texts and values, not where lines go.
  *
  * # Facts

@@ -34,6 +34,7 @@ export class Lane {
   readonly #parts: LaneParts
   readonly #open = new Set<LaneConnection>()
   readonly #keepAlive: string
+  #watching = false
   #date = { second: Number.NaN, text: '' }
 
   constructor(parts: LaneParts) {
@@ -67,21 +68,21 @@ export class Lane {
     })
     this.#open.add(lane)
     socket.once('close', leave)
+    if (!this.#watching) this.#watch()
   }
 
-  /** Cuts who is too slow from now on, with one timer for all; the answer ends it. */
-  watch(): () => void {
+  /** Cuts who is too slow, with one timer for all, as long as there is somebody. */
+  #watch(): void {
     const { clock, limits } = this.#parts.options
     const times = [limits.headTime, limits.idle, limits.stalled].filter(time => time > 0)
-    const interval = Math.min(1000, ...times.map(time => time / 4))
-    let cancel = (): void => undefined
-    const look = (): void => {
+    const interval = Math.min(5000, ...times.map(time => time / 4))
+    this.#watching = true
+    clock.after(interval, () => {
+      this.#watching = false
       const now = clock.now()
       for (const connection of this.#open) connection.look(now, limits)
-      cancel = clock.after(interval, look)
-    }
-    look()
-    return () => cancel()
+      if (this.#open.size > 0) this.#watch()
+    })
   }
 
   async #answer(

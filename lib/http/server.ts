@@ -49,7 +49,7 @@ export class HttpServer {
   readonly #lane: Lane | undefined
   /** How Node's server takes a connection. */
   readonly #toNode: (socket: Socket) => void
-  #stopWatching: Array<() => void> = []
+  #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
     this.#options = options
@@ -93,9 +93,8 @@ export class HttpServer {
     })
     const { clock, limits } = this.#options
     if (limits.stalled > 0) {
-      this.#stopWatching.push(this.#connections.watchStalled(clock, limits.stalled))
+      this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
     }
-    if (this.#lane !== undefined) this.#stopWatching.push(this.#lane.watch())
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -128,7 +127,7 @@ export class HttpServer {
     else deadline.addEventListener('abort', cut, { once: true })
     await closed
     deadline.removeEventListener('abort', cut)
-    for (const stop of this.#stopWatching) stop()
+    this.#stopWatching?.()
   }
 
   /** A new connection, or one that a handler of CONNECT gives back. */
