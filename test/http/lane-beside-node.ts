@@ -11,6 +11,9 @@ import { Noise } from '../fixtures/noise.ts'
 import { answers, echo, get, streamed, text } from '../fixtures/raw-answers.ts'
 import { serveForTest } from '../fixtures/server.ts'
 
+// A busy machine has a minute for what takes seconds.
+t.setTimeout(60_000)
+
 const { LANE_SEED: seed = '1', LANE_REQUESTS: count = '1500' } = process.env
 
 t.test('Node\u2019s server and the lane write the same bytes', async t => {

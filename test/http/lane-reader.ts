@@ -12,6 +12,9 @@ import { hostileRequest } from '../fixtures/hostile-requests.ts'
 import { Noise } from '../fixtures/noise.ts'
 
 const { LANE_SEED: seed = '1' } = process.env
+// A busy machine has a minute for what takes seconds.
+t.setTimeout(60_000)
+
 const limits = { head: 16 * 1024, heads: defaultHeadLimits }
 
 function reader() {
@@ -164,17 +167,20 @@ function takenFrom(bytes: Buffer): Array<LaneHead & { readonly raw: string }> {
   return heads
 }
 
+const node = createServer({ requireHostHeader: false, insecureHTTPParser: false })
+const seenOn = new WeakMap<Duplex, unknown[]>()
+node.on('request', (message: IncomingMessage, out) => {
+  const { method, url, rawHeaders: fields, socket } = message
+  seenOn.get(socket)?.push({ method, url, fields, keepAlive: out.shouldKeepAlive })
+})
+node.on('clientError', (error, socket) => seenOn.get(socket)?.push({ error: String(error) }))
+
 /** What Node's parser makes of bytes that end with the head of a request. */
 async function readByNode(bytes: Buffer) {
   const seen: unknown[] = []
-  const server = createServer({ requireHostHeader: false, insecureHTTPParser: false })
-  server.on('request', (message: IncomingMessage, out) => {
-    const { method, url, rawHeaders: fields } = message
-    seen.push({ method, url, fields, keepAlive: out.shouldKeepAlive })
-  })
-  server.on('clientError', error => seen.push({ error: String(error) }))
   const socket = new Duplex({ read() {}, write: (_block, _encoding, done) => done() })
-  server.emit('connection', socket)
+  seenOn.set(socket, seen)
+  node.emit('connection', socket)
   socket.push(bytes)
   await new Promise(resolve => setImmediate(resolve))
   socket.destroy()
