@@ -16,6 +16,7 @@ import type { IdpMetadata } from './idp-metadata.ts'
 import { type Flow, type LoginState, withDone } from './login-state.ts'
 import { keepState, returnPath, type Saml, stateOf } from './parts.ts'
 import { messageLimits } from './scan.ts'
+import { ownerCookie } from './stash-owner.ts'
 import { VerifierFailure } from './verifier.ts'
 import type { ResponseVerdict } from './verify-response.ts'
 
@@ -154,6 +155,7 @@ async function welcome(
   const query = flow === undefined ? '' : `?flow=${encodeURIComponent(flow.id)}`
   const fields = Fields.of(
     ...established.setCookie,
+    ['Set-Cookie', ownerCookie(saml, established.session)],
     ['Set-Cookie', kept],
     ['Cache-Control', 'no-store'],
     ['Location', `${saml.config().baseUrl}${returnPath}${query}`],
