@@ -15,6 +15,15 @@ const { LANE_SEED: seed = '1' } = process.env
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)
 
+/** Node's server, and what it saw on each connection. */
+const node = createServer({ requireHostHeader: false, insecureHTTPParser: false })
+const seenOn = new WeakMap<Duplex, unknown[]>()
+node.on('request', (message: IncomingMessage, out) => {
+  const { method, url, rawHeaders: fields, socket } = message
+  seenOn.get(socket)?.push({ method, url, fields, keepAlive: out.shouldKeepAlive })
+})
+node.on('clientError', (error, socket) => seenOn.get(socket)?.push({ error: String(error) }))
+
 const limits = { head: 16 * 1024, heads: defaultHeadLimits }
 
 function reader() {
@@ -166,14 +175,6 @@ function takenFrom(bytes: Buffer): Array<LaneHead & { readonly raw: string }> {
   }
   return heads
 }
-
-const node = createServer({ requireHostHeader: false, insecureHTTPParser: false })
-const seenOn = new WeakMap<Duplex, unknown[]>()
-node.on('request', (message: IncomingMessage, out) => {
-  const { method, url, rawHeaders: fields, socket } = message
-  seenOn.get(socket)?.push({ method, url, fields, keepAlive: out.shouldKeepAlive })
-})
-node.on('clientError', (error, socket) => seenOn.get(socket)?.push({ error: String(error) }))
 
 /** What Node's parser makes of bytes that end with the head of a request. */
 async function readByNode(bytes: Buffer) {
