@@ -14,6 +14,7 @@ import { isatty } from 'node:tty'
 // biome-ignore lint/style/noRestrictedImports: the one importer
 import { pino } from 'pino'
 import { GatheredLines } from './gathered-lines.ts'
+import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
 
 /** From the one that says most to the one that says least. */
@@ -70,7 +71,7 @@ export function createLog(options: LogOptions = {}): Log {
   const form = options.form ?? (options.to === undefined && isatty(1) ? 'plain' : 'json')
   const shared: Shared = { level: rank(options.level ?? 'info') }
   const write = form === 'json' ? jsonWriter(output.writer) : plainWriter(output.writer)
-  const root = new LoggerOf(shared, write, {})
+  const root = new LoggerOf(shared, write, none)
   return Object.assign(root, {
     setLevel(level: LogLevel) {
       shared.level = rank(level)
@@ -94,7 +95,8 @@ export function createMemoryLog(
   const shared: Shared = { level: rank(level) }
   const root = new LoggerOf(
     shared,
-    (at, message, facts) => lines.push({ level: at, message, facts }),
+    (level, message, own, more) =>
+      lines.push({ level, message, facts: { ...own, ...clean(more) } }),
     {},
   )
   return Object.assign(root, {
@@ -120,7 +122,8 @@ interface Shared {
   level: number
 }
 
-type Write = (level: LogLevel, message: string, facts: LogFacts) => void
+/** `own` facts are clean already, `more` are not. */
+type Write = (level: LogLevel, message: string, own: LogFacts, more: LogFacts) => void
 
 class LoggerOf implements Logger {
   readonly #shared: Shared
@@ -160,10 +163,11 @@ class LoggerOf implements Logger {
 
   #log(level: LogLevel, message: string, facts: LogFacts | undefined): void {
     if (rank(level) < this.#shared.level) return
-    const all = facts === undefined ? this.#own : { ...this.#own, ...clean(facts) }
-    this.#write(level, cleanText(message), all)
+    this.#write(level, cleanText(message), this.#own, facts ?? none)
   }
 }
+
+const none: LogFacts = {}
 
 function rank(level: LogLevel): number {
   return ranks[level]
@@ -171,22 +175,23 @@ function rank(level: LogLevel): number {
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 
-/** JSON.stringify makes a flat string at once; pino's own formatter costs twice as much, and as much again to flatten. */
 function jsonWriter(to: LineWriter): Write {
   let lastMoment = 0
   let time = ''
-  return (level, message, facts) => {
+  return (level, message, own, more) => {
     const moment = Date.now()
     if (moment !== lastMoment) {
       lastMoment = moment
       time = new Date(moment).toISOString()
     }
-    to.write(`${JSON.stringify({ level, time, ...facts, message })}\n`)
+    const facts = own === none ? more : { ...own, ...more }
+    to.write(jsonLine({ level, time, message }, facts))
   }
 }
 
 function plainWriter(to: LineWriter): Write {
-  return (level, message, facts) => {
+  return (level, message, own, more) => {
+    const facts = { ...own, ...clean(more) }
     const time = new Date().toISOString().slice(11, 23)
     const { error, ...others } = facts
     const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)

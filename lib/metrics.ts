@@ -49,8 +49,29 @@ export class Metrics {
   }
 
   counter<L extends string = never>(options: MetricOptions<L>): CounterMetric<L> {
-    const counter = new Counter(this.#settings(options))
-    return { add: (labels, by = 1) => counter.inc(labels, by) }
+    const { labels: names = [] } = options
+    // Looking a child up costs more than adding: what is added gathers here until somebody looks.
+    const gathered = new Map<string, { readonly labels: Labels<L>; sum: number }>()
+    const counter: Counter = new Counter({
+      ...this.#settings(options),
+      collect() {
+        for (const { labels, sum } of gathered.values()) counter.inc(labels, sum)
+        gathered.clear()
+      },
+    })
+    return {
+      add(labels, by = 1) {
+        if (!(by >= 0)) throw new RangeError('a counter only grows')
+        const [first] = names
+        const key =
+          names.length === 1 && first !== undefined
+            ? labels[first]
+            : JSON.stringify(names.map(name => labels[name]))
+        const known = gathered.get(key)
+        if (known === undefined) gathered.set(key, { labels, sum: by })
+        else known.sum += by
+      },
+    }
   }
 
   gauge<L extends string = never>(options: MetricOptions<L>): GaugeMetric<L> {

@@ -177,8 +177,9 @@ export class Answerer {
   }
 
   #stored(entry: Entry): answers.Stored {
-    const content = (first: number, last: number): Promise<Content | undefined> =>
-      this.#parts.store.content(entry, first, last)
+    const { store } = this.#parts
+    const content = (first: number, last: number): Content | Promise<Content | undefined> =>
+      store.peekContent(entry, first, last) ?? store.content(entry, first, last)
     return { entry, content }
   }
 

@@ -38,7 +38,10 @@ export const cacheName = 'cachesvc'
 export interface Stored {
   readonly entry: Entry
   /** Undefined: the bytes are gone. */
-  readonly content: (first: number, last: number) => Promise<Content | undefined>
+  readonly content: (
+    first: number,
+    last: number,
+  ) => Content | undefined | Promise<Content | undefined>
 }
 
 /** From the store, with or without asking the origin first. */
@@ -85,28 +88,19 @@ function fromStore(
 ): Promise<Response | undefined> {
   const { entry } = stored
   const prepared = preparedFor(entry)
-  const added = [
-    'Age',
-    String(currentAge(entry, tools.now)),
-    'X-Cache',
-    history.cache,
-    'Cache-Status',
-    history.status,
-    'Via',
-    tools.via,
-  ]
+  const age = ['Age', String(currentAge(entry, tools.now))]
   return serve(
     request,
     {
       size: entry.size,
       validators: prepared.validators,
-      fields: prepared.fields,
+      fields: prepared.fields(history, tools.via).followedBy(age),
       content: (first, last) => stored.content(first, last ?? entry.size - 1),
     },
     {
       now: tools.now,
       boundary: tools.boundary,
-      added: Fields.fromFlat(added),
+      added: () => Fields.fromFlat([...told(history, tools.via), ...age]),
       facts: verdictFacts({ outcome: history.outcome, because: history.because, ...about }),
     },
   )
@@ -129,12 +123,19 @@ export function miss(
     collapsed: because === 'joined',
     detail: because,
   }
+  const added = Fields.of(
+    // 5.1: what comes from another cache on the way is not new.
+    ['Age', draft.initialAge > 0 ? String(currentAge(draft, tools.now)) : undefined],
+    ['X-Cache', 'MISS'],
+    ['Cache-Status', formatCacheStatus(cacheName, status)],
+    ['Via', tools.via],
+  )
   return serve(
     request,
     {
       size: length,
       validators: validatorsGiven(draft, tools.now),
-      fields: baseFields(draft),
+      fields: baseFields(draft).followedBy(added.flat),
       content: async (first, last) =>
         download.canJoin(first)
           ? {
@@ -147,13 +148,7 @@ export function miss(
     {
       now: tools.now,
       boundary: tools.boundary,
-      added: Fields.of(
-        // 5.1: what comes from another cache on the way is not new.
-        ['Age', draft.initialAge > 0 ? String(currentAge(draft, tools.now)) : undefined],
-        ['X-Cache', 'MISS'],
-        ['Cache-Status', formatCacheStatus(cacheName, status)],
-        ['Via', tools.via],
-      ),
+      added: () => added,
       facts: verdictFacts({ outcome: 'miss', because, ...about }),
     },
   )
@@ -214,20 +209,41 @@ const changedStatus = formatCacheStatus(cacheName, {
   detail: 'changed',
 })
 
-interface Prepared {
-  readonly fields: Fields
+/** What never changes about an entry is worked out once: hits are many. */
+class Prepared {
   readonly validators: Validators
+  readonly #base: Fields
+  /** By status: seldom more than one, never more than there are reasons. */
+  readonly #told = new Map<string, Fields>()
+
+  constructor(entry: Entry) {
+    this.validators = validatorsGiven(entry, entry.validated)
+    this.#base = baseFields(entry)
+  }
+
+  /** All fields of the answer but Age. `via` is the same for every answer of a service. */
+  fields(history: History, via: string): Fields {
+    const known = this.#told.get(history.status)
+    if (known !== undefined) return known
+    const made = this.#base.followedBy(told(history, via))
+    this.#told.set(history.status, made)
+    return made
+  }
 }
 
-/** What never changes about an entry is worked out once: hits are many. */
-const prepared = new WeakMap<Entry, Prepared>()
+const allPrepared = new WeakMap<Entry, Prepared>()
 
 function preparedFor(entry: Entry): Prepared {
-  const known = prepared.get(entry)
+  const known = allPrepared.get(entry)
   if (known !== undefined) return known
-  const made = { fields: baseFields(entry), validators: validatorsGiven(entry, entry.validated) }
-  prepared.set(entry, made)
+  const made = new Prepared(entry)
+  allPrepared.set(entry, made)
   return made
+}
+
+/** What became of the request, as fields. */
+function told({ cache, status }: History, via: string): readonly string[] {
+  return ['X-Cache', cache, 'Cache-Status', status, 'Via', via]
 }
 
 function baseFields(of: Pick<Entry, 'fields' | 'lastModified'>): Fields {

@@ -63,13 +63,14 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 4. Under which name is it kept, and what may change about it?
     const { asked, uri, key, archive, about, credentials } = destination
-    const allowed: Allowed = {
+    const allowed = {
       request,
       uri,
       key,
       archive,
       directives: requestDirectives(request.fields),
       about,
+      credentials,
       tools: { now: parts.clock.now(), boundary: newBoundary, via },
     }
 
@@ -88,7 +89,7 @@ export function pipeline(parts: PipelineParts): Handler {
     })
 
     // 6. The answer.
-    const response = await answer(decision, { ...allowed, credentials }, admission, parts)
+    const response = await answer(decision, allowed, admission, parts)
     return asGuest(response, destination.mode)
   }
 }

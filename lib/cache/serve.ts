@@ -4,7 +4,7 @@
  */
 import type { Facts } from '../errors.ts'
 import { frameByteRanges } from '../http/byteranges.ts'
-import { Fields } from '../http/field.ts'
+import type { Fields } from '../http/field.ts'
 import type { Content, Request, Response } from '../http/message.ts'
 import { noContent } from '../http/message.ts'
 import { evaluatePreconditions, ifRangeHolds } from '../http/precondition.ts'
@@ -16,18 +16,21 @@ export interface Representation {
   /** Bytes; undefined while the origin has not said. Ranges are then ignored (RFC 9110 section 14.2). */
   readonly size: number | undefined
   readonly validators: Validators
-  /** End-to-end fields of the 200, Last-Modified among them. */
+  /** Fields of the 200, Last-Modified among them, and what our own answer adds. */
   readonly fields: Fields
   /** The bytes from `first` to `last`, both included; to the end when `last` is undefined. Undefined: they are gone. */
-  readonly content: (first: number, last: number | undefined) => Promise<Content | undefined>
+  readonly content: (
+    first: number,
+    last: number | undefined,
+  ) => Content | undefined | Promise<Content | undefined>
 }
 
 export interface ServeOptions {
   readonly now: number
   /** A boundary for multipart answers. */
   readonly boundary: () => string
-  /** What our own answer adds: Age, Cache-Status, X-Cache. */
-  readonly added: Fields
+  /** What our own answer adds: Age, Cache-Status, X-Cache, Via. */
+  readonly added: () => Fields
   readonly facts: Response['facts']
 }
 
@@ -39,10 +42,9 @@ export async function serve(
   representation: Representation,
   options: ServeOptions,
 ): Promise<Response | undefined> {
-  const { size, validators } = representation
+  const { size, validators, fields } = representation
   const { now, added } = options
   const noted = options.facts === undefined ? {} : { facts: options.facts }
-  const fields = Fields.fromFlat([...representation.fields.flat, ...added.flat])
 
   const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
   if (!outcome.proceed) {
@@ -64,7 +66,7 @@ export async function serve(
   }
   if (selection.send === 'unsatisfiable') {
     return textResponse(416, `The file has ${size} bytes; the range asked for lies behind them.`, {
-      fields: Fields.fromFlat([...added.flat, 'Content-Range', unsatisfiedRange(size)]),
+      fields: added().plus('Content-Range', unsatisfiedRange(size)),
       ...noted,
     })
   }

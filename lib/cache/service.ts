@@ -243,6 +243,7 @@ async function startWith(
       log.info('malformed request', { client: client.address, status, problem })
     },
     limits: serverLimits(config),
+    lane: true,
   }
 
   const reidentify = (identity: KeyAndCertificate) => {

@@ -15,9 +15,13 @@ export class Fields {
   static readonly empty = new Fields([])
 
   readonly #flat: readonly string[]
+  /** Lines of the first fields, when these are they and a few more. */
+  readonly #begin: Fields | undefined
+  #lines: string | undefined
 
-  private constructor(flat: readonly string[]) {
+  private constructor(flat: readonly string[], begin?: Fields) {
     this.#flat = flat
+    this.#begin = begin
   }
 
   /** From a flat list as Node's `rawHeaders` gives it. The list must not be changed afterwards. */
@@ -35,6 +39,26 @@ export class Fields {
   /** The flat list, ready for `writeHead`. */
   get flat(): readonly string[] {
     return this.#flat
+  }
+
+  /**
+   * These fields with others behind them. What `lines` makes of these is kept: for fields that many messages begin with.
+   */
+  followedBy(others: readonly string[]): Fields {
+    return new Fields([...this.#flat, ...others], this)
+  }
+
+  /**
+   * The field lines as they go onto the wire (RFC 9112 section 5), each with its CRLF. Throws a TypeError for a name that is no
+   * token and a value with control characters or characters beyond a byte: nobody's field ends up as two.
+   */
+  get lines(): string {
+    if (this.#lines !== undefined) return this.#lines
+    const begin = this.#begin
+    if (begin === undefined) return linesOf(this.#flat, 0)
+    // One piece of memory instead of a tree of pieces that every message would walk through again.
+    begin.#lines ??= Buffer.from(begin.lines, 'latin1').toString('latin1')
+    return begin.#lines + linesOf(this.#flat, begin.#flat.length)
   }
 
   /** How many field lines there are. */
@@ -93,6 +117,21 @@ export class Fields {
     }
   }
 }
+
+function linesOf(flat: readonly string[], from: number): string {
+  let lines = ''
+  for (let i = from; i + 1 < flat.length; i += 2) {
+    const name = flat[i] ?? ''
+    const value = flat[i + 1] ?? ''
+    if (!isToken(name)) throw new TypeError('a field name is no token')
+    if (!WRITABLE.test(value)) throw new TypeError(`the value of ${name} cannot be written`)
+    lines += `${name}: ${value}\r\n`
+  }
+  return lines
+}
+
+/** field-content with obs-text (5.5): no control character but tab, nothing beyond a byte. */
+const WRITABLE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Whether two field names are the same: ASCII case does not count (5.1). */
 export function sameName(a: string, b: string): boolean {

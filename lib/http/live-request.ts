@@ -1,12 +1,24 @@
 /**
  * A request as it stands on a connection: the values a handler sees, and the knowledge whether its client is still there.
  */
-import type { IncomingMessage } from 'node:http'
 import type { Connection, UnderWay } from './connections.ts'
-import { Fields } from './field.ts'
+import type { Fields } from './field.ts'
 import type { Peer, Request, SendInterim } from './message.ts'
-import { RequestContent } from './request-content.ts'
 import type { Authority, Target } from './target.ts'
+
+/** What the bytes of a request said. */
+export type ReadRequest = Pick<
+  Request,
+  | 'id'
+  | 'method'
+  | 'target'
+  | 'version'
+  | 'fields'
+  | 'content'
+  | 'received'
+  | 'trailers'
+  | 'interim'
+>
 
 export class LiveRequest implements Request, UnderWay {
   readonly id: string
@@ -21,32 +33,21 @@ export class LiveRequest implements Request, UnderWay {
   readonly tunnelEnd?: Authority
   readonly received: number
   readonly interim: SendInterim | undefined
-  readonly trailers: () => Fields
+  readonly trailers: (() => Fields) | undefined
   #controller: AbortController | undefined
   #over = false
   #whenOver: (() => void) | undefined
 
-  constructor(
-    message: IncomingMessage,
-    connection: Connection,
-    given: {
-      id: string
-      target: Target
-      received: number
-      content?: AsyncIterable<Buffer>
-      interim?: SendInterim | undefined
-    },
-  ) {
-    this.id = given.id
-    this.target = given.target
-    this.received = given.received
-    this.method = message.method ?? ''
-    this.version = message.httpVersionMinor === 0 ? '1.0' : '1.1'
-    this.fields = Fields.fromFlat(message.rawHeaders)
-    const content = given.content ?? new RequestContent(message)
-    this.content = content
-    this.trailers = () => (content instanceof RequestContent ? content.trailers() : Fields.empty)
-    this.interim = given.interim
+  constructor(read: ReadRequest, connection: Connection) {
+    this.id = read.id
+    this.method = read.method
+    this.target = read.target
+    this.version = read.version
+    this.fields = read.fields
+    this.content = read.content
+    this.received = read.received
+    this.trailers = read.trailers
+    this.interim = read.interim
     this.client = connection.client
     this.local = connection.local
     this.secure = connection.secure

@@ -47,7 +47,7 @@ export interface Request {
   /** What the client sends after its fields; reading it may throw when the client goes away. */
   readonly content: AsyncIterable<Buffer>
   /** Trailer fields of the content, none before it has been read to its end. Absent where there cannot be any. */
-  readonly trailers?: () => Fields
+  readonly trailers?: (() => Fields) | undefined
   readonly interim?: SendInterim | undefined
   readonly client: Peer
   /** The address and port of ours the client connected to. */

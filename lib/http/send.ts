@@ -1,12 +1,12 @@
 /**
  * A Response onto the wire: framing (RFC 9112 section 6), back-pressure, and an honest end. Content that breaks off cuts the
- * connection, so that no client takes a part for the whole.
+ * connection, so that no client takes a part for the whole. Who writes the bytes is `Outgoing`'s affair.
  */
-import type { ServerResponse } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
-import type { Response, SendInterim, StreamedContent } from './message.ts'
+import type { Response, StreamedContent } from './message.ts'
+import type { Outgoing } from './outgoing.ts'
 
 export interface Sent {
   /** Bytes of content handed to the client's connection. */
@@ -24,34 +24,33 @@ export interface Taking {
 }
 
 /** Sends the response; resolves when its last byte is with the kernel or the connection has gone. Never rejects. */
-export async function send(
-  out: ServerResponse,
+export function send(
+  out: Outgoing,
   request: LiveRequest,
   response: Response,
   taking?: Taking,
 ): Promise<Sent> {
-  if (request.over) return { bytes: 0, complete: false }
+  if (request.over) return Promise.resolve(nothing)
   const { content } = response
   const hasContent = request.method !== 'HEAD' && mayHaveContent(response.status)
-  writeHead(out, response, hasContent)
+  try {
+    const { status, reason, fields } = response
+    out.head({ status, reason, fields, length: lengthOf(response, hasContent), hasContent })
+  } catch (error) {
+    out.destroy()
+    return Promise.resolve({ ...nothing, error })
+  }
   if (!hasContent || content.kind === 'none') return whole(out, request, undefined)
   if (content.kind === 'bytes') return whole(out, request, content.bytes)
   return stream(out, request, { content, taking })
 }
 
-function writeHead(out: ServerResponse, response: Response, hasContent: boolean): void {
-  const { content, fields } = response
-  const flat = [...fields.flat]
-  const length = !hasContent
-    ? response.announcedLength
-    : content.kind === 'none'
-      ? 0
-      : content.kind === 'bytes'
-        ? content.bytes.length
-        : content.length
-  if (length !== undefined) flat.push('Content-Length', String(length))
-  if (response.reason === undefined) out.writeHead(response.status, flat)
-  else out.writeHead(response.status, response.reason, flat)
+const nothing: Sent = { bytes: 0, complete: false }
+
+function lengthOf({ content, announcedLength }: Response, hasContent: boolean): number | undefined {
+  if (!hasContent) return announcedLength
+  if (content.kind === 'none') return 0
+  return content.kind === 'bytes' ? content.bytes.length : content.length
 }
 
 /** Statuses whose responses end with their fields (RFC 9110 section 6.4.1). */
@@ -60,21 +59,18 @@ function mayHaveContent(status: number): boolean {
 }
 
 /** Head and content in one write. */
-function whole(
-  out: ServerResponse,
-  request: LiveRequest,
-  bytes: Buffer | undefined,
-): Promise<Sent> {
+function whole(out: Outgoing, request: LiveRequest, bytes: Buffer | undefined): Promise<Sent> {
   return new Promise(resolve => {
-    request.onceOver(() => resolve({ bytes: 0, complete: false }))
-    out.once('finish', () => resolve({ bytes: bytes?.length ?? 0, complete: true }))
-    if (bytes === undefined) out.end()
-    else out.end(bytes)
+    request.onceOver(() => resolve(nothing))
+    // After an error the connection closes, and that ends the request.
+    out.end(bytes, error => {
+      if (!error) resolve({ bytes: bytes === undefined ? 0 : bytes.length, complete: true })
+    })
   })
 }
 
 async function stream(
-  out: ServerResponse,
+  out: Outgoing,
   request: LiveRequest,
   { content, taking }: { readonly content: StreamedContent; readonly taking: Taking | undefined },
 ): Promise<Sent> {
@@ -91,11 +87,7 @@ async function stream(
       throw new RangeError('less content than was announced')
     }
     // Without chunks there is no place for them (RFC 9112 section 7.1.2).
-    if (content.trailers !== undefined && out.chunkedEncoding) {
-      out.addTrailers(
-        [...content.trailers()].map(([name, value]): [string, string] => [name, value]),
-      )
-    }
+    if (content.trailers !== undefined && out.chunked) out.trailers(content.trailers())
     const end = await whole(out, request, undefined)
     return { bytes: writer.bytes, complete: end.complete }
   } catch (error) {
@@ -111,13 +103,13 @@ async function stream(
  * its connection never hears from its own writes when that connection breaks, so the end of the request ends the wait too.
  */
 class BlockWriter {
-  readonly #out: ServerResponse
+  readonly #out: Outgoing
   readonly #request: LiveRequest
   readonly #taking: Taking | undefined
   #giveUp: ((error: Error) => void) | undefined
   bytes = 0
 
-  constructor(out: ServerResponse, request: LiveRequest, taking: Taking | undefined) {
+  constructor(out: Outgoing, request: LiveRequest, taking: Taking | undefined) {
     this.#taking = taking
     this.#out = out
     this.#request = request
@@ -136,20 +128,6 @@ class BlockWriter {
       this.#out.write(block, error => (error ? reject(error) : resolve()))
     }).finally(() => cancelTimer())
     this.bytes += block.length
-  }
-}
-
-/** Sends early hints (RFC 8297) ahead of the response, the one interim response that is of use to anybody. */
-export function interimSender(out: ServerResponse): SendInterim {
-  return (status, fields) => {
-    const links = fields.all('Link')
-    if (status !== 103 || links.length === 0) return
-    if (out.headersSent || out.req.httpVersionMinor === 0) return
-    try {
-      out.writeEarlyHints({ link: [...links] })
-    } catch {
-      // Node refuses links it cannot read; a hint that does not arrive is no loss.
-    }
   }
 }
 

@@ -24,6 +24,11 @@ export interface HttpServerOptions {
   readonly requestId: () => string
   readonly clock: Clock
   readonly limits: HttpServerLimits
+  /**
+   * Whether requests beyond doubt are read and answered by us and only the others by Node's server. Interim responses, which
+   * Node writes, are then sent to none.
+   */
+  readonly lane?: boolean
   /** Makes it a listener that clients speak TLS to. */
   readonly tls?: TlsOptions
 }

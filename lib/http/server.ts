@@ -3,8 +3,8 @@
  * lenient (request-rules.ts), bounded in every direction: head size and time, field count, connections, requests in a
  * pipeline, idle and stalled clients.
  *
- * Order on one connection is Node's doing: handlers of pipelined requests run at once, their responses leave in the order
- * the requests came.
+ * Handlers of pipelined requests run at once, their responses leave in the order the requests came: Node's doing, or that of
+ * the lane (lane.ts), in which a connection begins where the options say so.
  */
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
@@ -12,16 +12,18 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
-import { type Connection, Connections, isNewest } from './connections.ts'
-import { LiveRequest } from './live-request.ts'
+import { type Connection, Connections } from './connections.ts'
+import { Exchanges } from './exchanges.ts'
+import { Lane } from './lane.ts'
+import type { LiveRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import type { Response } from './message.ts'
+import { type NodeRequestParts, nodeRequest } from './node-request.ts'
 import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
+import { interimSender, NodeOutgoing } from './outgoing.ts'
 import { headProblem, rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
 import { emptyContent, RequestContent } from './request-content.ts'
-import { checkRequest } from './request-rules.ts'
-import { interimSender, type Sent, send, type Taking } from './send.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
 import type { Authority } from './target.ts'
@@ -42,20 +44,29 @@ export class HttpServer {
   readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
   readonly #targets = new TargetReader()
-  readonly #taking: Taking
   readonly #options: HttpServerOptions
-  #draining = false
+  readonly #exchanges: Exchanges
+  readonly #lane: Lane | undefined
+  /** How Node's server takes a connection. */
+  readonly #toNode: (socket: Socket) => void
   #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
     this.#options = options
     const { limits } = options
-    const share = new LoopShare(options.clock)
-    this.#taking = { clock: options.clock, taking: limits.taking, share }
     this.#server = nodeServer(limits, options.tls)
-    this.#server.on('connection', () => share.arrive())
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
-    this.#server.on(this.#arrival, (socket: Socket) => this.#connectionOf(socket))
+    const share = new LoopShare(options.clock)
+    this.#exchanges = new Exchanges(options, share)
+    const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
+    this.#lane = options.lane === true ? new Lane(parts) : undefined
+    const takers = this.#server.listeners(this.#arrival)
+    this.#server.removeAllListeners(this.#arrival)
+    this.#toNode = socket => {
+      for (const take of takers) take.call(this.#server, socket)
+    }
+    this.#server.on('connection', () => share.arrive())
+    this.#server.on(this.#arrival, (socket: Socket) => this.#arrived(socket))
     if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
@@ -105,7 +116,7 @@ export class HttpServer {
    * Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut.
    */
   async close(deadline: AbortSignal): Promise<void> {
-    this.#draining = true
+    this.#exchanges.draining = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#connections.endIdle()
     const cut = () => {
@@ -119,6 +130,16 @@ export class HttpServer {
     this.#stopWatching?.()
   }
 
+  /** A new connection, or one that a handler of CONNECT gives back. */
+  #arrived(socket: Socket): void {
+    const connection = this.#connectionOf(socket)
+    if (this.#lane === undefined) this.#toNode(socket)
+    else {
+      const refuse = (code: string) => this.#refuse(socket, connection, code)
+      this.#lane.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
+    }
+  }
+
   async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
     const connection = this.#connectionOf(message.socket)
     let awaited = expected
@@ -126,26 +147,23 @@ export class HttpServer {
       if (awaited && !out.headersSent) out.writeContinue()
       awaited = false
     })
-    const checked = this.#check(message, connection, { content, interim: interimSender(out) })
-    const { request } = checked
+    const { request, refusal } = this.#read(message, connection, {
+      content,
+      interim: interimSender(out),
+    })
     connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
       return
     }
     connection.underWay.add(request)
-    const response = checked.refusal ?? (await this.#handle(request))
-    // What follows in the pipeline was accepted before we began to stop: the last answer closes. A client that still waits for
-    // its 100 may send its content or not: where its next request begins is unknown.
-    const closes = (this.#draining && isNewest(request, connection)) || awaited
-    if (closes || checked.refusal !== undefined) out.shouldKeepAlive = false
-    const sent = await send(out, request, response, this.#taking)
-    connection.underWay.delete(request)
-    this.#report(request, response, sent)
+    const response = refusal ?? (await this.#exchanges.handle(request))
+    const outgoing = new NodeOutgoing(out)
+    // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
+    if (awaited || refusal !== undefined) outgoing.last()
+    await this.#exchanges.answer(request, connection, { out: outgoing, response })
     if (!message.complete && !message.socket.destroyed) this.#passOver(message)
-    if (connection.underWay.size > 0) return
-    connection.afterLast?.()
-    if (this.#draining) message.socket.destroySoon()
+    this.#exchanges.settle(connection, message.socket)
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
@@ -153,7 +171,7 @@ export class HttpServer {
     const connection = this.#connectionOf(socket)
     // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
-    const { request, refusal } = this.#check(message, connection)
+    const { request, refusal } = this.#read(message, connection)
     connection.takenOver = true
     connection.underWay.add(request)
     const { connect } = this.#options
@@ -162,8 +180,8 @@ export class HttpServer {
       const raw = rawRefusal(answer)
       socket.end(raw.bytes)
       socket.once('finish', () => socket.destroySoon())
-      this.#report(request, answer, { bytes: raw.contentLength, complete: true })
-    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
+      this.#exchanges.report(request, answer, { bytes: raw.contentLength, complete: true })
+    } else this.#reportTakenOver(request, answer)
     connection.underWay.delete(request)
   }
 
@@ -181,7 +199,7 @@ export class HttpServer {
     const connection = this.#connectionOf(socket)
     // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
     if (connection.underWay.size > 0) return void socket.destroy()
-    const checked = this.#check(message, connection, { content: emptyContent })
+    const checked = this.#read(message, connection, { content: emptyContent })
     const { request } = checked
     connection.underWay.add(request)
     const { upgrade = this.#options.connect } = this.#options
@@ -191,56 +209,30 @@ export class HttpServer {
       answer = textResponse(400, 'A request with content cannot change the protocol here.')
     } else if (asksForWebSocket(request)) {
       answer = await this.#takeOver(upgrade, request, { socket, head })
-    } else answer = await this.#handle(request)
+    } else answer = await this.#exchanges.handle(request)
     if ('fields' in answer) {
-      const out = new ServerResponse(message)
-      out.assignSocket(socket)
-      out.shouldKeepAlive = false
-      const sent = await send(out, request, answer, this.#taking)
-      this.#report(request, answer, sent)
+      const response = new ServerResponse(message)
+      response.assignSocket(socket)
+      const out = new NodeOutgoing(response)
+      out.last()
+      await this.#exchanges.answer(request, connection, { out, response: answer })
       socket.destroySoon()
-    } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })
+    } else this.#reportTakenOver(request, answer)
     connection.underWay.delete(request)
   }
 
-  /** The request as a value, and the refusal when its head breaks a rule. */
-  #check(
-    message: IncomingMessage,
-    connection: Connection,
-    more: Pick<ConstructorParameters<typeof LiveRequest>[2], 'content' | 'interim'> = {},
-  ): { request: LiveRequest; refusal: Response | undefined } {
-    const { limits, clock, requestId } = this.#options
-    const method = message.method ?? ''
-    const target = this.#targets.read(method, message.url ?? '')
-    const readable = 'problem' in target ? ({ form: 'asterisk' } as const) : target
-    const request = new LiveRequest(message, connection, {
-      id: requestId(),
-      target: readable,
-      received: clock.now(),
-      ...more,
-    })
-    const head = {
-      method,
-      version: message.httpVersion,
-      rawTarget: message.url ?? '',
-      fields: request.fields,
-    }
-    const broken =
-      checkRequest(head, limits.heads) ??
-      ('problem' in target ? { status: 400, sentence: target.problem } : undefined)
-    if (broken === undefined) return { request, refusal: undefined }
-    const refusal = textResponse(broken.status, broken.sentence, {
-      facts: { outcome: 'refused', because: 'malformed' },
-    })
-    return { request, refusal }
+  #reportTakenOver(request: LiveRequest, answer: TakenOver): void {
+    const sent = { bytes: answer.sent, complete: true }
+    this.#exchanges.report(request, afterTakeOver(answer), sent)
   }
 
-  async #handle(request: LiveRequest): Promise<Response> {
-    try {
-      return await this.#options.handler(request)
-    } catch (error) {
-      return this.#options.onFailure(request, error)
-    }
+  #read(
+    message: IncomingMessage,
+    connection: Connection,
+    more: Pick<NodeRequestParts, 'content' | 'interim'> = {},
+  ) {
+    const parts = { options: this.#options, targets: this.#targets, connection }
+    return nodeRequest(message, { ...parts, ...more })
   }
 
   async #takeOver(
@@ -257,23 +249,16 @@ export class HttpServer {
     }
   }
 
-  #report(request: LiveRequest, response: Response, sent: Sent): void {
-    request.gone()
-    const duration = Math.max(0, this.#options.clock.now() - request.received)
-    this.#options.onExchange(
-      { request, response, sent: sent.bytes, complete: sent.complete, duration },
-      sent.error,
-    )
-  }
-
-  /** A head Node's parser refused. Good requests before it on the same connection get their answers first. */
+  /** A head Node's parser refused. */
   #refuseHead(error: Error, socket: Socket): void {
     const connection = this.#connections.of(socket)
     const code = systemCode(error) ?? ''
-    if (connection === undefined || code === 'ECONNRESET' || !socket.writable) {
-      socket.destroy()
-      return
-    }
+    if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
+    else this.#refuse(socket, connection, code)
+  }
+
+  /** Good requests before it on the same connection get their answers first. */
+  #refuse(socket: Socket, connection: Connection, code: string): void {
     const { status, sentence } = headProblem(code)
     const refuse = () => {
       this.#options.onMalformed(connection.client, status, code)
@@ -286,7 +271,7 @@ export class HttpServer {
   #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {
     const connection = this.#connections.addWithin(this.#connectionOf(below), secure, end)
     this.#server.emit(this.#arrival, secure)
-    if (this.#draining) secure.destroySoon()
+    if (this.#exchanges.draining) secure.destroySoon()
     return new Promise(resolve => {
       if (secure.closed) resolve(connection.requests)
       else secure.once('close', () => resolve(connection.requests))

@@ -250,10 +250,11 @@ t.test('a refused CONNECT is an ordinary response, an accepted one has the socke
 
 t.test('a CONNECT behind a request that is not answered yet cuts the connection', async t => {
   const gate = new Gate()
-  const { port } = await serveForTest(t, async () => {
+  const handler = async () => {
     await gate.pass()
     return text('slow')
-  })
+  }
+  const { port } = await serveForTest(t, handler, { lane: false })
   const client = await RawClient.connect(t, port)
   const two = ['GET /slow HTTP/1.1\r\nHost: a\r\n\r\n', 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n']
   await client.write(two.join(''))

@@ -78,10 +78,11 @@ export class Blobs {
   }
 
   /** Content from memory, when it is there. */
-  peek({ digest, size, first, last }: BlobRequest): Content | undefined {
+  peek({ digest, size, first, last }: Omit<BlobRequest, 'onBroken'>): Content | undefined {
     const bytes = this.#hot?.get(digest)
     if (bytes === undefined || bytes.length !== size) return undefined
-    return { kind: 'bytes', bytes: bytes.subarray(first, last + 1) }
+    const whole = first === 0 && last === size - 1
+    return { kind: 'bytes', bytes: whole ? bytes : bytes.subarray(first, last + 1) }
   }
 
   /** The content, undefined when the blob is not there or not of that size. Throws when the disk fails otherwise. */

@@ -18,6 +18,8 @@ export interface ReadableStore {
   peek(key: string): Entry | undefined
   /** The entry; what cannot be read counts as absent and is logged. */
   get(key: string): Promise<Entry | undefined>
+  /** The content from `first` to `last` if memory has it, at once. */
+  peekContent(entry: Named, first: number, last: number): Content | undefined
   /** All entries, read one by one. */
   entries(): AsyncIterable<UsedEntry>
   /**
@@ -76,6 +78,10 @@ export class Shelves implements ReadableStore {
 
   entries(): AsyncIterable<UsedEntry> {
     return this.entryFiles.walk()
+  }
+
+  peekContent({ digest, size }: Named, first: number, last: number): Content | undefined {
+    return this.blobs.peek({ digest, size, first, last: Math.min(last, size - 1) })
   }
 
   async content(
