@@ -1,7 +1,7 @@
 /**
  * The lane of a server: the connections whose requests are read and answered by us, because they are beyond doubt, and not by
  * Node's server. Cheaper by what Node does for every message whether it is needed or not; the rules, the limits, the handler
- * and the report are the same (docs/decisions/0024).
+ * and the report are the same (docs/decisions/0025).
  */
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../clock.ts'
