@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
 import type { Facts } from '../errors.ts'
+import { cookiePairs } from '../http/cookie.ts'
 import { Fields } from '../http/field.ts'
 import type { Request, Response } from '../http/message.ts'
 import { methodNotAllowed } from '../http/router.ts'
@@ -19,6 +20,7 @@ import {
   foreignTarget,
   looped,
   needsLogin,
+  withoutTls,
   wrongHost,
   wrongOrigin,
 } from './answers.ts'
@@ -26,6 +28,7 @@ import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
+import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
 import { stashOf } from './stash.ts'
 
@@ -155,6 +158,9 @@ async function loginFor(
   if (!isOwnHost(request.fields.get('Host'), config.domain)) {
     return wrongHost(request, config, failurePage)
   }
+  if (cameWithoutTls(request)) {
+    return withoutTls(request, { config, path: returnTo }, failurePage)
+  }
   const stash = await stashOf(request, config)
   return saml.startLogin(request, stash === undefined ? { returnTo } : { returnTo, stash })
 }
@@ -198,6 +204,19 @@ function isOwnHost(host: string | undefined, domain: string): boolean {
   const asked = parseAuthority(host ?? '', 443)
   if ('problem' in own || 'problem' in asked) return false
   return own.host === asked.host && own.port === asked.port
+}
+
+/**
+ * Whether a browser came by plain HTTP: the edge says so, and the browser does not contradict it. Fetch metadata are sent over
+ * TLS alone (W3C Fetch Metadata section 2), as are our cookies: with either of them it is the edge that is wrong, and the
+ * login works all the same.
+ */
+function cameWithoutTls({ secure, fields }: Request): boolean {
+  const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
+  if (secure || said.some(scheme => scheme.trim() !== 'http')) return false
+  const ofTls =
+    fields.has('Sec-Fetch-Mode') || cookiePairs(fields).some(({ name }) => isOwnCookie(name))
+  return !ofTls
 }
 
 /**
