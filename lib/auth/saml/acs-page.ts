@@ -149,6 +149,14 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
       text: 'Too many people are signing in at this moment.',
       advice: ['Wait a moment, then sign in again.'],
     },
+    authn_context: {
+      ...usual,
+      text: 'This application asks for another way of signing in than the one the identity provider used.',
+      advice: [
+        'Sign in again, and choose another way if you are offered one.',
+        'Administrator: saml.authnContext names what is asked for; authproxy explain says what came.',
+      ],
+    },
     session_over: {
       ...usual,
       text: 'The identity provider says that your session there has ended already.',
