@@ -51,7 +51,7 @@ static long long expected_size;
 static char piece[PIECE];
 
 static long long responses, bytes, failed, wrong;
-static double *first_bytes, *wholes;
+static double *first_bytes, *wholes, last_first;
 
 static double now(void) {
   struct timespec t;
@@ -135,7 +135,7 @@ static void fail(Connection *c) {
 }
 
 static void take(Connection *c, const char *content, long long length) {
-  if (c->first == 0 && length > 0) c->first = now();
+  if (c->first == 0 && length > 0) c->first = last_first = now();
   if (expected && !c->wrong &&
       (c->offset + length > expected_size || memcmp(expected + c->offset, content, (size_t)length) != 0))
     c->wrong = 1;
@@ -255,6 +255,7 @@ int main(int count, char **arguments) {
   }
   double seconds = now() - begun;
   printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld,", seconds, responses, bytes, failed, wrong);
+  printf("\"lastFirst\":%.3f,", last_first * 1000);
   print_times("first", first_bytes);
   printf(",");
   print_times("whole", wholes);

@@ -22,6 +22,8 @@ export interface LoadResult {
   readonly wrong: number
   /** From the request to the first byte of content. */
   readonly first: Times
+  /** When the last answer's first byte of content came, by the machine's monotonic clock. */
+  readonly lastFirst: number
   /** From the request to the last. */
   readonly whole: Times
 }

@@ -116,6 +116,16 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     : { ok: false, problems: inOrder(checked.problems), warnings }
 }
 
+/** What stands at this place of a decoded file; undefined when nothing does. */
+export function valueAt(tree: unknown, path: readonly string[]): unknown {
+  let here = tree
+  for (const step of path) {
+    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, step)) return undefined
+    here = Object.getOwnPropertyDescriptor(here, step)?.value
+  }
+  return here
+}
+
 /** `remap[2].from`: how messages and manuals name a place in the file. */
 export function keyPath(path: readonly (string | number)[]): string {
   return path

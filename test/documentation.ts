@@ -5,6 +5,7 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
+import { claims } from '../lib/auth/claim.ts'
 import { readArguments } from '../lib/cache/arguments.ts'
 import { packageRoot } from '../lib/package.ts'
 
@@ -158,5 +159,11 @@ t.test('every reason word is explained', t => {
     const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
     t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
   }
+  t.end()
+})
+
+t.test('the guide to authproxy names every identity field', t => {
+  const guide = read('docs/authproxy.md')
+  for (const { field } of claims) t.match(guide, new RegExp(`-${field}\``), field)
   t.end()
 })

@@ -2,9 +2,9 @@
  * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
  */
 import type { Remark } from '../config-file.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../http/target.ts'
 import { isPublicAddress } from '../ip.ts'
-import type { ListenAddress } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */

@@ -3,13 +3,13 @@
  * told in settings.ts; how one becomes the other in load-config.ts. Durations are milliseconds, sizes bytes.
  */
 import type { Milliseconds } from '../clock.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import type { TargetUri } from '../http/target.ts'
 import type { LogLevel } from '../log.ts'
 import type { IdentityRules } from './identity.ts'
 import type { IdentityFieldRules } from './identity-fields.ts'
 import type { PassthroughToken } from './passthrough.ts'
 import type { SamlConfig } from './saml/contract.ts'
-import type { ListenAddress } from './setting-kinds.ts'
 
 export interface Config {
   readonly instance: string

@@ -2,7 +2,7 @@
  * How the configuration of an instance comes about: a complete environment alone, else its YAML file. Never both.
  */
 import { join } from 'node:path'
-import { type Check, type Loaded, loadConfigFile, type Remark } from '../config-file.ts'
+import { type Check, type Loaded, loadConfigFile, type Remark, valueAt } from '../config-file.ts'
 import { checkSettings } from '../settings.ts'
 import type { Config } from './config.ts'
 import { crossCheck } from './config-rules.ts'
@@ -93,15 +93,6 @@ function missing(found: unknown): Remark[] {
   if (sources === 0) at('no IdP metadata source set: name idpMetadataURL or idpMetadataFile')
   if (sources === 2) at('two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile')
   return remarks
-}
-
-function valueAt(tree: unknown, path: readonly string[]): unknown {
-  let here = tree
-  for (const step of path) {
-    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, step)) return undefined
-    here = Object.getOwnPropertyDescriptor(here, step)?.value
-  }
-  return here
 }
 
 const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'

@@ -2,9 +2,9 @@
  * authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema, made from the settings. `npm run manual` writes
  * them; a test fails while they are out of date.
  */
-import { keyPath } from '../config-file.ts'
 import { type Block, code, entry, heading, manPage, markdown, paragraph } from '../manual.ts'
-import { jsonSchema, manualPages, type SettingManual } from '../settings.ts'
+import { settingBlocks } from '../setting-manual.ts'
+import { jsonSchema } from '../settings.ts'
 import { tokenVariable, variableOf } from './environment.ts'
 import { settings } from './settings.ts'
 
@@ -78,51 +78,17 @@ const manPageEnd: readonly Block[] = [
 ]
 
 function blocks(): readonly Block[] {
-  return [...introduction, heading('Settings'), ...settingBlocks(), ...example]
-}
-
-/** Settings outside any group come first as they stand; each group is a section of its own. */
-function settingBlocks(): readonly Block[] {
-  const top: Block[] = []
-  const groups: Block[] = []
-  let inGroup = false
-  for (const page of manualPages(settings)) {
-    const name = keyPath(page.path)
-    if ('group' in page) {
-      inGroup = true
-      groups.push(heading(name, 3), paragraph(page.group))
-    } else {
-      const block = entry(name, ...settingEntry(page.path, page.setting))
-      ;(page.path.length === 1 || !inGroup ? top : groups).push(block)
-    }
-  }
-  return [...top, ...groups]
-}
-
-function settingEntry(path: readonly string[], setting: SettingManual): readonly Block[] {
-  const { kind, range, example: lines } = setting
-  const type = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${range === undefined ? '' : `, ${range}`}`
-  const fallback = setting.defaultText ?? defaultText(setting.default)
-  const variable = variableText(path)
-  return [
-    paragraph(
-      `${type}. Default: ${fallback}.${variable === undefined ? '' : ` Environment: \`${variable}\`.`}`,
-    ),
-    ...setting.manual.map(paragraph),
-    ...(lines === undefined ? [] : [code(lines)]),
-  ]
+  const described = settingBlocks(settings, { remark: variableText })
+  return [...introduction, heading('Settings'), ...described, ...example]
 }
 
 /** Lists of groups cannot be written in a variable; of tokens there can be one. */
 function variableText(path: readonly string[]): string | undefined {
-  if (path[0] === 'passthroughTokens') return path.length === 1 ? tokenVariable : undefined
-  const list = path.join('.').startsWith('identity.attributes')
-  return list ? undefined : variableOf(path)
+  const variable = path[0] === 'passthroughTokens' ? tokenVariable : variableOf(path)
+  const unwritable = path[0] === 'passthroughTokens' ? path.length > 1 : isAttributeList(path)
+  return unwritable ? undefined : `Environment: \`${variable}\`.`
 }
 
-/** The default as it would be written; nothing at all is called so. */
-function defaultText(value: unknown): string {
-  if (value === '' || value === undefined) return 'none'
-  if (!Array.isArray(value)) return `\`${value}\``
-  return value.length === 0 ? 'none' : value.map(member => `\`${member}\``).join(', ')
+function isAttributeList(path: readonly string[]): boolean {
+  return path.join('.').startsWith('identity.attributes')
 }

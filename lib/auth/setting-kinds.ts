@@ -3,18 +3,13 @@
  * what it expected and how to mend it.
  */
 import { isIP, isIPv6 } from 'node:net'
+import type { ListenAddress } from '../http/listen.ts'
 import { formatAuthority, parseAuthority, parseUri, type TargetUri } from '../http/target.ts'
 import { cidrProblem } from '../ip.ts'
 import { expected, right, wrong } from '../setting-kinds.ts'
 import { type Kind, kind } from '../settings.ts'
 import type { Read } from '../units.ts'
 import { prefixProblem } from './passthrough.ts'
-
-/** An address to listen on; undefined: every address of the machine. */
-export interface ListenAddress {
-  readonly address: string | undefined
-  readonly port: number
-}
 
 const string = { type: 'string' }
 

@@ -39,6 +39,12 @@ export class Answerer {
     this.#parts = parts
   }
 
+  /** What the store has. A disk under load is not asked for what is just being fetched because it is not there. */
+  stored(key: string): Entry | undefined | Promise<Entry | undefined> {
+    const { fetcher, store } = this.#parts
+    return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
+  }
+
   /** The stored copy. Should its content turn out to be gone, the origin's. */
   async fromStore(
     allowed: Allowed,

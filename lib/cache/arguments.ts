@@ -4,7 +4,7 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { nearest } from '../config-file.ts'
-import type { ListenAddress } from './config.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import type { Overrides } from './load-config.ts'
 import { readListenAddress } from './setting-kinds.ts'
 

@@ -3,13 +3,8 @@
  * in settings.ts; how one becomes the other in load-config.ts.
  */
 import type { Milliseconds } from '../clock.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import type { Authority, Scheme } from '../http/target.ts'
-
-/** An address the daemon listens on. `address` undefined means every address of the machine. */
-export interface ListenAddress {
-  readonly address: string | undefined
-  readonly port: number
-}
 
 /**
  * One line of a host list: `archive.example.org` is that host, `.example.org` its subdomains too, `host:port` that port only.

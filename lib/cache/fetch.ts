@@ -78,6 +78,8 @@ export interface FetcherOptions {
 }
 
 interface Airborne {
+  /** Nothing was stored when it began. */
+  readonly anew: boolean
   readonly stop: AbortController
   readonly found: Promise<Found>
   readonly landed: Promise<void>
@@ -112,6 +114,11 @@ export class Fetcher {
   /** Whether a fetch of this key is under way. */
   isFlying(key: string): boolean {
     return this.#flights.has(key)
+  }
+
+  /** Whether what the store does not have is being fetched: then there is no need to look. */
+  isFetchedAnew(key: string): boolean {
+    return this.#flights.get(key)?.anew === true
   }
 
   /** Sees in the background whether a failing origin is back: one question at a time each. */
@@ -164,7 +171,7 @@ export class Fetcher {
       land()
       return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
     })
-    return { stop, found, landed }
+    return { anew: wanted.stored === undefined, stop, found, landed }
   }
 
   async #find(wanted: Wanted, stop: AbortController, land: () => void): Promise<Found> {

@@ -2,14 +2,14 @@
  * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
  */
 
-import { explainError, Failure, systemCode } from '../errors.ts'
+import { type ListenAddress, startListening } from '../http/listen.ts'
 import type { TlsOptions } from '../http/node-server.ts'
 import { defaultHeadLimits } from '../http/request-rules.ts'
 import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
 import { formatAuthority } from '../http/target.ts'
 import { normaliseAddress } from '../ip.ts'
 import type { InheritedSocket } from '../systemd.ts'
-import type { Config, ListenAddress } from './config.ts'
+import type { Config } from './config.ts'
 import type { Listener } from './operations/sources.ts'
 
 /** What listening opens: a server and what is known of it, in the order of the configuration. */
@@ -74,6 +74,8 @@ export async function listen(
   }
 }
 
+const inUse = 'another process listens there; stop it, or choose another port with --listen'
+
 async function openListener(
   place: ListenAddress | InheritedSocket,
   options: HttpServerOptions,
@@ -81,7 +83,7 @@ async function openListener(
 ): Promise<void> {
   const server = new HttpServer(options)
   opened.servers.push(server)
-  const { address, port } = await open(server, place)
+  const { address, port } = await startListening(server, place, inUse)
   const any = address === '::' || address === '0.0.0.0'
   opened.listeners.push({
     address: any ? undefined : (normaliseAddress(address) ?? address),
@@ -90,42 +92,10 @@ async function openListener(
   })
 }
 
-async function open(
-  server: HttpServer,
-  place: ListenAddress | InheritedSocket,
-): Promise<{ address: string; port: number }> {
-  try {
-    if ('fd' in place) return await server.listen({ fd: place.fd })
-    const { address, port } = place
-    return await server.listen(address === undefined ? { port } : { host: address, port })
-  } catch (error) {
-    throw cannotListen(place, error)
-  }
-}
-
 /** What is said when all of them are open. */
 export function statusLine(listeners: readonly Listener[], config: Config): string {
   const where = listeners.map(({ address, port }) =>
     formatAuthority({ host: address ?? '*', port }),
   )
   return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
-}
-
-function cannotListen(place: ListenAddress | InheritedSocket, error: unknown): Failure {
-  const where =
-    'fd' in place
-      ? `the socket ${place.name} (descriptor ${place.fd})`
-      : formatAuthority({ host: place.address ?? '*', port: place.port })
-  const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'another process listens there; stop it, or choose another port with --listen',
-    EACCES: 'ports below 1024 need a privilege this process does not have',
-    EADDRNOTAVAIL: 'this machine does not have the address',
-  }
-  const reason = reasons[systemCode(error) ?? ''] ?? explainError(error)
-  return new Failure(`cannot listen on ${where}: ${reason}`, {
-    code: 'LISTEN',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause: error,
-  })
 }

@@ -1,10 +1,11 @@
 /**
  * How the configuration comes about: command line over environment over file over defaults.
  */
-import { type Check, type Loaded, loadConfigFile, type Remark } from '../config-file.ts'
+import { type Check, type Loaded, loadConfigFile, type Remark, valueAt } from '../config-file.ts'
+import type { ListenAddress } from '../http/listen.ts'
 import { checkSettings } from '../settings.ts'
 import { checkRouting } from './check-routing.ts'
-import type { Config, HttpsConfig, ListenAddress } from './config.ts'
+import type { Config, HttpsConfig } from './config.ts'
 import { defaultPort, type FileValues, notAvailable, settings, withoutEffect } from './settings.ts'
 import {
   defaultCacheDirectory,
@@ -203,15 +204,6 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
     remarks.push({ path: ['clients'], at: 'value', text: 'is empty: nobody may use the proxy' })
   }
   return remarks
-}
-
-function valueAt(tree: unknown, path: readonly string[]): unknown {
-  let here = tree
-  for (const step of path) {
-    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, step)) return undefined
-    here = Object.getOwnPropertyDescriptor(here, step)?.value
-  }
-  return here
 }
 
 /** A check's outcome as lines, when there is no file to point into. */

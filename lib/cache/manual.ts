@@ -4,7 +4,8 @@
  */
 import { keyPath } from '../config-file.ts'
 import { type Block, code, entry, heading, manPage, markdown, paragraph } from '../manual.ts'
-import { jsonSchema, manualPages, type SettingManual } from '../settings.ts'
+import { settingBlocks } from '../setting-manual.ts'
+import { jsonSchema } from '../settings.ts'
 import { notAvailable, settings } from './settings.ts'
 
 /** The files that are made, by their path in the repository. */
@@ -81,44 +82,14 @@ expiration:
 ]
 
 function blocks(): readonly Block[] {
-  return [...introduction, heading('Settings'), ...settingBlocks(), ...example]
-}
-
-/** Settings outside any group come first as they stand; each group is a section of its own. */
-function settingBlocks(): readonly Block[] {
-  const top: Block[] = []
-  const groups: Block[] = []
-  for (const page of manualPages(settings)) {
-    const name = keyPath(page.path)
-    if ('group' in page) {
-      if (page.group !== noEffect) groups.push(heading(name, 3), paragraph(page.group))
-    } else if (page.setting.manual[0] !== noEffect) {
-      const block = entry(name, ...settingEntry(name, page.setting))
-      ;(page.path.length === 1 || name.includes('[]') ? top : groups).push(block)
-    }
-  }
-  return [...top, ...groups]
+  const described = settingBlocks(settings, {
+    leaveOut: page => noEffect === ('group' in page ? page.group : page.setting.manual[0]),
+    note: path =>
+      notAvailable.includes(keyPath(path))
+        ? 'Not available in this version: it may only say its default.'
+        : undefined,
+  })
+  return [...introduction, heading('Settings'), ...described, ...example]
 }
 
 const noEffect = 'No effect.'
-
-function settingEntry(name: string, setting: SettingManual): readonly Block[] {
-  const { kind, range, example } = setting
-  const type = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${range === undefined ? '' : `, ${range}`}`
-  const fallback = setting.defaultText ?? defaultText(setting.default)
-  return [
-    paragraph(`${type}. Default: ${fallback}.`),
-    ...setting.manual.map(paragraph),
-    ...(notAvailable.includes(name)
-      ? [paragraph('Not available in this version: it may only say its default.')]
-      : []),
-    ...(example === undefined ? [] : [code(example)]),
-  ]
-}
-
-/** The default as it would be written; nothing at all is called so. */
-function defaultText(value: unknown): string {
-  if (value === '') return 'empty'
-  if (!Array.isArray(value)) return `\`${value}\``
-  return value.length === 0 ? 'none' : value.map(member => `\`${member}\``).join(', ')
-}

@@ -76,7 +76,7 @@ export function pipeline(parts: PipelineParts): Handler {
     // 5. What does the store say, and is its word enough?
     const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
     const decision = lookup({
-      stored: parts.store.peek(key) ?? (await parts.store.get(key)),
+      stored: parts.store.peek(key) ?? (await parts.answerer.stored(key)),
       negativeUntil: parts.negative.until(key),
       path: archive,
       directives: allowed.directives,

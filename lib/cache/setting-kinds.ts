@@ -4,11 +4,12 @@
  */
 import { isIP, isIPv4, isIPv6, SocketAddress } from 'node:net'
 import { domainToASCII } from 'node:url'
+import type { ListenAddress } from '../http/listen.ts'
 import { formatUri, parseUri } from '../http/target.ts'
 import { expected, right, wrong } from '../setting-kinds.ts'
 import { type Kind, kind } from '../settings.ts'
 import type { Read } from '../units.ts'
-import type { HostPattern, ListenAddress, ParentProxy, Place } from './config.ts'
+import type { HostPattern, ParentProxy, Place } from './config.ts'
 import { canonicalUri } from './store/key.ts'
 
 const string = { type: 'string' }

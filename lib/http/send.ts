@@ -5,6 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock, Milliseconds } from '../clock.ts'
 import type { LiveRequest } from './live-request.ts'
+import type { LoopShare } from './loop-share.ts'
 import type { Response, SendInterim, StreamedContent } from './message.ts'
 
 export interface Sent {
@@ -15,10 +16,11 @@ export interface Sent {
   readonly error?: unknown
 }
 
-/** How long a client may take over a block; without it, as long as it likes. */
+/** What blocks wait for, and how long a client may take over one; without it, as long as it likes. */
 export interface Taking {
   readonly clock: Clock
   readonly taking: Milliseconds | undefined
+  readonly share?: LoopShare
 }
 
 /** Sends the response; resolves when its last byte is with the kernel or the connection has gone. Never rejects. */
@@ -82,6 +84,7 @@ async function stream(
       if (content.length !== undefined && writer.bytes + block.length > content.length) {
         throw new RangeError('more content than was announced')
       }
+      if (writer.bytes > 0) await taking?.share?.take(block.length)
       await writer.write(block)
     }
     if (content.length !== undefined && writer.bytes !== content.length) {

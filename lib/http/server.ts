@@ -14,13 +14,14 @@ import type { Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import { type Connection, Connections, isNewest } from './connections.ts'
 import { LiveRequest } from './live-request.ts'
+import { LoopShare } from './loop-share.ts'
 import type { Response } from './message.ts'
 import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
 import { headProblem, rawRefusal } from './raw-refusal.ts'
 import { textResponse } from './reply.ts'
 import { emptyContent, RequestContent } from './request-content.ts'
 import { checkRequest } from './request-rules.ts'
-import { interimSender, type Sent, send } from './send.ts'
+import { interimSender, type Sent, send, type Taking } from './send.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
 import type { Authority } from './target.ts'
@@ -41,6 +42,7 @@ export class HttpServer {
   readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
   readonly #targets = new TargetReader()
+  readonly #taking: Taking
   readonly #options: HttpServerOptions
   #draining = false
   #stopWatching: (() => void) | undefined
@@ -48,7 +50,10 @@ export class HttpServer {
   constructor(options: HttpServerOptions) {
     this.#options = options
     const { limits } = options
+    const share = new LoopShare(options.clock)
+    this.#taking = { clock: options.clock, taking: limits.taking, share }
     this.#server = nodeServer(limits, options.tls)
+    this.#server.on('connection', () => share.arrive())
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     this.#server.on(this.#arrival, (socket: Socket) => this.#connectionOf(socket))
     if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
@@ -134,8 +139,7 @@ export class HttpServer {
     // its 100 may send its content or not: where its next request begins is unknown.
     const closes = (this.#draining && isNewest(request, connection)) || awaited
     if (closes || checked.refusal !== undefined) out.shouldKeepAlive = false
-    const { clock, limits } = this.#options
-    const sent = await send(out, request, response, { clock, taking: limits.taking })
+    const sent = await send(out, request, response, this.#taking)
     connection.underWay.delete(request)
     this.#report(request, response, sent)
     if (!message.complete && !message.socket.destroyed) this.#passOver(message)
@@ -192,8 +196,7 @@ export class HttpServer {
       const out = new ServerResponse(message)
       out.assignSocket(socket)
       out.shouldKeepAlive = false
-      const { clock, limits } = this.#options
-      const sent = await send(out, request, answer, { clock, taking: limits.taking })
+      const sent = await send(out, request, answer, this.#taking)
       this.#report(request, answer, sent)
       socket.destroySoon()
     } else this.#report(request, afterTakeOver(answer), { bytes: answer.sent, complete: true })

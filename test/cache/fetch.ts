@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { classify } from '../../lib/cache/archive/path.ts'
 import { Fetcher } from '../../lib/cache/fetch.ts'
+import type { Entry } from '../../lib/cache/store/entry.ts'
 import { openStore } from '../../lib/cache/store/store.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { formatUri, type TargetUri } from '../../lib/http/target.ts'
@@ -65,4 +66,26 @@ t.test('slow origins are remembered, but not every name that was ever slow', asy
   for (let n = 1; n <= 2000; n += 1) fetcher.noteSlow(hostNamed(`${n}.example.org`))
   t.ok(fetcher.isFailing(last))
   t.notOk(fetcher.isFailing(first))
+})
+
+t.test('what is fetched because it was not there need not be looked for meanwhile', async t => {
+  const fetcher = await fetcherForTest(t)
+  const absent = wanted(hostNamed('absent.example.org'))
+  t.notOk(fetcher.isFetchedAnew(absent.key))
+  fetcher.fetch(absent)
+  t.ok(fetcher.isFetchedAnew(absent.key))
+  const stored = wanted(hostNamed('stored.example.org'))
+  const entry: Entry = {
+    key: stored.key,
+    size: 1,
+    digest: '0'.repeat(64),
+    fields: [],
+    lastModified: 'Sat, 21 Nov 2026 00:00:00 GMT',
+    stored: 0,
+    validated: 0,
+    initialAge: 0,
+  }
+  fetcher.fetch({ ...stored, stored: entry })
+  t.ok(fetcher.isFlying(stored.key))
+  t.notOk(fetcher.isFetchedAnew(stored.key), 'a revalidation is not told apart by its key')
 })

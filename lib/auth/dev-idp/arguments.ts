@@ -4,7 +4,8 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { nearest } from '../../config-file.ts'
-import { type ListenAddress, readListenAddress } from '../setting-kinds.ts'
+import type { ListenAddress } from '../../http/listen.ts'
+import { readListenAddress } from '../setting-kinds.ts'
 import { type ProfileName, profiles } from './profile.ts'
 
 export interface DevIdpOptions {

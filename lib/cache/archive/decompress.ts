@@ -6,13 +6,14 @@
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. For zstd Node's own is taken where it has one. There is none for bzip2 and lzma: archives that still
+ *   background can bear. Node's own for zstd, since 22.15, is not taken:
+ *   it stops at the end of the first frame and says nothing of the others. There is none for bzip2 and lzma: archives that still
  *   have those formats have gzip and xz beside them.
  */
 import { createRequire } from 'node:module'
-import { Duplex, pipeline, Readable } from 'node:stream'
+import { type Duplex, pipeline, Readable } from 'node:stream'
 import { ReadableStream } from 'node:stream/web'
-import * as zlib from 'node:zlib'
+import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
 import { ZstdFrames } from './zstd-frames.ts'
@@ -85,13 +86,11 @@ function unpack(format: Format, source: Source): AsyncIterable<Uint8Array> {
     case 'plain':
       return source.all()
     case 'gzip':
-      return through(source, zlib.createGunzip())
+      return through(source, createGunzip())
     case 'xz':
       return unxz(source)
-    case 'zstd': {
-      const own = ownZstd()
-      return own === undefined ? unzstd(source) : through(source, own)
-    }
+    case 'zstd':
+      return unzstd(source)
     case 'bzip2':
     case 'lzma':
       throw new DecompressError(
@@ -146,13 +145,6 @@ async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
 }
 
 const zstdPiece = 1024
-
-/** Node's own decoder, since 22.15. */
-function ownZstd(): Duplex | undefined {
-  const create: unknown = Reflect.get(zlib, 'createZstdDecompress')
-  const made: unknown = typeof create === 'function' ? create() : undefined
-  return made instanceof Duplex ? made : undefined
-}
 
 const maxWindow = 128 * 1024 * 1024
 

@@ -12,6 +12,7 @@ import { syncDirectory, writeFileAtomically } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
+import { SingleFlight } from '../../single-flight.ts'
 import { type Decoded, decodeEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
 import { entryName, isDigest, type Layout, shards } from './layout.ts'
 import { Turns } from './turns.ts'
@@ -40,6 +41,7 @@ export class Entries {
   readonly #tally: Tally
   readonly #writable: boolean
   readonly #turns = new Turns()
+  readonly #loads = new SingleFlight<Entry | undefined>()
   readonly #memory = new LRUCache<string, Entry>({
     maxSize: memoryBytes,
     sizeCalculation: weigh,
@@ -73,7 +75,7 @@ export class Entries {
   async get(key: string): Promise<Entry | undefined> {
     const known = this.#memory.get(key)
     if (known !== undefined) return known
-    return this.#turns.take(key, () => this.#load(key))
+    return this.#loads.run(key, () => this.#turns.take(key, () => this.#load(key)))
   }
 
   /**

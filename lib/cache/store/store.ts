@@ -247,8 +247,11 @@ export class Store extends Shelves {
     const path = this.layout.temporaryFile()
     try {
       const free = (await this.#space.get())?.free
+      // No fault of the disk: it still takes what fits.
       if (length !== undefined && free !== undefined && length > free) {
-        throw new Error(`${length} bytes do not fit into the ${free} that are free`)
+        const because = `${length} bytes do not fit into the ${free} that are free`
+        this.log.warn('not stored', { because })
+        return { because }
       }
       return { file: await this.#create(path), path }
     } catch (error) {

@@ -36,6 +36,15 @@ t.test('the window of every frame is seen, wherever it begins', async t => {
   }
 })
 
+t.test('frames one behind the other are one content, whatever Node can do itself', async t => {
+  const packed = (async function* () {
+    yield Buffer.from(small.repeat(3), 'hex')
+  })()
+  const unpacked: Uint8Array[] = []
+  for await (const chunk of decompress(packed)) unpacked.push(chunk)
+  t.equal(Buffer.concat(unpacked).toString(), 'AAA')
+})
+
 t.test('a later frame that asks for too much is refused like the first', async t => {
   const unpack = async () => {
     const packed = (async function* () {
