@@ -9,9 +9,9 @@ import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, type Stage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('wrong edges', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('wrong edges', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
 
   await t.test('plain HTTP, and the edge says so: named before any login begins', async t => {

@@ -7,9 +7,9 @@ import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('a login begun at the IdP', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('a login begun at the IdP', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
   const entityId = `${stage.base}/saml/metadata`
   const begin = async (relayState?: string) => {

@@ -6,9 +6,9 @@ import t from 'tap'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('logging in', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('logging in', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
 
   await t.test('a deep link survives, query and fragment', async t => {

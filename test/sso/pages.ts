@@ -9,7 +9,7 @@ import { failureShown, look } from '../fixtures/sso/look.ts'
 import { PageLab } from '../fixtures/sso/page-lab.ts'
 import { recipes } from '../fixtures/sso/page-recipes.ts'
 
-t.setTimeout(300_000)
+t.setTimeout(600_000)
 
 /** Codes that have no page, with the reason, or share every word of their page with another. */
 const elsewhere: Readonly<Record<string, string>> = {
@@ -34,7 +34,7 @@ t.test('every code of the sources has its page here', async t => {
   }
 })
 
-t.test('failure pages', { skip: noBrowser, timeout: 300_000 }, async t => {
+t.test('failure pages', { skip: noBrowser, timeout: 600_000 }, async t => {
   const lab = await PageLab.open(t)
   for (const { code, variant, status, says, go, ...scene } of recipes) {
     const name = variant === undefined ? code : `${code}-${variant}`
@@ -56,7 +56,7 @@ t.test('failure pages', { skip: noBrowser, timeout: 300_000 }, async t => {
   }
 })
 
-t.test('pages around a login', { skip: noBrowser, timeout: 120_000 }, async t => {
+t.test('pages around a login', { skip: noBrowser, timeout: 300_000 }, async t => {
   const lab = await PageLab.open(t)
 
   await t.test('signed out, as far as is known', async t => {

@@ -7,10 +7,10 @@ import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 const classes = 'urn:oasis:names:tc:SAML:2.0:ac:classes:'
 
-t.test('requests to the identity provider', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('requests to the identity provider', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t, { idp: { postOnly: true } })
   const asked = (page: Page) =>
     page.waitForRequest(

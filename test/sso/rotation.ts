@@ -8,9 +8,9 @@ import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, type Stage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('new keys', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('new keys', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
   const certificates = async () => {
     const { text } = await stage.ask('/saml/metadata.xml')

@@ -15,9 +15,9 @@ import { look } from '../fixtures/sso/look.ts'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('single logout', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('single logout', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
   const wiki = 'wiki.example.test'
   const application = createApplication()
