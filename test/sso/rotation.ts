@@ -118,5 +118,9 @@ t.test('new keys', { skip: noStage, timeout: 300_000 }, async t => {
 async function remake(stage: Stage): Promise<void> {
   const before = (await stage.ask('/saml/certificate.crt')).text
   await rm(stage.gateway.dynamicFile)
-  await eventually(async () => (await stage.ask('/saml/certificate.crt')).text !== before)
+  const made = await eventually(
+    async () => (await stage.ask('/saml/certificate.crt')).text !== before,
+    30_000,
+  )
+  if (!made) throw new Error(`no new keys after 30 s: ${stage.gateway.output.slice(-1000)}`)
 }
