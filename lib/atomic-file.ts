@@ -12,6 +12,8 @@ export const temporaryPrefix = '.tmp-'
 export interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
+  /** Whose the new file is to be, for a process that may give files away; its own when not given. */
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean
 }
@@ -29,9 +31,10 @@ export async function writeFileAtomically(
     dirname(path),
     `${temporaryPrefix}${randomBytes(8).toString('hex')}-${basename(path)}`,
   )
-  const durable = options.durable ?? true
+  const { durable = true, owner } = options
   try {
     await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
+      if (owner !== undefined) await file.chown(owner.uid, owner.gid)
       await file.writeFile(content)
       if (durable) await file.sync()
     })

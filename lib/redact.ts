@@ -38,6 +38,7 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   'samlrequest',
   'samlart',
   'relaystate',
+  'x-authproxy-identity',
 ])
 
 /** Whether values under this name are kept out of logs. Case does not count, and `proxyAuthorization` is understood. */

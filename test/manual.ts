@@ -46,7 +46,7 @@ t.test('man pages: literal text can be copied, a line is never a request by acci
 
 const groff = spawnSync('groff', ['--version']).status === 0
 
-for (const page of ['man/cachesvc.8', 'man/cachesvc.yaml.5']) {
+for (const page of ['man/cachesvc.8', 'man/cachesvc.yaml.5', 'man/authproxy.8']) {
   t.test(`${page} is clean`, { skip: !groff && 'no groff here' }, t => {
     const { stderr, status } = spawnSync('groff', ['-man', '-ww', '-Tutf8', '-z', page], {
       encoding: 'utf8',

@@ -1,21 +1,25 @@
 /**
- * What an operator's machines ask: alive, ready, how much of what. On a listener of its own, because every other path of the
+ * What an operator's machines ask: alive, ready, how much of what; and a backend, for keys. On a listener of its own, because every other path of the
  * public one belongs to the backend.
  */
 import { Fields } from '../http/field.ts'
 import type { Handler, Response } from '../http/message.ts'
 import { textResponse } from '../http/reply.ts'
 import { router } from '../http/router.ts'
+import type { IdentityKey } from './identity-key.ts'
+import { keySetHandler, keySetPath } from './key-set.ts'
 import type { AuthMetrics } from './metrics.ts'
 
 export interface AdminSources {
   /** What keeps the service from doing its work, a sentence each. */
   readonly problems: () => readonly string[]
   readonly metrics: AuthMetrics
+  /** Keys of the signed identity; undefined while it is off. */
+  readonly identityKeys: () => readonly IdentityKey[] | undefined
 }
 
 /** The handler of the admin listener. */
-export function admin({ problems, metrics }: AdminSources): Handler {
+export function admin({ problems, metrics, identityKeys }: AdminSources): Handler {
   const route = router([
     { method: 'GET', path: '/healthz', handle: async () => textResponse(200, 'alive', plain) },
     { method: 'GET', path: '/readyz', handle: async () => ready(problems()) },
@@ -29,8 +33,10 @@ export function admin({ problems, metrics }: AdminSources): Handler {
       }),
     },
   ])
+  const keys = keySetHandler(() => identityKeys() ?? [])
   return async request => {
     const path = request.target.form === 'origin' ? request.target.path : ''
+    if (path === keySetPath && identityKeys() !== undefined) return keys(request)
     return (
       (await route(request, path, undefined)) ??
       textResponse(404, 'There are /healthz, /readyz and /metrics here.')

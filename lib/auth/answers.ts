@@ -10,6 +10,7 @@ import { OriginAborted, OriginFailure, OriginRequestUnfit } from '../http/origin
 import type { Config } from './config.ts'
 import { ownFields } from './page.ts'
 import type { FailurePage } from './saml/contract.ts'
+import type { Lost } from './stash.ts'
 
 /** 508: the request has been here before (RFC 5842 section 7.2). */
 export function looped(request: Request, failurePage: FailurePage): Response {
@@ -61,9 +62,13 @@ export function backendFailed(
  * and leaves no state behind.
  */
 export function needsLogin(request: Request, address: string): Response {
+  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
+  const text = 'There is no valid session. Open the login address in a browser window.'
+  const lost = ' The request was not kept: send it again after the login.'
   const message = {
     error: 'login_required',
-    message: 'There is no valid session. Open the login address in a browser window.',
+    message: safe ? text : `${text}${lost}`,
+    ...(safe ? {} : { kept: false }),
     login: address,
     requestId: request.id,
   }
@@ -71,13 +76,55 @@ export function needsLogin(request: Request, address: string): Response {
     status: 401,
     fields: Fields.fromFlat([
       ...['Content-Type', 'application/json; charset=utf-8'],
-      // RFC 9110 section 15.5.2 wants a challenge; one of a scheme browsers do not know shows no dialogue.
-      ...['WWW-Authenticate', `Authproxy login="${address.replace(/["\\]/g, '')}"`],
-      ...['X-Authproxy-Login', address],
+      ...challenge(address).flat,
       ...ownFields.flat,
     ]),
     content: { kind: 'bytes', bytes: Buffer.from(`${JSON.stringify(message)}\n`) },
   }
+}
+
+/** RFC 9110 section 15.5.2 wants a challenge; one of a scheme browsers do not know shows no dialogue. */
+function challenge(address: string): Fields {
+  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
+  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
+}
+
+/** 401 for a form that cannot be kept until its sender has logged in: said before the login, while the browser still has it. */
+export function notKept(
+  request: Request,
+  {
+    because,
+    login,
+    limit,
+  }: { readonly because: Lost; readonly login: string; readonly limit: number },
+  failurePage: FailurePage,
+): Response {
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'request_not_kept',
+    status: 401,
+    title: 'What you sent was not kept',
+    text: `There is no valid session, and the request could not be kept until you have signed in: ${LOST[because]}. The application has not received it.`,
+    advice: [
+      'To keep what you filled in: sign in in another tab, then go back here and send it again.',
+    ],
+    action: { href: login, label: 'Sign in' },
+    ...(because === 'too-large' ? { details: [['Limit', `${limit} bytes`]] } : {}),
+    fields: challenge(login),
+    facts: { because },
+  })
+}
+
+const LOST: Readonly<Record<Lost, string>> = {
+  off: 'this service keeps none',
+  type: 'it is no form',
+  foreign: 'it comes from a page of another site',
+  stranger: 'it cannot be known whose it is, since nobody was signed in with this browser before',
+  'too-large': 'it is too large',
+  late: 'it did not arrive in time',
+  busy: 'too many others are being kept just now',
+  spent: 'it was sent already',
 }
 
 /** 421: a login begun under another name could never be finished, because its cookies would be somebody else's. */
@@ -160,6 +207,7 @@ export async function foreignTarget(request: Request, failurePage: FailurePage):
 
 /** 500 for what nobody foresaw; a Failure's public text where there is one. */
 export function unforeseen(request: Request, error: unknown, failurePage: FailurePage): Response {
+  if (error instanceof ContentTooSlow) return tooSlow(request, error, failurePage)
   return failurePage({
     request,
     category: 'PROXY-ERROR',

@@ -25,6 +25,8 @@ export type Invocation =
 export interface InstanceCommand extends InstanceChoice {
   readonly run: 'serve' | 'check-config' | 'rotate-keys' | 'doctor' | 'explain'
   readonly requestId: string
+  /** Groups of a user, for `doctor`; undefined when nobody has said. */
+  readonly groups: number | undefined
 }
 
 const commands = {
@@ -36,12 +38,20 @@ const commands = {
   demo: { operands: '', summary: 'try everything out on this machine' },
 } as const
 
+/** What stands for a value in messages. */
+const VALUES: Readonly<Record<string, string>> = {
+  config: 'FILE',
+  'config-dir': 'DIR',
+  groups: 'NUMBER',
+}
+
 type CommandName = keyof typeof commands
 
 const optionKinds = {
   config: { type: 'string', short: 'c' },
   'config-dir': { type: 'string' },
   'check-config': { type: 'boolean' },
+  groups: { type: 'string' },
   version: { type: 'boolean', short: 'v' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -70,7 +80,7 @@ export function readArguments(argv: readonly string[], directory: string): Invoc
       takesValue &&
       (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-')))
     ) {
-      return usage(`${rawName} needs a value: ${rawName} ${name === 'config' ? 'FILE' : 'DIR'}`)
+      return usage(`${rawName} needs a value: ${rawName} ${VALUES[name] ?? ''}`)
     }
     given.set(name, value ?? '')
   }
@@ -97,8 +107,18 @@ export function readArguments(argv: readonly string[], directory: string): Invoc
   if (!/^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/.test(instance)) {
     return usage(`${quoted(instance)} is no name of an instance: letters, digits, ".", "_", "-"`)
   }
+  const groups = given.get('groups')
+  if (groups !== undefined && command !== 'doctor') {
+    return usage('--groups is an option of doctor: authproxy doctor --groups 150')
+  }
+  if (groups !== undefined && !/^\d{1,5}$/.test(groups)) {
+    return usage(`--groups: found ${quoted(groups)}, expected a number such as 150`)
+  }
   const configDirectory = resolve(directory, given.get('config-dir') ?? defaultConfigDirectory)
-  const choice = { instance, configFile, configDirectory, requestId }
+  const choice = {
+    ...{ instance, configFile, configDirectory, requestId },
+    groups: groups === undefined ? undefined : Number(groups),
+  }
   if (given.has('check-config')) return { run: 'check-config', ...choice }
   if (command === 'dev-idp' || command === 'demo') return { run: command, rest: operands }
   return { run: command, ...choice }
@@ -122,6 +142,7 @@ Options:
   -c, --config FILE    read FILE instead of DIR/INSTANCE.yaml
       --config-dir DIR look for instances in DIR instead of ${defaultConfigDirectory}
       --check-config   check the configuration, print every problem, exit
+      --groups NUMBER  groups your users are in, for doctor
   -v, --version        print the version and exit
   -h, --help           print this text and exit
 

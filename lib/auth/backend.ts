@@ -10,7 +10,12 @@ import { setCookieName, withoutCookies } from '../http/cookie.ts'
 import { End } from '../http/end.ts'
 import { Fields, sameName } from '../http/field.ts'
 import { forward, forwardUpgrade } from '../http/forward.ts'
-import { clientOf, forwardingFields, withoutForwarding } from '../http/forwarded.ts'
+import {
+  type ClientView,
+  clientOf,
+  forwardingFields,
+  withoutForwarding,
+} from '../http/forwarded.ts'
 import type { Request, Response } from '../http/message.ts'
 import { OriginClient } from '../http/origin.ts'
 import type { TakenOver } from '../http/take-over.ts'
@@ -22,6 +27,7 @@ import {
   identityLines,
   withIdentity,
 } from './identity-fields.ts'
+import type { IdentityTokens } from './identity-token.ts'
 import { instanceField, instanceTrail } from './instance-id.ts'
 import type { Session } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
@@ -30,6 +36,8 @@ export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
+  /** Makes the signed identity; undefined: none is sent. */
+  readonly tokens: IdentityTokens | undefined
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -51,8 +59,8 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  /** Fields of a session, made once: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines>()
+  /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, IdentityLines & { readonly token: string | undefined }>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
@@ -63,7 +71,7 @@ export class Backend {
       clock,
       isPublic: () => true,
       verify: config.targetVerify,
-      ...certificates(config),
+      ca: targetAuthorities(config),
       deadlines: {
         queue: timeouts.connect,
         lookup: timeouts.connect,
@@ -85,13 +93,24 @@ export class Backend {
 
   /** IP address of the client as far as it can be believed. */
   clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
-    return clientOf(request, this.#trusted).address
+    return this.client(request).address
+  }
+
+  /** The same, and whether it was told by somebody who may speak for others. */
+  client(request: Pick<Request, 'client' | 'fields'>): ClientView {
+    return clientOf(request, this.#trusted)
   }
 
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
-    const response = await forward(admitted.request, this.#forwarding(admitted))
-    return this.#endless(withoutOwnCookies(response))
+    const response = await forward(admitted.request, await this.#forwarding(admitted))
+    const { session } = admitted
+    // Request Header Fields Too Large: what of it is ours is the first question of whoever reads the log.
+    const facts =
+      response.status === 431 && session !== undefined
+        ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
+        : {}
+    return this.#endless(withoutOwnCookies({ ...response, ...facts }))
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -99,7 +118,7 @@ export class Backend {
     const { config, closing } = this.#options
     const { tunnel } = config.timeouts
     const answer = await forwardUpgrade(admitted.request, {
-      ...this.#forwarding(admitted),
+      ...(await this.#forwarding(admitted)),
       socket,
       head,
       idle: tunnel === 0 ? FOR_EVER : tunnel,
@@ -116,14 +135,14 @@ export class Backend {
     return this.#origin.close()
   }
 
-  #forwarding({ request, path, query, session }: Admitted) {
+  async #forwarding({ request, path, query, session }: Admitted) {
     const { config, clock } = this.#options
     const { scheme, host, port } = config.target
     return {
       origin: this.#origin,
       uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
       host: request.fields.get('Host'),
-      fields: this.#fieldsFor(request, session),
+      fields: await this.#fieldsFor(request, session),
       trailers: harmlessTrailers,
       clock,
       contentTime: config.timeouts.clientContent,
@@ -131,9 +150,9 @@ export class Backend {
   }
 
   /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
-  #fieldsFor(request: Request, session: Session | undefined): Fields {
+  async #fieldsFor(request: Request, session: Session | undefined): Promise<Fields> {
     const { config, instanceId } = this.#options
-    const { address } = clientOf(request, this.#trusted)
+    const address = this.clientAddress(request)
     const own = Fields.fromFlat([
       ...[instanceField, instanceTrail(request.fields, instanceId)],
       ...['X-Authproxy-Request-ID', request.id],
@@ -142,17 +161,19 @@ export class Backend {
         .flat,
     ])
     const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
-    const identity = session === undefined ? undefined : this.#linesOf(session)
+    const identity = session === undefined ? undefined : await this.#linesOf(session)
     return withIdentity(client, identity, {
       fields: own,
       basicAuth: config.identityFields.basicAuth,
     })
   }
 
-  #linesOf(session: Session): IdentityLines {
+  async #linesOf(session: Session): Promise<IdentityLines> {
+    const { config, tokens } = this.#options
+    const token = await tokens?.of(session)
     const known = this.#lines.get(session)
-    if (known !== undefined) return known
-    const lines = identityLines(session, this.#options.config.identityFields)
+    if (known !== undefined && known.token === token) return known
+    const lines = { ...identityLines(session, config.identityFields, token), token }
     this.#lines.set(session, lines)
     return lines
   }
@@ -168,6 +189,10 @@ export class Backend {
       content: { ...content, open: signal => until(content.open(signal), closing) },
     }
   }
+}
+
+function sizeOf({ fields }: IdentityLines): number {
+  return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
 async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
@@ -197,16 +222,23 @@ function withoutOwnCookies(response: Response): Response {
   return { ...response, fields: Fields.fromFlat(flat) }
 }
 
-function certificates({ targetCertificates: file }: Config): { readonly ca?: readonly string[] } {
-  if (file === undefined) return {}
+/** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
+export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
+  if (file === undefined) return []
+  let text: string
   try {
-    return { ca: [readFileSync(file, 'utf8')] }
+    text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read proxy.targetCertificates ${file}`, {
-      code: 'TARGET_CERTIFICATES',
-      fault: 'internal',
-      publicText: 'The service cannot start.',
-      cause,
-    })
+    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
   }
+  // What is none would be passed over in silence, and every request fail.
+  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
+    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
+  }
+  return [text]
+}
+
+function noAuthorities(message: string, cause: unknown): Failure {
+  const publicText = 'The service cannot start.'
+  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
 }

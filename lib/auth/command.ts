@@ -8,7 +8,7 @@ import { createLog } from '../log.ts'
 import { type ExitCode, exitCodes, print } from '../program.ts'
 import type { InstanceChoice, InstanceCommand } from './arguments.ts'
 import type { Config } from './config.ts'
-import { diagnose } from './doctor.ts'
+import type { Diagnosis } from './doctor/diagnosis.ts'
 import {
   makeDynamicConfig,
   readDynamicConfig,
@@ -25,7 +25,9 @@ import { startService } from './service.ts'
 export async function command(invocation: InstanceCommand): Promise<ExitCode> {
   const loaded = await load(invocation)
   for (const note of loaded.notes) await tell(note)
-  for (const warning of loaded.warnings) await tell(`warning: ${warning}`)
+  // The doctor tells them among its findings.
+  const told = loaded.ok && invocation.run === 'doctor' ? [] : loaded.warnings
+  for (const warning of told) await tell(`warning: ${warning}`)
   if (!loaded.ok) {
     const count = loaded.problems.length
     await tell(
@@ -44,7 +46,7 @@ export async function command(invocation: InstanceCommand): Promise<ExitCode> {
     case 'rotate-keys':
       return rotate(config)
     case 'doctor':
-      return examine(config)
+      return examine(invocation, loaded)
     case 'explain': {
       const { found, lines } = await explain(invocation.requestId, failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
@@ -94,14 +96,24 @@ async function rotate(config: Config): Promise<ExitCode> {
   return exitCodes.success
 }
 
-async function examine(config: Config): Promise<ExitCode> {
-  let wrong = 0
-  for await (const { what, state, found, mend } of diagnose(config)) {
-    if (state === 'wrong') wrong += 1
-    const mark = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG' }[state]
-    await print(`${mark}  ${what}: ${found}\n${mend === undefined ? '' : `       ${mend}\n`}`)
+async function examine(
+  { groups }: InstanceCommand,
+  { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
+): Promise<ExitCode> {
+  // Its libraries are those of logins, which other commands start without.
+  const [doctor, { linesOf, sumUp }] = await Promise.all([
+    import('./doctor/examine.ts'),
+    import('./doctor/report.ts'),
+  ])
+  const found: Diagnosis[] = []
+  const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
+  for await (const diagnosis of doctor.examine(examination)) {
+    found.push(diagnosis)
+    await print(`${linesOf(diagnosis).join('\n')}\n`)
   }
-  return wrong === 0 ? exitCodes.success : exitCodes.failure
+  const { line, exitCode } = sumUp(found)
+  await print(`\n${line}\n`)
+  return exitCode
 }
 
 function tell(line: string): Promise<void> {

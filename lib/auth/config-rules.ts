@@ -102,13 +102,16 @@ export function crossCheck(values: SettingValues): {
   if (values.saml.allowUnsignedLogout) {
     warn(['saml', 'allowUnsignedLogout'], 'anybody who knows a NameID can end that user’s sessions')
   }
+  if (values.identity.tokenAudience !== undefined && !values.identity.token) {
+    warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')
+  }
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   return { problems, warnings }
 }
 
 const RESERVED = [
   ...['user', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
-  'groups-overage',
+  ...['groups-overage', 'identity'],
 ]
 
 function isPublicOrigin(target: TargetUri, domain: string): boolean {

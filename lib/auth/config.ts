@@ -37,6 +37,8 @@ export interface Config {
   }
   readonly identity: IdentityRules
   readonly identityFields: IdentityFieldRules
+  /** The signed identity for the backend; undefined: none is sent. Its audience is the public origin unless told. */
+  readonly identityToken: { readonly audience: string | undefined } | undefined
   readonly keyOverlap: Milliseconds
   readonly timeouts: {
     readonly connect: Milliseconds

@@ -1,22 +1,26 @@
 /**
- * The dynamic configuration: the keys of sessions, of login state and of SAML, as JSON at `configPath`, mode 0600. What the
+ * The dynamic configuration: the keys of sessions, of login state, of SAML and of identities, as JSON at `configPath`, mode 0600. What the
  * file says, how it is made, and how keys are rotated with an overlap; who uses them is told elsewhere.
  *
- * # Format, version 1
- *     { "version": 1, "entityId": "https://app.example.org/saml/metadata",
+ * # Format, version 2
+ *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
  *       "session": [{ "kid", "key" (base64url, 32 bytes), "created", "retires"? }],
- *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "retires"? }] }
- * Newest first: the first of each signs, seals or is published for encryption, all verify, open or decrypt until they retire.
+ *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "retires"? }],
+ *       "identity": [{ "kid", "privateKey" (PEM), "created", "retires"? }] }
+ * Newest first: the first of each signs, seals or is published for encryption, all verify, open or decrypt until they retire;
+ * of "identity" the first waits until every backend knows it (identity-key.ts). Version 1 had no "identity"; its files are
+ * read, and written again with one.
  * Moments are milliseconds since the epoch.
  */
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { constants } from 'node:fs'
-import { access, readFile } from 'node:fs/promises'
+import { access, readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../atomic-file.ts'
 import type { Milliseconds } from '../clock.ts'
 import { explainError, Failure, systemCode } from '../errors.ts'
 import { selfSigned } from '../x509-self-signed.ts'
+import { type IdentityKey, identityOverlap, newIdentityKey } from './identity-key.ts'
 import type { SamlKeyPair } from './saml/contract.ts'
 
 export interface SecretKey {
@@ -32,6 +36,8 @@ export interface DynamicConfig {
   readonly session: readonly SecretKey[]
   readonly sealing: readonly SecretKey[]
   readonly saml: readonly SamlKeyPair[]
+  /** None in a file of version 1. */
+  readonly identity: readonly IdentityKey[]
 }
 
 export interface Making {
@@ -49,8 +55,18 @@ const LARGEST = 1024 * 1024
 /** New keys of every kind. */
 export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> {
   const { entityId } = making
-  const saml = [await newKeyPair(making)]
-  return { entityId, session: [newSecret(making)], sealing: [newSecret(making)], saml }
+  const [saml, identity] = [[await newKeyPair(making)], [await newIdentityKey(making)]]
+  return { entityId, session: [newSecret(making)], sealing: [newSecret(making)], saml, identity }
+}
+
+/** A configuration of an older version with what it lacks; undefined when it lacks nothing. */
+export async function upgraded(
+  config: DynamicConfig,
+  making: Pick<Making, 'now' | 'random'>,
+): Promise<DynamicConfig | undefined> {
+  return config.identity.length > 0
+    ? undefined
+    : { ...config, identity: [await newIdentityKey(making)] }
 }
 
 /** The same configuration with a new key of every kind in front; the old ones retire after their overlap. */
@@ -70,6 +86,7 @@ export async function rotated(
     session: [newSecret(making), ...retire(current.session, overlap.session)],
     sealing: [newSecret(making), ...retire(current.sealing, overlap.session)],
     saml: [await newKeyPair(making), ...retire(current.saml, overlap.saml)],
+    identity: [await newIdentityKey(making), ...retire(current.identity, identityOverlap)],
   }
 }
 
@@ -82,6 +99,7 @@ export function withoutRetired(config: DynamicConfig, now: Milliseconds): Dynami
     session: config.session.filter(live),
     sealing: config.sealing.filter(live),
     saml: config.saml.filter(live),
+    identity: config.identity.filter(live),
   }
 }
 
@@ -107,10 +125,14 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   }
 }
 
-/** Writes the file, whole or not at all. Throws a Failure that names it. */
+/**
+ * Writes the file, whole or not at all. Throws a Failure that names it. Root, who rotates keys for a service, writes in the name
+ * of whom the directory belongs to: the service could not read a file of root's.
+ */
 export async function saveDynamicConfig(path: string, config: DynamicConfig): Promise<void> {
   try {
-    await writeFileAtomically(path, encode(config), { mode: 0o600 })
+    const owner = process.getuid?.() === 0 ? await stat(dirname(path)) : undefined
+    await writeFileAtomically(path, encode(config), { mode: 0o600, owner })
   } catch (error) {
     throw cannotSave(path, error)
   }
@@ -164,13 +186,14 @@ async function newKeyPair({ domain, now, random, modulusLength }: Making): Promi
 
 function encode(config: DynamicConfig): string {
   const secret = ({ key, ...rest }: SecretKey) => ({ ...rest, key: key.toString('base64url') })
-  const { entityId, session, sealing, saml } = config
+  const { entityId, session, sealing, saml, identity } = config
   const file = {
-    version: 1,
+    version: 2,
     entityId,
     session: session.map(secret),
     sealing: sealing.map(secret),
     saml,
+    identity,
   }
   return `${JSON.stringify(file, null, 2)}\n`
 }
@@ -178,9 +201,9 @@ function encode(config: DynamicConfig): string {
 function decode(found: unknown): DynamicConfig {
   const file = record(found, 'it')
   const { version, entityId } = file
-  if (version !== 1) {
+  if (version !== 1 && version !== 2) {
     throw new Error(
-      typeof version === 'number' && version > 1
+      typeof version === 'number' && version > 2
         ? `it has version ${version}, which a newer authproxy has written`
         : 'it names no version',
     )
@@ -190,6 +213,7 @@ function decode(found: unknown): DynamicConfig {
     session: list(file['session'], 'session').map(secretOf),
     sealing: list(file['sealing'], 'sealing').map(secretOf),
     saml: list(file['saml'], 'saml').map(pairOf),
+    identity: version === 1 ? [] : list(file['identity'], 'identity').map(identityKeyOf),
   }
 }
 
@@ -218,6 +242,20 @@ function pairOf(found: unknown): SamlKeyPair {
   }
   const times = { created: momentOf(created), retires: retiresOf(retires) }
   return { kid: kidOf(kid), privateKey, certificate, ...times }
+}
+
+function identityKeyOf(found: unknown): IdentityKey {
+  const { kid, privateKey, created, retires } = record(found, 'a key of identities')
+  if (typeof privateKey !== 'string') throw new Error('a key of identities is missing')
+  let curve: string | undefined
+  try {
+    curve = createPrivateKey(privateKey).asymmetricKeyDetails?.namedCurve
+  } catch {
+    // What OpenSSL says of it may quote it.
+  }
+  if (curve !== 'prime256v1') throw new Error('a key of identities is not of P-256 in PEM')
+  const times = { created: momentOf(created), retires: retiresOf(retires) }
+  return { kid: kidOf(kid), privateKey, ...times }
 }
 
 function kidOf(found: unknown): string {

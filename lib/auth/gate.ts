@@ -12,6 +12,8 @@ export interface GateRules {
   readonly instanceId: string
   readonly passthroughPaths: readonly string[]
   readonly passthroughTokens: readonly PassthroughToken[]
+  /** Where the keys of the signed identity are; undefined: that path is the backend's like any other. */
+  readonly keySetPath: string | undefined
 }
 
 export type Verdict<S> =
@@ -19,6 +21,8 @@ export type Verdict<S> =
   | { readonly verdict: 'loop' }
   /** It is for SAML itself. */
   | { readonly verdict: 'saml' }
+  /** It asks for the keys of the signed identity, which are for everybody. */
+  | { readonly verdict: 'key-set' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
   | { readonly verdict: 'authenticated'; readonly session: S }
   | {
@@ -55,6 +59,7 @@ export async function gate<S>(
   const { request, path, now } = asked
   if (hasLooped(request.fields, rules.instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
+  if (path === rules.keySetPath) return { verdict: 'key-set' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   const token = checkToken(request.fields, rules.passthroughTokens, now)

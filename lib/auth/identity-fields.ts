@@ -77,8 +77,15 @@ function claimsBasic(name: string, value: string, known: boolean): boolean {
   return known || !sameName(name, 'Authorization') || /^\s*basic(?:\s|$)/i.test(value)
 }
 
-/** The fields of a session. A subject with a colon cannot be a Basic user (RFC 7617 section 2) and gets no credentials. */
-export function identityLines(session: Session, rules: IdentityFieldRules): IdentityLines {
+/**
+ * The fields of a session, `token` (identity-token.ts) among them. A subject with a colon cannot be a Basic user (RFC 7617
+ * section 2) and gets no credentials.
+ */
+export function identityLines(
+  session: Session,
+  rules: IdentityFieldRules,
+  token = '',
+): IdentityLines {
   const flat: string[] = []
   const omitted: string[] = []
   const add = (suffix: string, value: string) => {
@@ -92,6 +99,7 @@ export function identityLines(session: Session, rules: IdentityFieldRules): Iden
     const asList = list || values.length > 1
     add(field, values.map(value => encodeValue(value, rules.encoding, asList)).join(','))
   }
+  add('Identity', token)
   if (omitted.length > 0) flat.push('X-Authproxy-Omitted', omitted.join(', '))
   if (rules.basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)

@@ -14,8 +14,10 @@ import {
   readDynamicConfig,
   type SecretKey,
   saveDynamicConfig,
+  upgraded,
   withoutRetired,
 } from './dynamic-config.ts'
+import type { IdentityKey } from './identity-key.ts'
 import type { SamlKeyPair, SamlKeys, SealingKey } from './saml/contract.ts'
 
 export interface KeyRingOptions extends Omit<Making, 'now'> {
@@ -50,14 +52,17 @@ export class KeyRing implements SamlKeys {
     const seen = await appearance(path)
     const found = await readDynamicConfig(path)
     const now = clock.now()
-    const config = found ?? (await makeDynamicConfig({ ...options, now }))
+    const newer = found === undefined ? undefined : await upgraded(found, { ...options, now })
+    const config = newer ?? found ?? (await makeDynamicConfig({ ...options, now }))
     const ring = new KeyRing(options, usable(config, now))
     ring.#seen = seen
-    if (found === undefined) {
+    if (found === undefined || newer !== undefined) {
       await saveDynamicConfig(path, config)
       ring.#seen = await appearance(path)
-      log.info('made keys of sessions and of SAML', { path })
-    } else if (found.entityId !== entityId) {
+      if (newer === undefined) log.info('made keys of sessions and of SAML', { path })
+      else log.info('added keys an older version did not have', { path })
+    }
+    if (found !== undefined && found.entityId !== entityId) {
       log.warn(
         'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
         {
@@ -88,16 +93,21 @@ export class KeyRing implements SamlKeys {
     return this.#live().saml
   }
 
+  /** Keys of the signed identity, newest first. */
+  identity(): readonly IdentityKey[] {
+    return this.#live().identity
+  }
+
   /** Looks at the file now. Never throws. */
   async check(): Promise<void> {
-    const { path, log, clock } = this.#options
+    const { path, log } = this.#options
     try {
       const now = await appearance(path)
       if (now === this.#seen) return
       this.#seen = now
       const found = await readDynamicConfig(path)
       if (found === undefined) await this.#remake()
-      else this.#use(usable(found, clock.now()))
+      else await this.#take(found)
       log.info(
         found === undefined
           ? 'the dynamic configuration was deleted: all keys are new'
@@ -116,11 +126,24 @@ export class KeyRing implements SamlKeys {
     await this.#checking
   }
 
+  /** One that an older version wrote, such as a backup, is given what it lacks. */
+  async #take(found: DynamicConfig): Promise<void> {
+    const now = this.#options.clock.now()
+    const newer = await upgraded(found, { ...this.#options, now })
+    this.#use(usable(newer ?? found, now))
+    if (newer !== undefined) await this.#save(newer)
+  }
+
   /** New keys are used even when they cannot be saved: whoever deleted the file wants the old ones gone. */
   async #remake(): Promise<void> {
-    const { path, clock } = this.#options
+    const { clock } = this.#options
     const config = await makeDynamicConfig({ ...this.#options, now: clock.now() })
     this.#use(config)
+    await this.#save(config)
+  }
+
+  async #save(config: DynamicConfig): Promise<void> {
+    const { path } = this.#options
     await saveDynamicConfig(path, config)
     this.#seen = await appearance(path)
   }
@@ -144,8 +167,8 @@ export class KeyRing implements SamlKeys {
   }
 }
 
-function count({ session, sealing, saml }: DynamicConfig): number {
-  return session.length + sealing.length + saml.length
+function count({ session, sealing, saml, identity }: DynamicConfig): number {
+  return session.length + sealing.length + saml.length + identity.length
 }
 
 /** A file whose every key of a kind has retired is still better than none. */
@@ -158,6 +181,7 @@ function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
     session: keep(live.session, config.session),
     sealing: keep(live.sealing, config.sealing),
     saml: keep(live.saml, config.saml),
+    identity: keep(live.identity, config.identity),
   }
 }
 

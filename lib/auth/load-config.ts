@@ -170,6 +170,7 @@ function configOf(values: SettingValues, instance: string): Config | undefined {
       limit: identity.fieldSize,
       basicAuth: proxy.useBasicAuth,
     },
+    identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
     keyOverlap: values.keys.overlap,
     timeouts: values.timeouts,
     limits: values.limits,

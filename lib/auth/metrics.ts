@@ -12,7 +12,9 @@ export interface MetricSources {
   readonly saml: () => SamlReadings
 }
 
-const OUTCOMES = ['forwarded', 'tunnelled', 'login', 'unauthenticated', 'failed', 'saml'] as const
+const OUTCOMES = [
+  ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'failed', 'saml', 'key-set'],
+] as const
 
 export class AuthMetrics {
   readonly #metrics = new Metrics({ process: true })

@@ -1,7 +1,8 @@
 /**
  * The life of a request, step by step. The order is the security argument:
  *
- * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded.
+ * 1. One path and query is taken from the request line, and nothing else is ever judged or forwarded. A probe of
+ *    `authproxy doctor` ends here with a sealed answer: it is never forwarded, and opens nothing.
  * 2. The gate decides on those bytes: loop, SAML, passthrough, session, login. Requests and upgrades ask the same gate.
  * 3. Whatever passes goes through backend.ts alone, which strips before it adds (identity-fields.ts): nothing a client says
  *    of an identity survives, on any way in.
@@ -20,6 +21,7 @@ import {
   foreignTarget,
   looped,
   needsLogin,
+  notKept,
   withoutTls,
   wrongHost,
   wrongOrigin,
@@ -27,10 +29,13 @@ import {
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { gate } from './gate.ts'
+import { keySetPath } from './key-set.ts'
+import type { AnswerProbe } from './probe-answer.ts'
+import { asStashed, openReplay } from './replay.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
-import { stashOf } from './stash.ts'
+import type { FormReader } from './stash.ts'
 
 /** What a reload replaces, all at once. */
 export interface Rules {
@@ -43,7 +48,11 @@ export interface PipelineParts {
   readonly saml: SamlService
   readonly sessions: Sessions
   readonly failurePage: FailurePage
+  readonly probe: AnswerProbe
   readonly instanceId: string
+  /** Answers who asks for the keys of the signed identity. */
+  readonly keySet: (request: Request) => Promise<Response>
+  readonly forms: FormReader
   readonly clock: Clock
 }
 
@@ -75,6 +84,8 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
 
   // 1. What is asked for, in the one reading that counts from here on.
   if (request.method === 'TRACE' || request.method === 'CONNECT') return methodNotAllowed(METHODS)
+  const probed = parts.probe(request)
+  if (probed !== undefined) return probed
   const place = placeOf(request, config.domain)
   if (place === undefined) return foreignTarget(request, failurePage)
   const { path, query } = place
@@ -86,6 +97,7 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
       instanceId,
       passthroughPaths: config.passthroughPaths,
       passthroughTokens: config.passthroughTokens,
+      keySetPath: config.identityToken === undefined ? undefined : keySetPath,
     },
   )
 
@@ -98,6 +110,8 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
         await (parts.saml.handle(request, path) ?? foreignTarget(request, failurePage)),
         { outcome: 'saml' },
       )
+    case 'key-set':
+      return withFacts(await parts.keySet(request), { outcome: 'key-set' })
     case 'passthrough': {
       const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
       const admitted = { request, path, query, session: undefined }
@@ -106,9 +120,18 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
     case 'authenticated': {
       if (isForeignSocket(request, config)) return wrongOrigin(request, failurePage)
       const { session } = verdict
-      const admitted = { request, path, query, session }
-      const answered = await forwarded(admitted, { rules, forward, failurePage })
       const facts = { because: 'session', user: session.subject }
+      const opened = await openReplay(request, clock)
+      if ('handle' in opened) {
+        const asked = { handle: opened.handle, session, target: targetOf(place) }
+        const replay = parts.saml.takeReplay(request, asked)
+        if ('refuse' in replay) return withFacts(replay.refuse, facts)
+        const admitted = { request: asStashed(request, replay.stash), path, query, session }
+        const answered = await forwarded(admitted, { rules, forward, failurePage })
+        return withFacts(plus(answered, replay.setCookie), { ...facts, replayed: true })
+      }
+      const admitted = { request: opened.request, path, query, session }
+      const answered = await forwarded(admitted, { rules, forward, failurePage })
       return withFacts(await renewed(answered, admitted, sessions), facts)
     }
     case 'login-needed':
@@ -137,8 +160,12 @@ async function renewed(answered: Answer, admitted: Admitted, sessions: Sessions)
   if (session === undefined || !isResponse(answered)) return answered
   if (SHARED.test(answered.fields.get('Cache-Control') ?? '')) return answered
   const lines = await sessions.renewal(session, request)
-  if (lines === undefined) return answered
-  return { ...answered, fields: Fields.fromFlat([...answered.fields.flat, ...lines.flat]) }
+  return lines === undefined ? answered : plus(answered, lines)
+}
+
+function plus<A extends Answer>(answered: A, more: Fields): A {
+  if (!isResponse(answered)) return answered
+  return { ...answered, fields: Fields.fromFlat([...answered.fields.flat, ...more.flat]) }
 }
 
 async function loginFor(
@@ -148,21 +175,24 @@ async function loginFor(
     readonly query: string | undefined
     readonly from: 'navigation' | 'api'
   },
-  { rules, saml, failurePage }: PipelineParts,
+  { rules, saml, forms, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { config } = rules()
-  const returnTo = asked.query === undefined ? asked.path : `${asked.path}?${asked.query}`
-  if (asked.from === 'api') {
-    return needsLogin(request, saml.loginAddress(pageOf(request, config, returnTo)))
-  }
+  const returnTo = targetOf(asked)
+  const login = saml.loginAddress(pageOf(request, config, returnTo))
+  if (asked.from === 'api') return needsLogin(request, login)
   if (!isOwnHost(request.fields.get('Host'), config.domain)) {
     return wrongHost(request, config, failurePage)
   }
   if (cameWithoutTls(request)) {
     return withoutTls(request, { config, path: returnTo }, failurePage)
   }
-  const stash = await stashOf(request, config)
-  return saml.startLogin(request, stash === undefined ? { returnTo } : { returnTo, stash })
+  const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
+  if ('lost' in form) {
+    const { stashLimit } = config.saml
+    return notKept(request, { because: form.lost, login, limit: stashLimit }, failurePage)
+  }
+  return saml.startLogin(request, 'stash' in form ? { returnTo, stash: form.stash } : { returnTo })
 }
 
 function isResponse(answered: Answer): answered is Response {
@@ -196,6 +226,10 @@ function placeOf(
     default:
       return undefined
   }
+}
+
+function targetOf({ path, query }: { path: string; query: string | undefined }): string {
+  return query === undefined ? path : `${path}?${query}`
 }
 
 /** Whether a Host field means the public host. */

@@ -1,11 +1,11 @@
 /**
- * Which settings a reload cannot apply to a running instance. Pure.
+ * Which settings a reload cannot apply to a running instance, and what is in force in their place. Pure.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from './config.ts'
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */
-export function needRestart(before: Config, after: Config): readonly string[] {
+export function needRestart(started: Config, wanted: Config): readonly string[] {
   const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
     ['domain', config => config.domain],
     ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
@@ -23,5 +23,26 @@ export function needRestart(before: Config, after: Config): readonly string[] {
       ],
     ],
   ]
-  return fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after))).map(([name]) => name)
+  return fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted))).map(([name]) => name)
+}
+
+/** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
+export function inForce(started: Config, wanted: Config): Config {
+  const { domain, baseUrl, listen, configPath, admin } = started
+  const { entityId, acsUrl, sloUrl, metadataCacheFile } = started.saml
+  const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
+  const { head, fields, connections } = started.limits
+  const { clientHead, clientIdle, clientTaking, drain } = started.timeouts
+  return {
+    ...wanted,
+    ...{ domain, baseUrl, listen, configPath, admin },
+    saml: {
+      ...wanted.saml,
+      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile },
+      ...{ idpMetadata, idpEntityId, idpMetadataCertificate },
+    },
+    session: { ...wanted.session, revocation: started.session.revocation },
+    limits: { ...wanted.limits, head, fields, connections },
+    timeouts: { ...wanted.timeouts, clientHead, clientIdle, clientTaking, drain },
+  }
 }

@@ -21,18 +21,22 @@ import { Backend } from './backend.ts'
 import type { Config } from './config.ts'
 import { failurePageMaker } from './failure-page.ts'
 import { FailureRecords } from './failure-records.ts'
+import { IdentityTokens } from './identity-token.ts'
 import { newInstanceId } from './instance-id.ts'
 import { KeyRing } from './key-ring.ts'
+import { keySetHandler } from './key-set.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
 import { pageMaker } from './page.ts'
 import { failuresFile, revocationsFile } from './paths.ts'
 import { pipeline, type Rules } from './pipeline.ts'
-import { needRestart } from './reload.ts'
+import { probeAnswerer } from './probe-answer.ts'
+import { inForce, needRestart } from './reload.ts'
 import type { CreateSamlService, SamlService } from './saml/contract.ts'
 import { RevocationList } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
+import { FormReader } from './stash.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -60,6 +64,7 @@ export interface AuthService extends Service {
 export async function startService(options: ServiceOptions): Promise<AuthService> {
   const { log, start, clock = systemClock, random = randomBytes } = options
   let { config } = options
+  let waiting: readonly string[] = []
   const tools = { clock, log }
   const keys = await KeyRing.open({
     path: config.configPath,
@@ -83,8 +88,17 @@ export async function startService(options: ServiceOptions): Promise<AuthService
         })
       : undefined
     const instanceId = newInstanceId(random)
+    const tokensOf = ({ identityToken, baseUrl: issuer, instance }: Config) => {
+      if (identityToken === undefined) return undefined
+      const audience = identityToken.audience ?? issuer
+      return new IdentityTokens({ keys, clock, rules: { issuer, audience, instance } })
+    }
     const backendOf = (from: Config) =>
-      new Backend({ config: from, clock, instanceId, closing: closing.signal })
+      new Backend({
+        ...{ config: from, clock, instanceId, closing: closing.signal },
+        tokens: tokensOf(from),
+      })
+    const identityKeys = () => keys.identity()
     let rules: Rules = { config, backend: backendOf(config) }
     const clientAddress = (request: Request) => rules.backend.clientAddress(request)
     const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
@@ -110,9 +124,13 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       saml: service,
       sessions,
       failurePage,
+      probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
       instanceId,
+      keySet: keySetHandler(identityKeys),
+      forms: new FormReader(clock),
       clock,
     })
+    const ending = () => (closing.signal.aborted ? ['the service stops'] : [])
     let tunnels = 0
     const metrics = new AuthMetrics({
       connections: () => servers[0]?.connections ?? 0,
@@ -156,39 +174,51 @@ export async function startService(options: ServiceOptions): Promise<AuthService
     }
     const main = new HttpServer(serverOptions)
     servers.push(main)
-    const [inherited] = start.sockets
-    const opened = await open(main, inherited ?? config.listen)
+    const sockets = socketsOf(start)
+    const opened = await open(main, sockets.main ?? config.listen)
+    const adminPlace = sockets.admin ?? config.admin
     const adminServer =
-      config.admin === undefined
+      adminPlace === undefined
         ? undefined
         : new HttpServer({
             ...common,
-            handler: admin({ problems: () => service.problems(), metrics }),
+            handler: admin({
+              problems: () => [...ending(), ...service.problems()],
+              metrics,
+              identityKeys: () =>
+                rules.config.identityToken === undefined ? undefined : identityKeys(),
+            }),
             connect: async () => methodNotAllowed(['GET', 'HEAD']),
             onFailure: () => textResponse(500, 'something went wrong'),
             onExchange: () => undefined,
             limits: { ...serverLimits(config), head: 16_384, connections: 100 },
           })
     let adminPort: number | undefined
-    if (adminServer !== undefined && config.admin !== undefined) {
+    if (adminServer !== undefined && adminPlace !== undefined) {
       servers.push(adminServer)
-      adminPort = (await open(adminServer, config.admin)).port
+      adminPort = (await open(adminServer, adminPlace)).port
     }
     const { drain } = config.timeouts
     return {
       port: opened.port,
       adminPort,
-      status: statusLine(config, opened),
+      get status() {
+        return statusLine(config, opened)
+      },
       reload: async () => {
         const again = await options.reload()
         if ('problems' in again) return again.problems
-        const waiting = needRestart(config, again.config)
+        const next = inForce(options.config, again.config)
+        // First what may fail: a reload takes effect whole or not at all.
+        const backend = backendOf(next)
+        // Against what was started with: what waits does not stop waiting when a later reload says nothing new of it.
+        waiting = needRestart(options.config, again.config)
         if (waiting.length > 0)
           log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
-        config = again.config
+        config = next
         log.setLevel(config.log.level)
         // What is under way keeps its old backend; its connections go when they are idle.
-        rules = { config, backend: backendOf(config) }
+        rules = { config, backend }
         await keys.check()
         return []
       },
@@ -198,9 +228,11 @@ export async function startService(options: ServiceOptions): Promise<AuthService
           drain,
           async deadline => {
             closing.abort()
-            await Promise.all(servers.map(server => server.close(deadline)))
+            await main.close(deadline)
           },
         ),
+        // Not before: whoever asks for readiness meanwhile is to hear that it ends.
+        stopStep('close the admin listener', 1000, async deadline => adminServer?.close(deadline)),
         stopStep('close connections to the backend', 2000, () => rules.backend.close()),
         stopStep('end logins', 3000, () => service.close()),
         stopStep('keep the last failures', 2000, async () => {
@@ -218,6 +250,12 @@ export async function startService(options: ServiceOptions): Promise<AuthService
     await saml?.close()
     throw error
   }
+}
+
+/** Sockets the service manager hands over, in place of configured addresses: one named `admin`, and the first of the others. */
+function socketsOf({ sockets }: Start) {
+  const admin = sockets.find(({ name }) => name === 'admin')
+  return { admin, main: sockets.find(socket => socket !== admin) }
 }
 
 function statusLine(config: Config, opened: { address: string; port: number }): string {

@@ -48,9 +48,11 @@ export const saml = group('How logins are asked for and judged.', {
     default: false,
     manual: 'Ends sessions when a logout request comes without a signature. Anybody can send one.',
   }),
-  replaySize: setting(size('0', '256K'), {
-    default: '64K',
-    manual:
-      'The largest form that is kept, encrypted in the browser, when the session has ended while it was filled in; it is sent after the login. 0 keeps none.',
+  replaySize: setting(size('0', '8M'), {
+    default: '1M',
+    manual: [
+      'The largest form, files included, that is kept in memory, encrypted with a key only the browser has, when the session has ended while it was filled in. It is sent once, as it was, after the same user has logged in. 0 keeps none.',
+      'Kept are forms of our own pages, in browsers somebody has been signed in with. For everything else (a larger one, another site’s, JSON) the answer is 401, and says that the request was not kept. Some 32 MiB are kept for all users together, four forms each; a restart loses them.',
+    ],
   }),
 })

@@ -196,9 +196,22 @@ export const settings = group('', {
         'How values with other than visible ASCII reach the backend: percent-encoded UTF-8, or its bytes as they are. `%` and control characters are always encoded, and commas within the members of lists.',
     }),
     fieldSize: setting(size('256', '512K'), {
-      default: '16K',
-      manual:
+      default: '64K',
+      manual: [
         'The longest value of one field. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
+        'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a field. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the field is left out.',
+      ],
+    }),
+    token: setting(boolean, {
+      default: false,
+      manual: [
+        'Sends who is asking a second time as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can prove that a request came through here. It is good for two minutes at most and only at this backend; requests that pass without a login carry none.',
+        'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
+      ],
+    }),
+    tokenAudience: optional(text, {
+      defaultText: '`https://` and `domain`',
+      manual: 'The audience (`aud`) of the JWT: by what name the backend knows itself.',
     }),
   }),
 

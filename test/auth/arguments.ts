@@ -14,7 +14,8 @@ t.test('what is asked for', t => {
   t.match(read(), { run: 'serve', ...instance('default') })
   t.match(read('app', '--check-config'), { run: 'check-config', ...instance('app') })
   t.match(read('rotate-keys', 'app'), { run: 'rotate-keys', ...instance('app') })
-  t.match(read('doctor'), { run: 'doctor', ...instance('default') })
+  t.match(read('doctor'), { run: 'doctor', groups: undefined, ...instance('default') })
+  t.match(read('doctor', 'app', '--groups', '150'), { run: 'doctor', groups: 150 })
   t.match(read('explain', 'abc-1', 'app'), {
     run: 'explain',
     requestId: 'abc-1',
@@ -37,6 +38,9 @@ t.test('what is wrong is said in one sentence', t => {
     [['rotate-key', 'app'], /did you mean the command rotate-keys/],
     [['../etc/passwd'], /no name of an instance/],
     [['explain'], /REQUEST-ID/],
+    [['doctor', '--groups', 'many'], /--groups: found "many", expected a number/],
+    [['doctor', '--groups'], /--groups needs a value: --groups NUMBER/],
+    [['app', '--groups', '150'], /an option of doctor/],
   ] as const) {
     t.match(read(...argv), { run: 'usage', message: sentence }, argv.join(' '))
   }

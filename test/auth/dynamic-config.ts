@@ -1,7 +1,7 @@
 import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   makeDynamicConfig,
@@ -105,6 +105,51 @@ t.test('replacing or deleting the file is noticed; nonsense in it is not believe
   t.equal((await readDynamicConfig(path))?.session[0]?.kid, ring.session()[0]?.kid)
 })
 
+/** What version 1 wrote: no keys of identities. */
+async function writeVersion1(path: string): Promise<void> {
+  await saveDynamicConfig(path, await makeDynamicConfig(making))
+  const { identity, ...rest } = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(path, JSON.stringify({ ...rest, version: 1 }))
+}
+
+t.test('a file of version 1 gets what it lacks, in place, and keeps the rest', async t => {
+  const path = await place(t)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  t.same(before?.identity, [])
+  const { ring } = await ringAt(t, path)
+  const after = await readDynamicConfig(path)
+  t.match(JSON.parse(await readFile(path, 'utf8')), { version: 2 })
+  t.same({ ...after, identity: [] }, before)
+  t.same(after?.identity, ring.identity())
+  t.equal(createPrivateKey(after?.identity[0]?.privateKey ?? '').asymmetricKeyType, 'ec')
+  const generation = ring.generation
+  await ring.check()
+  t.equal(ring.generation, generation, 'what it wrote itself is no news')
+})
+
+t.test('so does one that is put in the place of a newer one while it runs', async t => {
+  const path = await place(t)
+  const { ring } = await ringAt(t, path)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, before?.session[0]?.kid)
+  t.equal(ring.identity().length, 1)
+  t.same((await readDynamicConfig(path))?.identity, ring.identity())
+})
+
+t.test('a rotation of a file of version 1 makes its first key of identities', async t => {
+  const path = await place(t)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  if (before === undefined) throw new Error('it was written')
+  const after = await rotated(before, making, { session: 60_000, saml: 60_000 })
+  t.equal(after.identity.length, 1)
+  const again = await rotated(after, making, { session: 60_000, saml: 60_000 })
+  t.equal(again.identity[1]?.retires, start + 3_600_000)
+})
+
 t.test('files that cannot be used say why without quoting a key', async t => {
   const good = JSON.parse(
     JSON.stringify({
@@ -113,11 +158,13 @@ t.test('files that cannot be used say why without quoting a key', async t => {
       session: [{ kid: 'a', key: randomBytes(32).toString('base64url'), created: 1 }],
     }),
   )
+  const { saml } = await makeDynamicConfig(making)
+  const whole = { sealing: good.session, saml }
   for (const [content, why] of [
     ['hunter2', /not JSON/],
     ['[]', /not an object/],
     ['{}', /no version/],
-    ['{"version": 2}', /newer authproxy/],
+    ['{"version": 3}', /newer authproxy/],
     [JSON.stringify(good), /"sealing" is not a list/],
     [
       JSON.stringify({ ...good, session: [{ kid: 'a', key: 'aHVudGVyMg', created: 1 }] }),
@@ -126,6 +173,21 @@ t.test('files that cannot be used say why without quoting a key', async t => {
     [
       JSON.stringify({ ...good, session: [{ kid: '../x', key: good.session[0].key, created: 1 }] }),
       /"kid"/,
+    ],
+    [JSON.stringify({ ...good, ...whole, version: 2 }), /"identity" is not a list/],
+    [
+      JSON.stringify({
+        ...{ ...good, ...whole, version: 2 },
+        identity: [{ kid: 'a', privateKey: whole.saml[0]?.privateKey, created: 1 }],
+      }),
+      /not of P-256/,
+    ],
+    [
+      JSON.stringify({
+        ...{ ...good, ...whole, version: 2 },
+        identity: [{ kid: 'a', privateKey: 'hunter2', created: 1 }],
+      }),
+      /not of P-256/,
     ],
   ] as const) {
     const path = await place(t)
@@ -136,3 +198,15 @@ t.test('files that cannot be used say why without quoting a key', async t => {
     )
   }
 })
+
+t.test(
+  'root who rotates keys leaves a file the service can read',
+  { skip: process.getuid?.() !== 0 && 'SKIPPED: only root can write in the name of others' },
+  async t => {
+    const path = await place(t)
+    await chown(dirname(path), 65_534, 65_534)
+    await saveDynamicConfig(path, await makeDynamicConfig(making))
+    const { uid, gid, mode } = await stat(path)
+    t.same([uid, gid, mode & 0o777], [65_534, 65_534, 0o600])
+  },
+)

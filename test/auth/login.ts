@@ -68,36 +68,87 @@ t.test('a script’s user comes back to the page the script ran in', async t => 
   t.equal(await loginOf(`https://${domain}.evil.example/`), '/')
 })
 
+const known = 'Cookie: __Host-authproxy_last=somebody'
+
 t.test(
-  'a form whose session has ended is kept when it is ours and small, and only then',
+  'a form whose session has ended is kept when it is ours, small and of somebody, and only then',
   async t => {
-    const { gateway, send } = await arranged(t, { settings: { saml: { replaySize: '1K' } } })
-    const post = async (fields: string, content: string) => {
-      const answer = await send(
+    const { gateway, backend, send } = await arranged(t, {
+      settings: { saml: { replaySize: '1K' } },
+    })
+    const post = (fields: string, content: string) =>
+      send(
         `POST /form HTTP/1.1\nHost: ${domain}\nSec-Fetch-Mode: navigate\nSec-Fetch-Dest: document\n${fields}\nContent-Length: ${content.length}\n\n${content}`,
       )
-      t.equal(answer.status, 302)
+    const own = `Sec-Fetch-Site: same-origin\nOrigin: https://${domain}\n${known}`
+    const form = 'Content-Type: application/x-www-form-urlencoded'
+    for (const fields of [
+      `${form}\n${own}`,
+      `${form}\nOrigin: https://${domain}\n${known}`,
+      `Content-Type: text/plain\n${own}`,
+      `Content-Type: multipart/form-data; boundary=x\n${own}`,
+    ]) {
+      t.equal((await post(fields, 'a=1&b=2')).status, 302, fields)
       const login = gateway.logins.pop()
       t.equal(login?.returnTo, '/form')
-      return login?.stash?.content.toString()
+      t.equal(login?.stash?.content.toString(), 'a=1&b=2')
     }
-    const form = 'Content-Type: application/x-www-form-urlencoded'
-    const own = `Sec-Fetch-Site: same-origin\nOrigin: https://${domain}`
-    t.equal(await post(`${form}\n${own}`, 'a=1&b=2'), 'a=1&b=2')
-    t.equal(await post(`${form}\nOrigin: https://${domain}`, 'a=1'), 'a=1')
-    t.equal(
-      await post(`${form}\nSec-Fetch-Site: cross-site\nOrigin: https://evil.example`, 'a=1'),
-      undefined,
-    )
-    t.equal(
-      await post(`${form}\nSec-Fetch-Site: same-site\nOrigin: https://x.example.org`, 'a=1'),
-      undefined,
-    )
-    t.equal(await post(form, 'a=1'), undefined, 'from nobody knows where')
-    t.equal(await post(`Content-Type: application/json\n${own}`, '{}'), undefined)
-    t.equal(await post(`${form}\n${own}`, 'x'.repeat(2000)), undefined)
+    for (const [fields, content, because] of [
+      [
+        `${form}\nSec-Fetch-Site: cross-site\nOrigin: https://evil.example\n${known}`,
+        'a=1',
+        'foreign',
+      ],
+      [
+        `${form}\nSec-Fetch-Site: same-site\nOrigin: https://x.example.org\n${known}`,
+        'a=1',
+        'foreign',
+      ],
+      [`${form}\n${known}`, 'a=1', 'foreign'],
+      [`${form}\nOrigin: https://${domain}`, 'a=1', 'stranger'],
+      [`Content-Type: application/json\n${own}`, '{}', 'type'],
+      [own, 'a=1', 'type'],
+      [`${form}\n${own}`, 'x'.repeat(2000), 'too-large'],
+      [`${form}\n${own}`, `__authproxy_replay=${'A'.repeat(16)}`, 'spent'],
+    ] as const) {
+      const answer = await post(`${fields}\nReferer: https://${domain}/page`, content)
+      t.equal(answer.status, 401, because)
+      t.match(answer.text, /What you sent was not kept/)
+      t.match(answer.text, 'redirect?to=%2Fpage')
+      t.match('fields' in answer && answer.fields.get('WWW-Authenticate'), /^Authproxy login=/)
+      t.equal(gateway.log.lines.at(-2)?.facts['because'], because)
+    }
+    t.same(gateway.logins, [])
+    t.same(backend.requests, [])
   },
 )
+
+t.test(
+  'with a replay size of 0 no form is kept; one without content has nothing to keep',
+  async t => {
+    const { gateway, send } = await arranged(t, { settings: { saml: { replaySize: 0 } } })
+    const head = `POST /form HTTP/1.1\nHost: ${domain}\n${navigation}\nOrigin: https://${domain}\n${known}\n`
+    t.equal((await send(`${head}Content-Length: 3\n\na=1`)).status, 401)
+    t.equal((await send(`${head}Content-Length: 0\n\n`)).status, 302)
+    t.same(gateway.logins, [{ returnTo: '/form' }])
+  },
+)
+
+t.test('a script is told that what it sent was not kept', async t => {
+  const { send } = await arranged(t)
+  for (const [method, kept] of [
+    ['GET', undefined],
+    ['POST', false],
+    ['PUT', false],
+    ['DELETE', false],
+  ] as const) {
+    const answer = await send(
+      `${method} /api HTTP/1.1\nHost: ${domain}\nSec-Fetch-Mode: cors\nContent-Type: application/json\nContent-Length: 2\n\n{}`,
+    )
+    t.equal(answer.status, 401)
+    t.equal(JSON.parse(answer.text).kept, kept, method)
+  }
+})
 
 t.test(
   'a login under another host name is not begun, because it could not be finished',

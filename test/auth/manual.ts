@@ -2,12 +2,14 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { helpText } from '../../lib/auth/arguments.ts'
 import { configCheck } from '../../lib/auth/load-config.ts'
 import { manualFiles } from '../../lib/auth/manual.ts'
 import { settings } from '../../lib/auth/settings.ts'
 import { decodeConfig } from '../../lib/config-file.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { manualPages } from '../../lib/settings.ts'
+import { startPatient } from '../fixtures/patient.ts'
 
 t.test('the manuals in the repository are those of the settings', async t => {
   for (const [path, content] of manualFiles()) {
@@ -45,4 +47,26 @@ t.test('examples in the manual are right', t => {
     t.match(configCheck('app')({ ...least, ...example, proxy }), { ok: true }, page.path.join('.'))
   }
   t.end()
+})
+
+t.test('authproxy(8) knows every command and option', async t => {
+  const manual = (await readFile(join(packageRoot(), 'man/authproxy.8'), 'utf8')).replaceAll(
+    '\\-',
+    '-',
+  )
+  const help = helpText()
+  const words = [...help.matchAll(/^ {2}([a-z][a-z-]+) /gm), ...help.matchAll(/(--[a-z-]+)/g)]
+  t.ok(words.length > 10)
+  for (const [, word = ''] of words) t.ok(manual.includes(word), word)
+})
+
+t.test('the sample in authproxy(8) has the checks there are', async t => {
+  const manual = await readFile(join(packageRoot(), 'man/authproxy.8'), 'utf8')
+  const sample = /^\$ sudo.*?^\.fi$/ms.exec(manual)?.[0].replaceAll('\\-', '-') ?? ''
+  const patient = await startPatient(t)
+  const found = await patient.examined({ groups: 150 })
+  t.same(
+    [...sample.matchAll(/^(?:ok {3}|doubt|WRONG) {2}([^:]+):/gm)].map(([, what]) => what),
+    found.map(({ what }) => what),
+  )
 })

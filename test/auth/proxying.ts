@@ -165,3 +165,21 @@ t.test(
     }
   },
 )
+
+t.test(
+  'when the backend finds the head too large, the log says how much of it was ours',
+  async t => {
+    const target = await nodeBackend(t, (_, response) => response.writeHead(431).end('no'))
+    const gateway = await startGateway(t, { target })
+    const groups = Array.from(
+      { length: 400 },
+      (_, i) => `cn=group ${i},ou=groups,dc=example,dc=org`,
+    )
+    const cookie = await gateway.logIn({ email: ['ada@example.org'], groups })
+    const client = await RawClient.connect(t, gateway.port)
+    t.equal((await client.get('/', { Host: domain, Cookie: cookie })).status, 431)
+    const told = () => gateway.log.lines.find(({ facts }) => facts['identityBytes'] !== undefined)
+    while (told() === undefined) await new Promise(setImmediate)
+    t.ok(Number(told()?.facts['identityBytes']) > 16_384)
+  },
+)

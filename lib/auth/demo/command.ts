@@ -64,6 +64,7 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
       ...{ profile: options.profile, people, wantSigned: false, hosts: [] },
       listen: { address: '127.0.0.1', port: 0 },
       encryptTo: () => certificate,
+      encryptParts: false,
     })
     stop.unshift(...idp.service.stop)
 

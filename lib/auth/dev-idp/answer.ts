@@ -43,6 +43,7 @@ export interface Answering {
   readonly now: Milliseconds
   /** PEM certificate to encrypt to. */
   readonly encryptTo: string | undefined
+  readonly encryptParts: boolean
   /** A fresh ID, fit for XML. */
   readonly id: () => string
 }
@@ -52,7 +53,8 @@ const VALID = 300_000
 
 /** The Response in XML. */
 export function answerXml(asked: Answering): string {
-  const { answer, person, to, profile, key, encryptTo, id, inResponseTo } = asked
+  const { answer, person, to, profile, key, encryptTo, encryptParts, id } = asked
+  const { inResponseTo } = asked
   const issuer = profile.entityId(asked.baseUrl)
   const now = asked.now + (answer === 'early' ? HOUR : answer === 'late' ? -HOUR : 0)
   const authenticated = Math.min(asked.authenticated, now)
@@ -73,6 +75,6 @@ export function answerXml(asked: Answering): string {
     },
     signs: answer === 'unsigned' ? 'nothing' : profile.signs,
     key: answer === 'stranger' ? asked.strangerKey : key,
-    ...(encryptTo !== undefined && { encryptTo, encryption: profile.encryption }),
+    ...(encryptTo !== undefined && { encryptTo, encryptParts, encryption: profile.encryption }),
   })
 }

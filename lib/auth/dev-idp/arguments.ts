@@ -15,6 +15,8 @@ export interface DevIdpOptions {
   readonly users: string | undefined
   /** PEM file with the certificate assertions are encrypted to. */
   readonly encryptTo: string | undefined
+  /** Whether the name and every attribute are encrypted instead of the whole assertion. */
+  readonly encryptParts: boolean
   readonly wantSigned: boolean
   readonly hosts: readonly string[]
 }
@@ -47,6 +49,8 @@ it is bound to loopback addresses and must never stand before real users.
                           groups }]
   --encrypt-to FILE       encrypt assertions to this certificate; a gateway
                           serves its own at /saml/certificate.crt
+  --encrypt-parts         encrypt the name and every attribute on its own, and
+                          not the assertion
   --want-signed           say in the metadata that requests are to be signed
   --for HOST              also serve a gateway on HOST; may be repeated
   -h, --help              print this
@@ -75,6 +79,7 @@ export function readDevIdpArguments(
     profile: { type: 'string', default: 'entra' },
     users: { type: 'string' },
     'encrypt-to': { type: 'string' },
+    'encrypt-parts': { type: 'boolean' },
     'want-signed': { type: 'boolean' },
     for: { type: 'string', multiple: true },
     help: { type: 'boolean', short: 'h' },
@@ -92,6 +97,9 @@ export function readDevIdpArguments(
       '--listen: only loopback addresses, such as 127.0.0.1:8989; whoever reaches this service can be anybody',
     )
   }
+  if (read['encrypt-parts'] === true && read['encrypt-to'] === undefined) {
+    return usage('dev-idp', '--encrypt-parts: to whom? It needs --encrypt-to FILE')
+  }
   const hosts = read['for']
   return {
     run: 'it',
@@ -100,6 +108,7 @@ export function readDevIdpArguments(
       profile,
       users: fileOf(read['users'], directory),
       encryptTo: fileOf(read['encrypt-to'], directory),
+      encryptParts: read['encrypt-parts'] === true,
       wantSigned: read['want-signed'] === true,
       hosts: Array.isArray(hosts) ? hosts.map(String) : [],
     },

@@ -65,7 +65,7 @@ export async function startDevIdp(
     readonly encryptTo: () => string | undefined
   },
 ): Promise<StartedDevIdp> {
-  const { listen, profile, people, wantSigned, hosts, encryptTo } = options
+  const { listen, profile, people, wantSigned, hosts, encryptTo, encryptParts } = options
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   let provider: DevProvider | undefined
   // The server comes first: the addresses the provider hands out hold its port.
@@ -79,6 +79,7 @@ export async function startDevIdp(
       key,
       strangerKey,
       encryptTo,
+      encryptParts,
       hosts,
       wantSigned,
     },

@@ -1,5 +1,5 @@
 /**
- * Encrypts an assertion to a service provider's certificate, as identity providers do: XML Encryption 1.1. For development
+ * Encrypts an assertion, or parts of one, to a service provider's certificate, as identity providers do: XML Encryption 1.1. For development
  * and tests only; the other direction, which guards something, is saml/decryption.ts.
  */
 import { constants, createCipheriv, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
@@ -21,26 +21,41 @@ const keyMethods: Readonly<Record<KeyMethod, string>> = {
   'rsa-1_5': `<xenc:EncryptionMethod Algorithm="${ns.encryption}rsa-1_5"/>`,
 }
 
+export interface EncryptionMethods {
+  readonly content: ContentMethod
+  readonly key: KeyMethod
+}
+
 /** An EncryptedAssertion around the text of an assertion, or of whatever else a test wants in it. */
 export function encryptAssertion(
   assertion: string,
   certificate: string,
-  methods: { readonly content: ContentMethod; readonly key: KeyMethod },
+  methods: EncryptionMethods,
 ): string {
+  return encryptElement('EncryptedAssertion', assertion, { certificate, methods })
+}
+
+/** An element of this name around the text of another, which has to declare its namespaces itself. */
+export function encryptElement(
+  name: 'EncryptedAssertion' | 'EncryptedID' | 'EncryptedAttribute',
+  text: string,
+  to: { readonly certificate: string; readonly methods: EncryptionMethods },
+): string {
+  const { certificate, methods } = to
   const gcm = methods.content.endsWith('gcm')
   const key = randomBytes(methods.content.startsWith('aes128') ? 16 : 32)
-  const content = gcm ? sealGcm(assertion, key) : sealCbc(assertion, key)
+  const content = gcm ? sealGcm(text, key) : sealCbc(text, key)
   const namespace = gcm ? ns.encryption11 : ns.encryption
   const wrapped = wrapKey(key, certificate, methods.key).toString('base64')
   return (
-    `<saml:EncryptedAssertion xmlns:saml="${ns.assertion}">` +
+    `<saml:${name} xmlns:saml="${ns.assertion}">` +
     `<xenc:EncryptedData xmlns:xenc="${ns.encryption}" Type="${ns.encryption}Element">` +
     `<xenc:EncryptionMethod Algorithm="${namespace}${methods.content}"/>` +
     `<ds:KeyInfo xmlns:ds="${ns.signature}"><xenc:EncryptedKey>${keyMethods[methods.key]}` +
     `<xenc:CipherData><xenc:CipherValue>${wrapped}</xenc:CipherValue></xenc:CipherData>` +
     '</xenc:EncryptedKey></ds:KeyInfo>' +
     `<xenc:CipherData><xenc:CipherValue>${content.toString('base64')}</xenc:CipherValue></xenc:CipherData>` +
-    '</xenc:EncryptedData></saml:EncryptedAssertion>'
+    `</xenc:EncryptedData></saml:${name}>`
   )
 }
 

@@ -24,6 +24,7 @@ export interface ProviderOptions {
   readonly strangerKey: SigningKey
   /** PEM certificate to encrypt to, asked for at every answer. */
   readonly encryptTo: () => string | undefined
+  readonly encryptParts: boolean
   /** Hosts of service providers besides those of this machine. */
   readonly hosts: readonly string[]
   readonly wantSigned: boolean
@@ -163,6 +164,7 @@ export class DevProvider {
     const read = readLogout(message.bytes, {
       certificates: [],
       decryptionKeys: [],
+      signedOutside: false,
       allowSha1: false,
     })
     // The signature inside a posted message cannot be checked without the sender's certificate; here nothing depends on it.
@@ -235,11 +237,11 @@ export class DevProvider {
   }
 
   #respond({ to, request, relayState }: Pending, session: Session, answer: AnswerName): Reply {
-    const { profile, baseUrl, key, strangerKey, encryptTo, clock } = this.#options
+    const { profile, baseUrl, key, strangerKey, encryptTo, clock, encryptParts } = this.#options
     session.services.set(to.entityId, to)
     const xml = answerXml({
       ...{ answer, person: session.person, to, profile, baseUrl, key, strangerKey },
-      encryptTo: encryptTo(),
+      ...{ encryptTo: encryptTo(), encryptParts },
       inResponseTo: request?.id,
       sessionIndex: session.id,
       authenticated: session.since,

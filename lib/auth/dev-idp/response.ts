@@ -6,7 +6,7 @@ import type { Milliseconds } from '../../clock.ts'
 import { type SigningKey, type SigningOptions, signElement } from '../saml/signature.ts'
 import { bearer, ns, status } from '../saml/vocabulary.ts'
 import { escapeXml } from '../saml/xml.ts'
-import { encryptAssertion } from './encrypt.ts'
+import { encryptAssertion, encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 
 export interface AssertionValues {
@@ -27,6 +27,10 @@ export interface AssertionValues {
   readonly version?: string
   /** More children of Conditions, as XML. */
   readonly conditions?: string
+  /** In the place of the NameID, as XML. */
+  readonly nameIdXml?: string
+  /** In the place of the attributes, as XML. */
+  readonly attributesXml?: string
 }
 
 export interface ResponseValues {
@@ -48,11 +52,10 @@ function attribute(name: string, value: string | undefined): string {
 /** An Assertion, not yet signed. */
 export function assertionXml(values: AssertionValues): string {
   const { nameId, attributes } = values
-  const name =
-    nameId === undefined
-      ? ''
-      : `<saml:NameID${attribute('Format', nameId.format)}>${escapeXml(nameId.value)}</saml:NameID>`
-  const statement = attributes.length === 0 ? '' : attributeStatement(attributes)
+  const name = values.nameIdXml ?? (nameId === undefined ? '' : nameIdXml(nameId))
+  const items = values.attributesXml ?? attributes.map(each => attributeXml(each)).join('')
+  const statement =
+    items === '' ? '' : `<saml:AttributeStatement>${items}</saml:AttributeStatement>`
   return (
     `<saml:Assertion xmlns:saml="${ns.assertion}" ID="${values.id}"` +
     ` Version="${values.version ?? '2.0'}" IssueInstant="${instant(values.issued)}">` +
@@ -78,21 +81,38 @@ export function assertionXml(values: AssertionValues): string {
   )
 }
 
-function attributeStatement(attributes: readonly DevAttribute[]): string {
+/** A NameID; `more` goes into its tag, such as namespaces of one that stands alone. */
+function nameIdXml({ value, format }: { value: string; format: string }, more = ''): string {
+  return `<saml:NameID${more}${attribute('Format', format)}>${escapeXml(value)}</saml:NameID>`
+}
+
+function attributeXml({ name, friendlyName, format, values }: DevAttribute, more = ''): string {
   const xsi = 'http://www.w3.org/2001/XMLSchema-instance'
   const xs = 'http://www.w3.org/2001/XMLSchema'
-  const items = attributes.map(({ name, friendlyName, format, values }) => {
-    const all = values.map(
-      value =>
-        `<saml:AttributeValue xmlns:xsi="${xsi}" xmlns:xs="${xs}" xsi:type="xs:string">${escapeXml(value)}</saml:AttributeValue>`,
-    )
-    const names =
-      attribute('Name', name) +
-      attribute('FriendlyName', friendlyName) +
-      attribute('NameFormat', format)
-    return `<saml:Attribute${names}>${all.join('')}</saml:Attribute>`
-  })
-  return `<saml:AttributeStatement>${items.join('')}</saml:AttributeStatement>`
+  const all = values.map(
+    value =>
+      `<saml:AttributeValue xmlns:xsi="${xsi}" xmlns:xs="${xs}" xsi:type="xs:string">${escapeXml(value)}</saml:AttributeValue>`,
+  )
+  const names =
+    attribute('Name', name) +
+    attribute('FriendlyName', friendlyName) +
+    attribute('NameFormat', format)
+  return `<saml:Attribute${more}${names}>${all.join('')}</saml:Attribute>`
+}
+
+/** The values with name and attributes encrypted one by one, as they go into an assertion before it is signed. */
+function inParts(
+  values: AssertionValues,
+  to: Parameters<typeof encryptElement>[2],
+): AssertionValues {
+  const alone = ` xmlns:saml="${ns.assertion}"`
+  const { nameId, attributes } = values
+  const each = attributes.map(one =>
+    encryptElement('EncryptedAttribute', attributeXml(one, alone), to),
+  )
+  const name =
+    nameId === undefined ? '' : encryptElement('EncryptedID', nameIdXml(nameId, alone), to)
+  return { nameIdXml: name, attributesXml: each.join(''), ...values }
 }
 
 /** A Response around an assertion, not yet signed. */
@@ -116,6 +136,8 @@ export interface Writing {
   /** Certificate to encrypt the assertion to. */
   readonly encryptTo?: string
   readonly encryption?: DevProfile['encryption']
+  /** Encrypts the NameID and every attribute instead of the whole. */
+  readonly encryptParts?: boolean
   readonly algorithms?: Pick<SigningOptions, 'signatureMethod' | 'digestMethod'>
 }
 
@@ -123,13 +145,18 @@ export interface Writing {
 export function writeResponse(writing: Writing): string {
   const { response, key, signs } = writing
   const options = { key, ...writing.algorithms }
-  let assertion = assertionXml(writing.assertion)
+  const { encryptTo, encryptParts = false } = writing
+  const methods = writing.encryption ?? { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' }
+  const values =
+    encryptTo !== undefined && encryptParts
+      ? inParts(writing.assertion, { certificate: encryptTo, methods })
+      : writing.assertion
+  let assertion = assertionXml(values)
   if (signs === 'assertion' || signs === 'both') {
     assertion = signElement(assertion, { ...options, id: writing.assertion.id })
   }
-  if (writing.encryptTo !== undefined) {
-    const methods = writing.encryption ?? { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' }
-    assertion = encryptAssertion(assertion, writing.encryptTo, methods)
+  if (encryptTo !== undefined && !encryptParts) {
+    assertion = encryptAssertion(assertion, encryptTo, methods)
   }
   const whole = responseXml(response, assertion)
   if (signs !== 'response' && signs !== 'both') return whole

@@ -17,6 +17,7 @@ import { type Flow, type LoginState, withDone } from './login-state.ts'
 import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
 import { loginAddress } from './return.ts'
 import { messageLimits } from './scan.ts'
+import { ownerCookie } from './stash-owner.ts'
 import { VerifierFailure } from './verifier.ts'
 import type { ResponseVerdict } from './verify-response.ts'
 
@@ -160,6 +161,7 @@ async function welcome(
       : `${baseUrl}${returnPath}?flow=${encodeURIComponent(flow.id)}`
   const fields = Fields.of(
     ...established.setCookie,
+    ['Set-Cookie', ownerCookie(saml, established.session)],
     ['Set-Cookie', kept],
     ['Cache-Control', 'no-store'],
     ['Location', location],

@@ -27,6 +27,16 @@ export interface SamlService {
    * undefined for every other path. `path` is the exact path of the target, without query.
    */
   handle(request: Request, path: string): Promise<Response> | undefined
+  /** Whether a form this request posts can be kept: whose it is has to be known, and its address one to come back to. */
+  keepsForms(request: Request, returnTo: string): boolean
+  /**
+   * The kept form that a post of our own page stands for, to be sent to the backend in its place; `target` is path and query of
+   * that post.
+   */
+  takeReplay(
+    request: Request,
+    asked: { readonly handle: string; readonly session: Session; readonly target: string },
+  ): Replay
   /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
   problems(): readonly string[]
   /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
@@ -46,6 +56,11 @@ export interface Stash {
   readonly contentType: string
   readonly content: Buffer
 }
+
+/** A kept form, handed out once, or the page that says why it is not sent. */
+export type Replay =
+  | { readonly stash: Stash; readonly setCookie: Fields }
+  | { readonly refuse: Response }
 
 export interface SamlReadings {
   /** Moments since the epoch; undefined when there is none. */

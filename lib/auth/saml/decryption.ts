@@ -1,6 +1,6 @@
 /**
- * EncryptedAssertion, XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section 2.3.4): the element in, the text of the
- * assertion out. Anybody can encrypt to us, so what comes out is as untrusted as what came in.
+ * EncryptedAssertion, EncryptedID and EncryptedAttribute, XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section 6.1): the
+ * element in, what was encrypted out. Anybody can encrypt to us, so what comes out is as untrusted as what came in.
  *
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra know nothing else,
@@ -31,7 +31,7 @@ export type Decrypted =
   | { readonly ok: false; readonly because: DecryptionReason; readonly problem: string }
 
 /** Decrypts with whichever of the private keys (PEM) fits; all of them are tried. */
-export function decryptAssertion(encrypted: XmlElement, privateKeys: readonly string[]): Decrypted {
+export function decryptElement(encrypted: XmlElement, privateKeys: readonly string[]): Decrypted {
   const parts = readParts(encrypted)
   if ('because' in parts) return parts
   const { cipher, oaep, content, keys } = parts

@@ -7,26 +7,25 @@
  * - A signature by a key we do not know may mean that the IdP has changed keys since: it brings one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
-import { open, readFile } from 'node:fs/promises'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
-import { explainError, Failure } from '../../errors.ts'
-import { within } from '../../http/deadline.ts'
-import { Fields } from '../../http/field.ts'
+import { explainError } from '../../errors.ts'
 import type { OriginClient } from '../../http/origin.ts'
-import { parseUri } from '../../http/target.ts'
 import type { Logger } from '../../log.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import type { SamlConfig } from './contract.ts'
-import { type IdpMetadata, parseIdpMetadata } from './idp-metadata.ts'
-import { metadataLimits } from './scan.ts'
-import { verifySignature } from './signature.ts'
+import type { IdpMetadata } from './idp-metadata.ts'
+import {
+  fetchMetadata,
+  judgeMetadata,
+  MetadataFailure,
+  readMetadata,
+} from './idp-metadata-document.ts'
 
 const minute = 60_000
 const day = 24 * 60 * minute
 
-/** Numbers of the specification, section 8. */
-const DOWNLOAD_TIME: Milliseconds = 30_000
+/** Number of the specification, section 8. */
 const REFRESH_INTERVAL: Milliseconds = 30 * minute
 /** Between refreshes that unknown keys ask for. */
 const SUSPICION_INTERVAL: Milliseconds = minute
@@ -36,14 +35,6 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
-}
-
-/** Metadata could not be had, or is of no use. The message says which, and where it was looked for. */
-export class MetadataFailure extends Failure {
-  constructor(message: string, cause?: unknown) {
-    const publicText = 'The identity provider is not known at the moment.'
-    super(message, { code: 'idp_metadata', fault: 'upstream', publicText, cause })
-  }
 }
 
 export class IdpMetadataSource {
@@ -65,7 +56,7 @@ export class IdpMetadataSource {
     const source = new IdpMetadataSource(parts)
     const { idpMetadata } = parts.config()
     if (idpMetadata.from === 'file') {
-      await source.#take(await readLocal(idpMetadata.path), idpMetadata.path)
+      await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
     } else {
       await source.#firstDownload()
       source.#schedule()
@@ -127,7 +118,7 @@ export class IdpMetadataSource {
       await this.#download()
     } catch (error) {
       try {
-        await this.#take(await readLocal(metadataCacheFile), metadataCacheFile)
+        await this.#take(await readMetadata(metadataCacheFile), metadataCacheFile)
       } catch (cacheError) {
         const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
         throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
@@ -168,7 +159,9 @@ export class IdpMetadataSource {
     const { config, log, clock } = this.#parts
     const { idpMetadata, metadataCacheFile } = config()
     if (idpMetadata.from !== 'url') return
-    const bytes = await this.#fetch(idpMetadata.url)
+    const { origin } = this.#parts
+    const by = { origin, clock, signal: this.#closing.signal }
+    const { bytes } = await fetchMetadata(idpMetadata.url, by)
     await this.#take(bytes, idpMetadata.url)
     this.#fetched = clock.now()
     this.#refreshFailure = undefined
@@ -183,74 +176,11 @@ export class IdpMetadataSource {
     }
   }
 
-  async #fetch(url: string): Promise<Buffer> {
-    const uri = parseUri(url)
-    if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
-    const limit = {
-      clock: this.#parts.clock,
-      after: DOWNLOAD_TIME,
-      signal: this.#closing.signal,
-      late: () =>
-        new MetadataFailure(`${uri.host} did not deliver within ${DOWNLOAD_TIME / 1000} s`),
-      aborted: () => new MetadataFailure('the service stops'),
-    }
-    return within(limit, async signal => {
-      const response = await this.#parts.origin.request({
-        method: 'GET',
-        uri,
-        fields: Fields.of(
-          [
-            'Accept',
-            'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1',
-          ],
-          ['Accept-Encoding', 'identity'],
-          ['User-Agent', 'authproxy'],
-        ),
-        signal,
-        trusted: true,
-      })
-      if (response.status !== 200) {
-        await response.content.return?.()
-        throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
-      }
-      const blocks: Buffer[] = []
-      let size = 0
-      for await (const block of response.content) {
-        size += block.length
-        if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
-        blocks.push(Buffer.from(block))
-      }
-      return Buffer.concat(blocks)
-    })
-  }
-
-  async #trustedCertificates(): Promise<readonly string[] | undefined> {
-    const path = this.#parts.config().idpMetadataCertificate
-    if (path === undefined) return undefined
-    const text = await readFile(path, 'utf8')
-    const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
-    if (found.length === 0) throw new MetadataFailure(`${path} holds no certificate in PEM`)
-    return found.map(pem => `${pem}\n`)
-  }
-
   /** Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when it is of no use. */
   async #take(bytes: Uint8Array, from: string): Promise<void> {
-    const certificates = await this.#trustedCertificates()
     const { config, clock, log } = this.#parts
-    const { idpEntityId, allowSha1 } = config()
-    const parsed = parseIdpMetadata(bytes, idpEntityId)
-    if (!parsed.ok)
-      throw new MetadataFailure(`the metadata of ${from} is of no use: ${parsed.problem}`)
-    if (certificates !== undefined) {
-      const verified = verifySignature(parsed, parsed.root, { certificates, allowSha1 })
-      if (!verified.ok) throw new MetadataFailure(`the metadata of ${from}: ${verified.problem}`)
-    }
-    const { idp } = parsed
     const now = clock.now()
-    if (idp.validUntil !== undefined && idp.validUntil <= now) {
-      const when = new Date(idp.validUntil).toISOString()
-      throw new MetadataFailure(`the metadata of ${from} expired at ${when}`)
-    }
+    const idp = await judgeMetadata(bytes, from, { config: config(), now })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
     if (news) {
@@ -282,17 +212,4 @@ function keysOf(idp: IdpMetadata | undefined): string {
     .map(key => key.fingerprint)
     .sort()
     .join()
-}
-
-async function readLocal(path: string): Promise<Buffer> {
-  const file = await open(path, 'r').catch(error => {
-    throw new MetadataFailure(`${path} cannot be read: ${explainError(error)}`, error)
-  })
-  try {
-    const { size } = await file.stat()
-    if (size > metadataLimits.size) throw new MetadataFailure(`${path} is larger than 10 MiB`)
-    return await file.readFile()
-  } finally {
-    await file.close()
-  }
 }

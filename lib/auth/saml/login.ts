@@ -4,16 +4,17 @@
  */
 import { Fields } from '../../http/field.ts'
 import { noContent, type Request, type Response } from '../../http/message.ts'
+import { isOwnPost } from '../own-post.ts'
 import { metadataAdvice } from './acs-page.ts'
 import { authnRequestXml } from './authn-request.ts'
-import type { LoginStart, SamlConfig, Stash } from './contract.ts'
+import type { LoginStart, SamlConfig } from './contract.ts'
 import type { Endpoint, IdpMetadata } from './idp-metadata.ts'
 import { depthOf, type Flow, withFlow } from './login-state.ts'
 import { loopPage } from './loop-page.ts'
 import { keepState, newId, type Saml, safeReturn, stateOf } from './parts.ts'
 import { redirectAddress } from './redirect-binding.ts'
-import { isReplayable } from './replay-form.ts'
 import { signElement } from './signature.ts'
+import { lastOwner } from './stash-owner.ts'
 
 /** Logins in a row that did not lead to a session before we stop sending the browser round. */
 const MOST_TURNS = 3
@@ -34,7 +35,7 @@ export async function startLogin(
 
   const id = saml.random(12).toString('base64url')
   const config = saml.config()
-  const stash = keepStash(saml, request, id, login.stash)
+  const stash = keepStash(saml, request, id, login)
   const flow: Flow = {
     id,
     request: newId(saml),
@@ -125,23 +126,22 @@ export function formTargets(location: string): readonly string[] {
   return ['https:', new URL(location).origin]
 }
 
-/** Only what this site has sent itself is kept: a stranger's post must not be sent again under somebody's name. */
+/**
+ * Only what this site has sent itself is kept, and only of somebody: a stranger's post must not be sent again under anybody's
+ * name.
+ */
 function keepStash(
   saml: Saml,
   request: Request,
   id: string,
-  stash: Stash | undefined,
+  { stash, returnTo }: LoginStart,
 ): string | undefined {
-  if (stash === undefined || !isOwnPost(saml, request) || !isReplayable(stash)) return undefined
-  const { stashLimit, loginTime } = saml.config()
-  if (stash.content.length > stashLimit) return undefined
-  return saml.stashes.put(id, stash, loginTime)
-}
-
-function isOwnPost(saml: Saml, { fields }: Request): boolean {
-  const site = fields.get('Sec-Fetch-Site')
-  const own = fields.get('Origin') === saml.config().baseUrl
-  return site === undefined ? own : site === 'same-origin'
+  const { stashLimit, loginTime, baseUrl } = saml.config()
+  if (stash === undefined || !isOwnPost(request, baseUrl)) return undefined
+  const owner = lastOwner(saml, request)
+  if (owner === undefined || stash.content.length > stashLimit) return undefined
+  if (safeReturn(returnTo) !== returnTo) return undefined
+  return saml.stashes.put(id, stash, { owner, target: returnTo }, loginTime)
 }
 
 function noIdpPage(saml: Saml, request: Request): Response {

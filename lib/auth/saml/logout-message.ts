@@ -2,6 +2,7 @@
  * LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from those that came.
  */
+import { type RevealReason, revealName } from './encrypted-elements.ts'
 import { instantOf, issuerOf, readNameId, type WrittenInstant } from './read-assertion.ts'
 import { messageLimits } from './scan.ts'
 import { isSigned, type SignatureReason, verifySignature } from './signature.ts'
@@ -33,7 +34,7 @@ interface LogoutCommon {
 export interface LogoutRequest extends LogoutCommon {
   readonly kind: 'LogoutRequest'
   readonly nameId: NameId | undefined
-  /** Whether the name is encrypted, which we cannot read. */
+  /** Whether the name is encrypted and was left so, since no signature had been verified. */
   readonly encryptedId: boolean
   readonly sessionIndexes: readonly string[]
   readonly notOnOrAfter: WrittenInstant | undefined
@@ -51,23 +52,36 @@ export type LogoutMessage =
   | LogoutResponse
   | {
       readonly ok: false
-      readonly because: `xml_${XmlReason}` | 'logout_form' | SignatureReason
+      readonly because: `xml_${XmlReason}` | 'logout_form' | SignatureReason | RevealReason
       readonly problem: string
     }
 
+export interface LogoutRules extends ResponseRules {
+  /** Whether a signature over these bytes has been verified that stands outside of them (HTTP-Redirect). */
+  readonly signedOutside: boolean
+}
+
 /** Reads a message; a signature inside it has to hold, none inside it is told by `signed`. Never throws for its content. */
-export function readLogout(bytes: Uint8Array, rules: ResponseRules): LogoutMessage {
+export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage {
   const given = parseXml(bytes, messageLimits)
   if (!given.ok) return { ok: false, because: `xml_${given.because}`, problem: given.problem }
   const signatures = [...allElements(given.root)].filter(element => element.name === 'Signature')
   const signed = isSigned(given.root)
   if (signatures.length !== (signed ? 1 : 0)) return refuse('a signature where none may stand')
-  if (!signed) return read(given.root, false)
+  if (!signed) {
+    return rules.signedOutside ? open(given.root, false, rules) : read(given.root, false)
+  }
   const verified = verifySignature(given, given.root, rules)
   if (!verified.ok) return verified
   const canonical = parseXmlText(verified.text, messageLimits)
   if (!canonical.ok) return refuse(canonical.problem)
-  return read(canonical.root, true)
+  return open(canonical.root, true, rules)
+}
+
+/** The name is decrypted when the message is known to be the IdP's, and not before. */
+function open(root: XmlElement, signed: boolean, rules: LogoutRules): LogoutMessage {
+  const revealed = revealName(root, rules.decryptionKeys)
+  return revealed.ok ? read(revealed.root, signed) : revealed
 }
 
 function read(root: XmlElement, signed: boolean): LogoutMessage {

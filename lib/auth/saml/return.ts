@@ -5,16 +5,19 @@
  * # Facts
  * - This request still counts as coming from the IdP's site, so a SameSite=Strict cookie stays away. A page of ours that
  *   leads here again makes it a request of our own site; only what is missing then is really missing.
- * - The page also puts the fragment back, and sends a stashed form post again.
+ * - The page also puts the fragment back. For a form that was kept it posts the ID of the login to where the form was for:
+ *   what goes to the backend in its place is in memory (replay.ts), since a page could not send files again.
  */
 import { Fields } from '../../http/field.ts'
 import { noContent, type Request, type Response } from '../../http/message.ts'
+import { replayName } from '../replay.ts'
 import { startLogin } from './login.ts'
 import type { Flow, LoginState } from './login-state.ts'
 import { withoutFlow } from './login-state.ts'
 import { detailsOf, likelyCause } from './loop-page.ts'
 import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
-import { replayForm } from './replay-form.ts'
+import { notSent } from './replay.ts'
+import { ownerOf } from './stash-owner.ts'
 
 /** Answers GET /__authproxy-redirect. */
 export async function comeBack(saml: Saml, request: Request): Promise<Response> {
@@ -32,6 +35,13 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (session === undefined) return withoutSession(saml, request, { query, flow, state })
   if (flow === undefined) return seeOther(`${saml.config().baseUrl}/`)
   const cookie = keepState(saml, withoutFlow(state, flow.id))
+  if (flow.stash !== undefined) {
+    const place = saml.stashes.placeOf(flow.id, ownerOf(session))
+    if ('target' in place) return sendAgain(saml, flow.id, place.target)
+    const { returnTo: target } = flow
+    const fields = Fields.of(['Set-Cookie', cookie])
+    return notSent(saml, request, { because: place.because, target, fields })
+  }
   return onward(saml, flow, cookie)
 }
 
@@ -46,33 +56,31 @@ function seeOther(location: string): Response {
 }
 
 function onward(saml: Saml, flow: Flow, cookie: string): Response {
-  const fields = Fields.of(['Set-Cookie', cookie])
   const href = `${saml.config().baseUrl}${flow.returnTo}`
-  const stash = flow.stash === undefined ? undefined : saml.stashes.take(flow.id, flow.stash)
-  const form = stash === undefined ? undefined : replayForm(stash)
-  if (form !== undefined) {
-    return saml.page({
-      template: 'saml-form',
-      view: {
-        title: 'Sending your form',
-        label: 'Send the form you filled in',
-        keep: '',
-        action: href,
-        enctype: form.enctype,
-        fields: form.fields,
-      },
-      // Without a referrer policy of its own the post would carry "Origin: null", which applications take for a forgery.
-      fields: fields.plus('Referrer-Policy', 'same-origin'),
-      script: true,
-      // Where the application redirects to after a post is its own business.
-      formAction: ['https:'],
-    })
-  }
   return saml.page({
     template: 'saml-go',
     view: { title: 'Signed in', label: 'Continue', href, keep: '', restore: flow.id },
-    fields,
+    fields: Fields.of(['Set-Cookie', cookie]),
     script: true,
+  })
+}
+
+function sendAgain(saml: Saml, id: string, target: string): Response {
+  return saml.page({
+    template: 'saml-form',
+    view: {
+      title: 'Sending your form',
+      label: 'Send the form you filled in',
+      keep: '',
+      action: `${saml.config().baseUrl}${target}`,
+      enctype: 'application/x-www-form-urlencoded',
+      fields: [{ name: replayName, value: id }],
+    },
+    // Without a referrer policy of its own the post would carry "Origin: null", which applications take for a forgery.
+    fields: Fields.of(['Referrer-Policy', 'same-origin']),
+    script: true,
+    // Where the application redirects to after a post is its own business.
+    formAction: ['https:'],
   })
 }
 

@@ -10,10 +10,12 @@ import type { SamlParts, SamlReadings, SamlService } from './contract.ts'
 import { IdpMetadataSource } from './idp-metadata-source.ts'
 import { startLogin } from './login.ts'
 import { Outcomes } from './outcomes.ts'
-import type { Saml } from './parts.ts'
+import { type Saml, safeReturn } from './parts.ts'
+import { takeReplay } from './replay.ts'
 import { loginAddress } from './return.ts'
 import { samlRoutes } from './routes.ts'
 import { StashRoom } from './stash.ts'
+import { lastOwner } from './stash-owner.ts'
 import { Verifier } from './verifier.ts'
 
 /** What tests put in the place of the real thing. */
@@ -51,6 +53,9 @@ export async function createSamlService(
     startLogin: (request, login) => startLogin(saml, request, login),
     loginAddress: returnTo => loginAddress(config().baseUrl, returnTo),
     handle,
+    keepsForms: (request, returnTo) =>
+      safeReturn(returnTo) === returnTo && lastOwner(saml, request) !== undefined,
+    takeReplay: (request, asked) => takeReplay(saml, request, asked),
     problems: () => problemsOf(saml),
     readings: () => readingsOf(saml),
     async close() {

@@ -100,7 +100,12 @@ async function takeMessage(
   if (signature !== undefined && signature !== 'signature_missing') {
     return logoutRefused(saml, request, { code: signature })
   }
-  const rules = { certificates: certificates(), decryptionKeys: [], allowSha1 }
+  const rules = {
+    certificates: certificates(),
+    decryptionKeys: saml.keys.saml().map(pair => pair.privateKey),
+    allowSha1,
+    signedOutside: message.outer !== undefined && signature === undefined,
+  }
   try {
     const read = await saml.verifier.logout(message.bytes, rules)
     if (!read.ok) {

@@ -1,12 +1,26 @@
 /**
  * Form posts whose session had ended, kept until their sender has logged in again. Held in memory, sealed with a key that only
- * the sender's cookie has; taken once. Bounded in size and time.
+ * the sender's cookie has; handed out once, to the one they are of, for the address they were for. Bounded in size, number
+ * and time.
  */
 import type { Clock, Milliseconds } from '../../clock.ts'
 import type { Stash } from './contract.ts'
 import { seal, unseal } from './seal.ts'
 
-interface Kept {
+/** What a stash belongs to. */
+export interface StashPlace {
+  /** Whose it is: see stash-owner.ts. */
+  readonly owner: string
+  /** Path and query it was posted to. */
+  readonly target: string
+}
+
+export type Taken =
+  | { readonly stash: Stash }
+  /** Nothing is kept (any more), or somebody else is signed in now. */
+  | { readonly because: 'gone' | 'other-user' }
+
+interface Kept extends StashPlace {
   readonly contentType: string
   readonly sealed: string
   readonly until: Milliseconds
@@ -14,6 +28,9 @@ interface Kept {
 
 /** Bytes of all stashes together. */
 const MOST_BYTES = 32 * 1024 * 1024
+const MOST = 1000
+/** One person's forms take nobody else's room. */
+const MOST_OF_ONE = 4
 
 export class StashRoom {
   readonly #clock: Clock
@@ -27,25 +44,41 @@ export class StashRoom {
   }
 
   /** Keeps a stash under the ID of a login and answers its key; the oldest go when there is no room. */
-  put(id: string, stash: Stash, lifetime: Milliseconds): string {
+  put(id: string, stash: Stash, place: StashPlace, lifetime: Milliseconds): string {
     const key = this.#random(32)
     const sealed = seal(stash.content, purposeOf(id), [{ kid: 'stash', key }], this.#random)
-    this.#sweep(sealed.length)
+    this.#sweep(sealed.length, place.owner)
     const until = this.#clock.now() + lifetime
-    this.#kept.set(id, { contentType: stash.contentType, sealed, until })
+    const { owner, target } = place
+    this.#kept.set(id, { owner, target, contentType: stash.contentType, sealed, until })
     this.#bytes += sealed.length
     return key.toString('base64url')
   }
 
-  /** Hands a stash out, once; undefined when it is gone, too old, or the key is another. */
-  take(id: string, key: string): Stash | undefined {
+  /** Where the form of a login is to go to, if `owner` may send it. What is another's is thrown away. */
+  placeOf(
+    id: string,
+    owner: string,
+  ): { readonly target: string } | { readonly because: 'gone' | 'other-user' } {
     const kept = this.#kept.get(id)
-    if (kept === undefined) return undefined
+    if (kept === undefined || kept.until <= this.#clock.now()) return { because: 'gone' }
+    if (kept.owner === owner) return { target: kept.target }
     this.#drop(id, kept)
+    return { because: 'other-user' }
+  }
+
+  /** Hands a stash out, once; whatever does not fit, it is gone afterwards. */
+  take(id: string, key: string, { owner, target }: StashPlace): Taken {
+    const kept = this.#kept.get(id)
+    if (kept === undefined) return { because: 'gone' }
+    this.#drop(id, kept)
+    if (kept.owner !== owner) return { because: 'other-user' }
     const bytes = Buffer.from(key, 'base64url')
-    if (kept.until <= this.#clock.now() || bytes.length !== 32) return undefined
+    const inTime = kept.until > this.#clock.now()
+    if (!inTime || bytes.length !== 32 || kept.target !== target) return { because: 'gone' }
     const content = unseal(kept.sealed, purposeOf(id), [{ kid: 'stash', key: bytes }])
-    return content === undefined ? undefined : { contentType: kept.contentType, content }
+    if (content === undefined) return { because: 'gone' }
+    return { stash: { contentType: kept.contentType, content } }
   }
 
   /** Bytes held. */
@@ -53,10 +86,15 @@ export class StashRoom {
     return this.#bytes
   }
 
-  #sweep(wanted: number): void {
+  #sweep(wanted: number, owner: string): void {
     const now = this.#clock.now()
+    const own = [...this.#kept].filter(([, kept]) => kept.owner === owner)
+    for (const [id, kept] of own.slice(0, Math.max(0, own.length - MOST_OF_ONE + 1))) {
+      this.#drop(id, kept)
+    }
     for (const [id, kept] of this.#kept) {
-      if (kept.until <= now || this.#bytes + wanted > MOST_BYTES) this.#drop(id, kept)
+      const full = this.#bytes + wanted > MOST_BYTES || this.#kept.size >= MOST
+      if (kept.until <= now || full) this.#drop(id, kept)
     }
   }
 

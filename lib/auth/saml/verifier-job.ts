@@ -2,7 +2,7 @@
  * What the verifying thread can be asked, and its answers. Values only, since they cross between threads.
  */
 import { explainError } from '../../errors.ts'
-import { type LogoutMessage, readLogout } from './logout-message.ts'
+import { type LogoutMessage, type LogoutRules, readLogout } from './logout-message.ts'
 import { type ResponseRules, type ResponseVerdict, verifyResponse } from './verify-response.ts'
 
 export type VerifierJob =
@@ -10,7 +10,7 @@ export type VerifierJob =
   | {
       readonly kind: 'logout'
       readonly bytes: Uint8Array
-      readonly rules: ResponseRules
+      readonly rules: LogoutRules
     }
 
 export type VerifierResult =

@@ -5,7 +5,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import { Failure } from '../../errors.ts'
-import type { LogoutMessage } from './logout-message.ts'
+import type { LogoutMessage, LogoutRules } from './logout-message.ts'
 import type { VerifierJob, VerifierResult } from './verifier-job.ts'
 import type { ResponseRules, ResponseVerdict } from './verify-response.ts'
 
@@ -67,7 +67,7 @@ export class Verifier {
   }
 
   /** Reads a logout message, and verifies the signature inside it if there is one. Throws a VerifierFailure. */
-  async logout(bytes: Uint8Array, rules: ResponseRules): Promise<LogoutMessage> {
+  async logout(bytes: Uint8Array, rules: LogoutRules): Promise<LogoutMessage> {
     const result = await this.#run({ kind: 'logout', bytes, rules })
     if (result.kind !== 'logout') throw crashed('the verifier answered something else')
     return result.message

@@ -6,7 +6,8 @@
  * end is read from the canonical bytes a signature was verified over.
  */
 import { explainError } from '../../errors.ts'
-import { type DecryptionReason, decryptAssertion } from './decryption.ts'
+import { decryptElement } from './decryption.ts'
+import { type RevealReason, revealAssertion } from './encrypted-elements.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -44,7 +45,7 @@ export type ResponseReason =
   | 'idp_status'
   | 'second_opinion'
   | SignatureReason
-  | DecryptionReason
+  | RevealReason
 
 export type ResponseVerdict =
   | {
@@ -103,7 +104,7 @@ async function verifyDocument(given: Document, rules: ResponseRules): Promise<Re
   if (!isSigned(assertion)) {
     if (!signed)
       return refuse('signature_missing', 'neither the response nor the assertion is signed')
-    if (encrypted) return { ok: true, response, assertion: readAssertion(assertion), encrypted }
+    if (encrypted) return readOpen(assertion, { response, encrypted }, rules)
     return agreed(given.text, assertion, { response, encrypted }, rules)
   }
   const verified = verifySignature(plain, assertion, rules)
@@ -185,7 +186,7 @@ function holderOf(root: XmlElement): XmlElement | ReturnType<typeof refuse> {
 
 /** What was encrypted has to be one assertion and nothing else, by the same rules as one that was not. */
 function decrypt(held: XmlElement, rules: ResponseRules) {
-  const decrypted = decryptAssertion(held, rules.decryptionKeys)
+  const decrypted = decryptElement(held, rules.decryptionKeys)
   if (!decrypted.ok) return decrypted
   const { root, text } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
@@ -220,7 +221,17 @@ async function agreed(
   if (!parsed.ok || !isSameElement(withoutSignature(parsed.root), withoutSignature(assertion))) {
     return refuse('second_opinion', 'node-saml finds another assertion in it')
   }
-  return { ok: true, ...found, assertion: readAssertion(assertion) }
+  return readOpen(assertion, found, rules)
+}
+
+/** The last step: what is encrypted inside is decrypted only now, when a signature over its encrypted form has held. */
+function readOpen(
+  assertion: XmlElement,
+  found: { readonly response: ResponseFacts; readonly encrypted: boolean },
+  rules: ResponseRules,
+): ResponseVerdict {
+  const revealed = revealAssertion(assertion, rules.decryptionKeys)
+  return revealed.ok ? { ok: true, ...found, assertion: readAssertion(revealed.root) } : revealed
 }
 
 function withoutSignature(element: XmlElement): XmlElement {

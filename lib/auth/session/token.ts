@@ -1,6 +1,6 @@
 /**
  * A session as a signed JWT (RFC 7519): HS256, because who signs is who verifies; `kid` names the key, issuer and audience are
- * the entity ID of the instance, `typ` keeps other tokens of ours from being taken for one. The only importer of jose.
+ * the entity ID of the instance, `typ` keeps other tokens of ours from being taken for one.
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the
@@ -10,10 +10,10 @@
  */
 import { webcrypto } from 'node:crypto'
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
-import { jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../clock.ts'
 import type { SecretKey } from '../dynamic-config.ts'
+import { secondsOf as seconds, signJwt, verifyJwt } from '../jwt.ts'
 import type { Session, SessionNameId } from '../saml/contract.ts'
 
 const TYPE = 'authproxy-session'
@@ -67,13 +67,16 @@ export class SessionTokens {
     this.#noticeKeys()
     const [newest] = keys.session()
     if (newest === undefined) throw new Error('there is no key to sign sessions with')
-    return new SignJWT({ ...claimsOf(session) })
-      .setProtectedHeader({ alg: 'HS256', typ: TYPE, kid: newest.kid })
-      .setIssuer(entityId())
-      .setAudience(entityId())
-      .setIssuedAt(seconds(clock.now()))
-      .setExpirationTime(seconds(Math.min(lapses, session.expires)))
-      .sign(await this.#import(newest))
+    return signJwt(
+      {
+        ...claimsOf(session),
+        iss: entityId(),
+        aud: entityId(),
+        iat: seconds(clock.now()),
+        exp: seconds(Math.min(lapses, session.expires)),
+      },
+      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: await this.#import(newest) },
+    )
   }
 
   /** What a token is worth now. Never throws; the reason is a word for the log. */
@@ -87,33 +90,29 @@ export class SessionTokens {
       return { valid: false, because: 'expired' }
     }
     if (token.length > LONGEST) return { valid: false, because: 'too-long' }
-    try {
-      const { payload } = await jwtVerify(
-        token,
-        ({ kid }) => {
+    const verdict = await verifyJwt(
+      token,
+      {
+        algorithm: 'HS256',
+        type: TYPE,
+        key: kid => {
           const key = keys.session().find(candidate => candidate.kid === kid)
-          if (key === undefined) throw new UnknownKey()
-          return this.#import(key)
+          return key === undefined ? undefined : this.#import(key)
         },
-        {
-          algorithms: ['HS256'],
-          typ: TYPE,
-          issuer: entityId(),
-          audience: entityId(),
-          currentDate: new Date(clock.now()),
-          requiredClaims: ['sub', 'sid', 'iat', 'exp', 'end'],
-        },
-      )
-      const verified = {
-        session: sessionOf(payload),
-        issued: (payload.iat ?? 0) * 1000,
-        lapses: (payload.exp ?? 0) * 1000,
-      }
-      this.#verified.set(token, verified)
-      return { valid: true, ...verified }
-    } catch (error) {
-      return { valid: false, because: reasonOf(error) }
-    }
+        issuer: entityId(),
+        audience: entityId(),
+        required: ['sub', 'sid', 'iat', 'exp', 'end'],
+      },
+      clock.now(),
+    )
+    if (!verdict.valid) return verdict
+    const { claims } = verdict
+    const session = readSession(claims)
+    if (session === undefined) return { valid: false, because: 'malformed' }
+    const issued = (claims.iat ?? 0) * 1000
+    const verified = { session, issued, lapses: (claims.exp ?? 0) * 1000 }
+    this.#verified.set(token, verified)
+    return { valid: true, ...verified }
   }
 
   /** Other keys: what was verified with the old ones has to be verified again. */
@@ -133,22 +132,6 @@ export class SessionTokens {
     this.#imported.set(kid, imported)
     return imported
   }
-}
-
-class UnknownKey extends Error {
-  readonly code = 'UNKNOWN_KEY'
-}
-
-function reasonOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const reasons: Readonly<Record<string, string>> = {
-    ERR_JWT_EXPIRED: 'expired',
-    ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'signature',
-    ERR_JWT_CLAIM_VALIDATION_FAILED: 'claim',
-    ERR_JOSE_ALG_NOT_ALLOWED: 'algorithm',
-    UNKNOWN_KEY: 'unknown-key',
-  }
-  return reasons[code] ?? 'malformed'
 }
 
 function claimsOf(session: Session): Readonly<Record<string, unknown>> {
@@ -174,6 +157,15 @@ function claimsOf(session: Session): Readonly<Record<string, unknown>> {
             part => part ?? null,
           ),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
+  }
+}
+
+/** Undefined for claims of another version, or none of ours. */
+function readSession(claims: Readonly<Record<string, unknown>>): Session | undefined {
+  try {
+    return sessionOf(claims)
+  } catch {
+    return undefined
   }
 }
 
@@ -232,8 +224,4 @@ function text(found: unknown): string {
 function number(found: unknown): number {
   if (typeof found === 'number' && Number.isFinite(found)) return found
   throw new Error('not a number')
-}
-
-function seconds(at: Milliseconds): number {
-  return Math.floor(at / 1000)
 }

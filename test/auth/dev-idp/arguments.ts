@@ -19,6 +19,7 @@ t.test(
         profile: 'entra',
         users: undefined,
         encryptTo: undefined,
+        encryptParts: false,
         wantSigned: false,
         hosts: [],
       },
@@ -33,6 +34,7 @@ t.test('dev-idp takes what it is told; files are found from where one stands', a
       ...[
         '--encrypt-to',
         '/etc/sp.crt',
+        '--encrypt-parts',
         '--want-signed',
         '--for',
         'a.internal',
@@ -49,6 +51,7 @@ t.test('dev-idp takes what it is told; files are found from where one stands', a
       profile: 'keycloak',
       users: '/here/people.yaml',
       encryptTo: '/etc/sp.crt',
+      encryptParts: true,
       wantSigned: true,
       hosts: ['a.internal', 'b.internal'],
     },
@@ -67,6 +70,7 @@ t.test('what is wrong is told in a sentence', async t => {
     [['--profle', 'okta'], /did you mean --profile\?/],
     [['--listen', 'localhost:80'], /--listen: .*write 127\.0\.0\.1:80/],
     [['surplus'], /surplus/],
+    [['--encrypt-parts'], /--encrypt-parts: .* needs --encrypt-to FILE/],
   ]
   for (const [argv, expected] of cases) {
     t.match(message(readDevIdpArguments(argv, '/')), expected, argv.join(' '))

@@ -1,7 +1,7 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { encryptAssertion } from '../../../lib/auth/dev-idp/encrypt.ts'
-import { decryptAssertion } from '../../../lib/auth/saml/decryption.ts'
+import { decryptElement } from '../../../lib/auth/saml/decryption.ts'
 import { messageLimits } from '../../../lib/auth/saml/scan.ts'
 import { parseXmlText } from '../../../lib/auth/saml/xml.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'
@@ -12,7 +12,7 @@ const other = rsaPair('stranger')
 function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
   const parsed = parseXmlText(xml, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
-  return decryptAssertion(parsed.root, keys)
+  return decryptElement(parsed.root, keys)
 }
 
 t.test('every pair of methods we publish decrypts, with the old key too', async t => {

@@ -10,6 +10,7 @@ import {
   makeRequest,
   pathOf,
   readAsked,
+  type TestBrowser,
 } from '../../fixtures/saml-browser.ts'
 import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
 
@@ -101,49 +102,67 @@ t.test('signing in once a minute is no loop', async t => {
   t.strictSame(lab.codes, [])
 })
 
-t.test(
-  'a form post whose session has ended is sent again after the login, once, and only our own',
-  async t => {
-    const lab = await SamlLab.open(t, 'entra')
-    const stash = {
-      contentType: 'application/x-www-form-urlencoded',
-      content: Buffer.from('text=a%26b%0D%0Ac&submit=%C3%A9'),
-    }
-    const own: Array<readonly [string, string]> = [
-      ['Sec-Fetch-Site', 'same-origin'],
-      ['Origin', 'https://app.example.org'],
-    ]
-    const asked = await lab.browser.login('/save?id=7', { stash, fields: own })
-    t.notMatch([...lab.browser.cookies.values()].join(), /a%26b/)
-    const answer = await lab.browser.deliver(
-      lab.idp.respond({ inResponseTo: asked.id }),
-      asked.relayState,
-    )
-    const cookies = new Map(lab.browser.cookies)
-    const back = await lab.browser.get(pathOf(hrefOf(answer)))
-    t.match(htmlOf(back), 'action="https://app.example.org/save?id&#61;7"'.replace('&#61;', '='))
-    t.strictSame(inputsOf(htmlOf(back)), { text: 'a&b\r\nc', submit: 'é' })
-    for (const [name, value] of cookies) lab.browser.cookies.set(name, value)
-    t.notMatch(htmlOf(await lab.browser.get(pathOf(hrefOf(answer)))), '<form', 'only once')
+const own: Array<readonly [string, string]> = [
+  ['Sec-Fetch-Site', 'same-origin'],
+  ['Origin', 'https://app.example.org'],
+]
+const stash = {
+  contentType: 'application/x-www-form-urlencoded',
+  content: Buffer.from('text=a%26b%0D%0Ac&submit=%C3%A9'),
+}
 
-    for (const fields of [
-      [
-        ['Sec-Fetch-Site', 'cross-site'],
-        ['Origin', 'https://evil.example'],
-      ],
-      [['Origin', 'https://evil.example']],
-      [],
-    ] as Array<Array<readonly [string, string]>>) {
-      const browser = lab.browser.other()
-      const strange = await browser.login('/save', { stash, fields })
-      const done = await browser.deliver(
-        lab.idp.respond({ inResponseTo: strange.id }),
-        strange.relayState,
-      )
-      t.notMatch(htmlOf(await browser.get(pathOf(hrefOf(done)))), '<form')
-    }
-  },
-)
+/** A login that was begun by a form, up to the page behind it. */
+async function comeBackWithForm(lab: SamlLab, browser: TestBrowser, fields = own) {
+  const asked = await browser.login('/save?id=7', { stash, fields })
+  const xml = lab.idp.respond({ inResponseTo: asked.id })
+  const address = pathOf(hrefOf(await browser.deliver(xml, asked.relayState)))
+  return { address, page: await browser.get(address) }
+}
+
+t.test('the page behind the login posts a handle, and holds nothing of the form', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  await signIn(lab)
+  lab.browser.cookies.delete('session')
+  const { page, address } = await comeBackWithForm(lab, lab.browser)
+  t.match(htmlOf(page), 'action="https://app.example.org/save?id=7"')
+  t.strictSame(Object.keys(inputsOf(htmlOf(page))), ['__authproxy_replay'])
+  t.notMatch([htmlOf(page), ...lab.browser.cookies.values()].join(), /a%26b|a&b/)
+  t.equal(page.fields.get('Referrer-Policy'), 'same-origin')
+  t.equal(htmlOf(await lab.browser.get(address)), htmlOf(page), 'a reload of it changes nothing')
+})
+
+t.test('a form of another site, or of nobody, is not kept', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  await signIn(lab)
+  lab.browser.cookies.delete('session')
+  for (const fields of [
+    [
+      ['Sec-Fetch-Site', 'cross-site'],
+      ['Origin', 'https://evil.example'],
+    ],
+    [['Origin', 'https://evil.example']],
+    [],
+  ] as Array<Array<readonly [string, string]>>) {
+    lab.clock.advance(61_000) // or it would look like a loop
+    t.notMatch(htmlOf((await comeBackWithForm(lab, lab.browser, fields)).page), '<form')
+  }
+  t.notMatch(htmlOf((await comeBackWithForm(lab, lab.browser.other())).page), '<form')
+})
+
+t.test('whether a form can be kept is known before it is read', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asks = (browser: TestBrowser, returnTo = '/save') =>
+    lab.service.keepsForms(makeRequest('POST', returnTo, { fields: browser.fields() }), returnTo)
+  t.notOk(asks(lab.browser))
+  await signIn(lab)
+  t.ok(asks(lab.browser))
+  t.notOk(asks(lab.browser, '//evil.example/'))
+  t.notOk(asks(lab.browser, '/saml/acs'))
+  const cookie = lab.browser.cookies.get('__Host-authproxy_last') ?? ''
+  t.notMatch(Buffer.from(cookie, 'base64url').toString('latin1'), 'alice')
+  lab.browser.cookies.set('__Host-authproxy_last', `${cookie.slice(0, -2)}AA`)
+  t.notOk(asks(lab.browser), 'nobody can write the cookie but us')
+})
 
 t.test('an answer whose cookie was held back is posted once more from our own site', async t => {
   const lab = await SamlLab.open(t, 'entra')

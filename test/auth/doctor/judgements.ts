@@ -1,0 +1,156 @@
+/** What the doctor makes of facts: no sockets, no files. */
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { clockOf, judgeClock } from '../../../lib/auth/doctor/clocks.ts'
+import { doubtful, right, wrong } from '../../../lib/auth/doctor/diagnosis.ts'
+import { judgeIdpClock, judgeUse } from '../../../lib/auth/doctor/idp.ts'
+import { linesOf, sumUp } from '../../../lib/auth/doctor/report.ts'
+import { judgeReadiness } from '../../../lib/auth/doctor/service.ts'
+import { judgeSample, largestFitting, samples } from '../../../lib/auth/doctor/sessions.ts'
+import type { IdpMetadata } from '../../../lib/auth/saml/idp-metadata.ts'
+import { systemClock } from '../../../lib/clock.ts'
+import { formatDate } from '../../../lib/http/date.ts'
+import { Fields } from '../../../lib/http/field.ts'
+import { gatewayConfig } from '../../fixtures/gateway.ts'
+
+const day = 86_400_000
+const now = Date.UTC(2030, 0, 1)
+const config = gatewayConfig({
+  domain: 'app.example.org',
+  idpMetadataURL: 'https://idp.example.org/metadata',
+  configPath: '/var/lib/authproxy/app.json',
+  proxy: { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' },
+})
+
+function dated(at: number, took = 0) {
+  return {
+    fields: Fields.of(['Date', formatDate(at)]),
+    asked: now - took / 2,
+    answered: now + took / 2,
+  }
+}
+
+t.test('clocks are compared as closely as a Date allows, and no closer', t => {
+  const limit = { doubtful: 30_000, wrong: 90_000, mend: 'NTP' }
+  for (const [what, answer, state, found] of [
+    ['the same second', dated(now), 'right', 'the same'],
+    ['29 s behind us', dated(now - 29_000), 'right', 'ours is 28 s ahead'],
+    ['a minute ahead of us', dated(now + 60_000), 'doubtful', 'ours is 60 s behind'],
+    ['two minutes behind us', dated(now - 120_000), 'wrong', 'ours is 119 s ahead'],
+    ['an answer that took a minute', dated(now - 30_000, 60_000), 'right', 'the same'],
+  ] as const) {
+    t.match(judgeClock('clock', clockOf(answer), limit), { state, found }, what)
+  }
+  const cached = { ...dated(now - day), fields: Fields.of(['Date', formatDate(now)], ['Age', '9']) }
+  for (const answer of [cached, { ...cached, fields: Fields.empty }]) {
+    t.match(judgeClock('clock', clockOf(answer), limit), { state: 'doubtful', mend: /date -u/ })
+  }
+  t.end()
+})
+
+t.test('the clock of the identity provider is measured by saml.clockSkew', t => {
+  const answered = (at: number) => ({ ok: true, status: 400, content: '', ...dated(at) }) as const
+  t.match(judgeIdpClock(config, answered(now)), { state: 'right' })
+  t.match(judgeIdpClock(config, answered(now - 45_000)), { state: 'doubtful' })
+  t.match(judgeIdpClock(config, answered(now + 180_000)), { state: 'wrong', mend: /from 90 s on/ })
+  const none = { ok: false, phase: 'connect', why: 'refused' } as const
+  t.match(judgeIdpClock(config, none), { state: 'doubtful', found: /refused/ })
+  t.end()
+})
+
+const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata => ({
+  entityId: 'https://idp.example.org',
+  keys: [{ certificate: '', fingerprint: 'ab', ends: more.ends ?? now + 365 * day }],
+  singleSignOn: [],
+  singleLogout: [],
+  wantAuthnRequestsSigned: false,
+  nameIdFormats: [],
+  validUntil: undefined,
+  cacheDuration: undefined,
+  warnings: [],
+  ...more,
+})
+
+t.test('metadata that ends soon, certificates that end, what could not be used', t => {
+  const words = (more: Parameters<typeof metadata>[0], from: 'url' | 'file') =>
+    judgeUse(metadata(more), now, from).map(
+      ({ what, state, found }) => `${state} ${what}: ${found}`,
+    )
+  for (const [more, from, expected] of [
+    [{}, 'url', ['right IdP certificates: one, the last until 2031-01-01, 365 days']],
+    [{ ends: now + 10.5 * day }, 'url', [/^doubtful IdP certificates: .*, 10 days$/]],
+    [
+      { ends: now - day },
+      'file',
+      [/^doubtful IdP certificates: the last one expired on 2029-12-31/],
+    ],
+    [{ validUntil: now + day }, 'url', [/^right IdP certificates/]],
+    [
+      { validUntil: now + 7_200_000 },
+      'url',
+      ['doubtful end of the IdP metadata: in 2 h', /^right/],
+    ],
+    [
+      { validUntil: now + 5 * day },
+      'file',
+      ['doubtful end of the IdP metadata: in 5 days', /^right/],
+    ],
+    [{ warnings: ['odd'] }, 'url', ['doubtful IdP metadata in detail: odd', /^right/]],
+  ] as const) {
+    t.match(words(more, from), expected, `${JSON.stringify(more)} ${from}`)
+    t.equal(words(more, from).length, expected.length)
+  }
+  const [about] = judgeUse(metadata({ ends: now + day }), now, 'file')
+  t.match(about?.mend, /idpMetadataFile is replaced/)
+  t.end()
+})
+
+t.test('sessions grow with their groups, and what a browser would be given is known', async t => {
+  const parts = { clock: systemClock, random: randomBytes }
+  const all = await samples(config, undefined, parts)
+  t.match(all, [{ groups: 20, cookies: 1 }, { groups: 150, cookies: 2 }, { groups: 500 }])
+  const [few, many, most] = all
+  if (few === undefined || many === undefined || most === undefined) throw new Error('three')
+  t.ok(few.bytes < many.bytes && many.bytes < most.bytes)
+  t.equal(few.field.length, few.bytes, 'what is counted is what is sent')
+  t.equal(many.field.length, many.bytes + 2, 'and a separator')
+  t.match(judgeSample(config, few), { state: 'right', found: /^\d+ bytes of cookies in 1$/ })
+  t.match(judgeSample(config, most), { state: 'doubtful', mend: /identity\.groups/ })
+  t.equal(largestFitting(config, all), many)
+  t.equal(largestFitting(config, [most]), undefined)
+  t.match(await samples(config, 1, parts), [{ groups: 1, cookies: 1 }])
+  const [absurd] = await samples(config, 5000, parts)
+  t.match(absurd === undefined ? undefined : judgeSample(config, absurd), { state: 'doubtful' })
+})
+
+t.test('readiness is told in the service’s own words', t => {
+  const uri = { scheme: 'http', host: '127.0.0.1', port: 9080, path: '/readyz' } as const
+  const answered = (status: number, content: string) =>
+    ({ ok: true, status, content, fields: Fields.empty, asked: 0, answered: 0 }) as const
+  t.match(judgeReadiness(uri, answered(200, 'ready\n')), { state: 'right' })
+  t.match(judgeReadiness(uri, answered(503, 'not ready\nthe metadata has expired\n')), {
+    state: 'wrong',
+    found: '503 not ready: the metadata has expired',
+  })
+  const none = { ok: false, phase: 'connect', why: 'refused' } as const
+  t.match(judgeReadiness(uri, none), { state: 'wrong', mend: /admin\.listenAddress/ })
+  t.end()
+})
+
+t.test('a report is for a terminal and for scripts', t => {
+  t.same(linesOf(right('clock', 'the same')), ['ok     clock: the same'])
+  t.same(linesOf(doubtful('clock', 'odd', 'look')), ['doubt  clock: odd', '       look'])
+  t.same(linesOf(wrong('loop', 'a circle', 'open it')), ['WRONG  loop: a circle', '       open it'])
+  t.same(linesOf(right('x', 'a\x1b[31m\nb')), ['ok     x: a\\u001b[31m\\u000ab'])
+  t.ok((linesOf(right('x', 'y'.repeat(10_000)))[0]?.length ?? 0) < 700)
+  t.same(sumUp([right('a', '')]), { line: 'Nothing is wrong: 1 checks.', exitCode: 0 })
+  t.same(sumUp([right('a', ''), doubtful('b', '', '')]), {
+    line: '0 wrong, 1 doubtful, 1 right.',
+    exitCode: 0,
+  })
+  t.same(sumUp([wrong('a', '', ''), right('b', '')]), {
+    line: '1 wrong, 0 doubtful, 1 right.',
+    exitCode: 1,
+  })
+  t.end()
+})

@@ -1,0 +1,73 @@
+/** A real edge: nginx as many begin with it, and nginx after every mend the doctor named. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { lacking } from '../../fixtures/command.ts'
+import { startPatient } from '../../fixtures/patient.ts'
+import { freePort } from '../../fixtures/ports.ts'
+import { startNginx } from '../../fixtures/sso/nginx.ts'
+
+const skip = lacking('nginx')
+
+/** What the doctor says behind an nginx with these lines in its location. */
+async function behind(t: Test, lines: string, serverLines = '') {
+  const port = await freePort()
+  const patient = await startPatient(t, { port })
+  const { directory, identity, gateway } = patient
+  await writeFile(join(directory, 'edge.pem'), identity.cert)
+  await writeFile(join(directory, 'edge.key'), identity.key)
+  const nginx = await startNginx({
+    directory: join(directory, 'nginx'),
+    http: `server {
+      listen 127.0.0.1:${port} ssl;
+      ssl_certificate ${join(directory, 'edge.pem')};
+      ssl_certificate_key ${join(directory, 'edge.key')};
+      ${serverLines}
+      location / {
+        proxy_pass http://127.0.0.1:${gateway.port};
+        ${lines}
+      }
+    }`,
+    ports: [port],
+  })
+  t.teardown(() => nginx.stop())
+  const all = await patient.examined()
+  const isEdge = (what: string) => /edge|public host/.test(what)
+  return new Map(all.filter(({ what }) => isEdge(what)).map(found => [found.what, found]))
+}
+
+t.test('nginx with proxy_pass and nothing else', { skip }, async t => {
+  const found = await behind(t, '')
+  const state = (what: string) => found.get(what)?.state
+  t.equal(state('public host'), 'right')
+  t.equal(state('Host through the edge'), 'wrong')
+  t.equal(state('X-Forwarded-Proto through the edge'), 'wrong')
+  t.equal(state('X-Forwarded-For through the edge'), 'wrong')
+  t.equal(state('WebSockets through the edge'), 'doubtful')
+  t.equal(state('cookies of a login through the edge'), 'wrong')
+  t.equal(state('paths through the edge'), 'right')
+  t.equal(state('odd paths through the edge'), 'right')
+})
+
+t.test('nginx with $proxy_add_x_forwarded_for, as so many examples have it', { skip }, async t => {
+  const found = await behind(t, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;')
+  t.match(found.get('X-Forwarded-For through the edge'), {
+    state: 'wrong',
+    found: /^192\.0\.2\.99, 127\.0\.0\.1: a client can claim any address/,
+  })
+})
+
+t.test('nginx with every mend the doctor names', { skip }, async t => {
+  const found = await behind(
+    t,
+    `proxy_set_header Host $http_host;
+     proxy_set_header X-Forwarded-Proto https;
+     proxy_set_header X-Forwarded-For $remote_addr;
+     proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade";
+     proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;`,
+    'large_client_header_buffers 4 32k;',
+  )
+  t.equal(found.size, 12)
+  for (const { what, state, found: text } of found.values())
+    t.equal(state, 'right', `${what}: ${text}`)
+})

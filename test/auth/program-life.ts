@@ -1,0 +1,143 @@
+/** authproxy as a program: reload and drain. */
+import t, { type Test } from 'tap'
+import { AuthproxyProcess, startable } from '../fixtures/authproxy-process.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { domain as Host } from '../fixtures/gateway.ts'
+import { accepts, eventually } from '../fixtures/ports.ts'
+import { RawClient } from '../fixtures/raw-client.ts'
+import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+
+t.test('a reload: a good file, a bad one, and what waits for a restart', async t => {
+  const { directory, settings, port } = await startable(t)
+  const second = await ScriptedOrigin.listen(t)
+  second.at('*', reply({ content: 'another application' }))
+  const gateway = await AuthproxyProcess.start(t, { directory, settings })
+  const ready = await gateway.until('ready')
+  t.match(ready['status'], `app: listening on 127.0.0.1:${port} for https://${Host}, forwarding to`)
+  const ask = async () => (await RawClient.connect(t, port)).get('/open/', { Host })
+  t.equal((await ask()).text, 'the application')
+
+  const other = { ...settings, proxy: { ...settings.proxy, targetURL: second.url('') } }
+  await gateway.configure(other)
+  gateway.signal('SIGHUP')
+  t.match(
+    (await gateway.until('reloaded'))['status'],
+    `forwarding to ${second.url('')}`,
+    'what is said is what is in force',
+  )
+  t.equal((await ask()).text, 'another application')
+
+  const kept = 'not reloaded: the old configuration stays'
+  await gateway.configure('domain: [unclosed\n')
+  gateway.signal('SIGHUP')
+  t.match(await gateway.until(kept), { level: 'error', problems: 1 })
+  t.ok(
+    gateway.lines.some(({ message }) => /app\.yaml:\d+:\d+: /.test(message)),
+    'every problem with its line',
+  )
+  t.equal((await ask()).text, 'another application')
+  await gateway.configure({
+    ...settings,
+    proxy: { ...settings.proxy, targetCertificates: '/nonexistent/ca.pem' },
+  })
+  gateway.signal('SIGHUP')
+  await gateway.until(kept, 2)
+  t.equal((await ask()).text, 'another application', 'a file that cannot be read changes nothing')
+
+  const waits = 'these settings wait for a restart'
+  const moved = { ...other, domain: 'new.example.org', passthroughPaths: ['/open/', '/new/'] }
+  await gateway.configure({ ...moved, timeouts: { drain: '1s' } })
+  gateway.signal('SIGHUP')
+  t.match(await gateway.until(waits), { level: 'warn', settings: 'domain, timeouts' })
+  await gateway.until('reloaded', 2)
+  const client = await RawClient.connect(t, port)
+  t.equal((await client.get('/new/', { Host })).status, 200, 'what can apply applies')
+  const login = await client.get('/', { Host, Accept: 'text/html' })
+  t.equal(login.status, 302, 'and what cannot is not half in force')
+  await gateway.configure(moved)
+  gateway.signal('SIGHUP')
+  t.match(await gateway.until(waits, 2), { settings: 'domain' }, 'it is named until it is done')
+  await gateway.until('reloaded', 3)
+  t.equal(await gateway.stop(), 0)
+})
+
+/** Opens a WebSocket that nobody says anything on. */
+async function openSocket(t: Test, port: number): Promise<RawClient> {
+  const client = await RawClient.connect(t, port)
+  await client.request('GET', '/open/socket', {
+    ...{ Host, Upgrade: 'websocket', Connection: 'Upgrade' },
+    ...{ 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version': '13' },
+  })
+  t.equal((await client.head()).status, 101)
+  return client
+}
+
+/** A backend that takes WebSockets, and sends a download in two halves with the test in between. */
+function slow(backend: ScriptedOrigin, gate: Gate): void {
+  backend.at(
+    '/open/download',
+    reply({ content: 'x'.repeat(200_000), pauses: [{ at: 100_000, gate }] }),
+  )
+  backend.at('/open/socket', async answer => {
+    await answer.head(101, 'Switching Protocols', {
+      ...{ Upgrade: 'websocket', Connection: 'Upgrade' },
+      'Sec-WebSocket-Accept': 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=',
+    })
+    answer.takeOver().resume()
+  })
+}
+
+t.test('SIGTERM: sockets end, downloads finish, readiness turns red, then it ends', async t => {
+  const { directory, settings, backend, port, adminPort } = await startable(t)
+  const gate = new Gate()
+  slow(backend, gate)
+  const gateway = await AuthproxyProcess.start(t, { directory, settings })
+  await gateway.until('ready')
+  const admin = await RawClient.connect(t, adminPort)
+  t.equal((await admin.get('/readyz', { Host })).status, 200)
+  t.equal((await admin.get('/healthz', { Host })).text, 'alive\n')
+  t.match((await admin.get('/metrics', { Host })).text, /^authproxy_client_connections 0$/m)
+
+  const socket = await openSocket(t, port)
+  const download = await RawClient.connect(t, port)
+  await download.request('GET', '/open/download', { Host })
+  t.equal((await download.head()).status, 200)
+  t.equal((await download.bytes(100_000)).length, 100_000)
+  t.match((await admin.get('/metrics', { Host })).text, /^authproxy_websockets 1$/m)
+
+  gateway.signal('SIGTERM')
+  await gateway.until('stopping')
+  t.match(await socket.ended, /fin|reset/, 'the WebSocket ends at once')
+  t.ok(await eventually(async () => !(await accepts(port))), 'nobody new is let in')
+  const probe = await RawClient.connect(t, adminPort)
+  const answer = await probe.get('/readyz', { Host })
+  t.equal(answer.status, 503)
+  t.equal(answer.text, 'not ready\nthe service stops\n')
+  t.equal((await (await RawClient.connect(t, adminPort)).get('/healthz', { Host })).status, 200)
+  gate.open()
+  t.equal((await download.bytes(100_000)).length, 100_000, 'the download finishes')
+  t.equal(await gateway.exit, 0)
+  t.equal(gateway.lines.at(-1)?.message, 'stopped')
+  t.notOk(gateway.lines.some(({ message }) => message.includes('did not end in time')))
+})
+
+t.test(
+  'a download that does not finish in timeouts.drain is cut, and the end is orderly',
+  async t => {
+    const { directory, settings, backend, port } = await startable(t)
+    slow(backend, new Gate())
+    const gateway = await AuthproxyProcess.start(t, {
+      directory,
+      settings: { ...settings, timeouts: { drain: '100ms' } },
+    })
+    await gateway.until('ready')
+    const download = await RawClient.connect(t, port)
+    await download.request('GET', '/open/download', { Host })
+    await download.head()
+    await download.bytes(100_000)
+    gateway.signal('SIGTERM')
+    t.match(await download.ended, /fin|reset/)
+    t.equal(await gateway.exit, 0)
+    t.equal(gateway.lines.at(-1)?.message, 'stopped')
+  },
+)

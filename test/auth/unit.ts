@@ -1,0 +1,41 @@
+/** The unit that is shipped: what systemd makes of it, and whether its command line is one of ours. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { readArguments } from '../../lib/auth/arguments.ts'
+import { packageRoot } from '../../lib/package.ts'
+import { exitCodes } from '../../lib/program.ts'
+import { attempt, lacking } from '../fixtures/command.ts'
+import { ownDirectory } from '../fixtures/whole-gateway.ts'
+
+const unit = await readFile(join(packageRoot(), 'packaging/authproxy@.service'), 'utf8')
+const values = (name: string) =>
+  [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
+
+t.test('its command line serves the instance, whatever that is called', async t => {
+  const [program, ...words] = (values('ExecStart')[0] ?? '').split(' ')
+  t.equal(program, 'authproxy')
+  for (const instance of ['app', 'doctor', 'rotate-keys', 'dev-idp', 'explain']) {
+    const argv = words.map(word => word.replace('%i', instance))
+    t.match(readArguments(argv, '/'), { run: 'serve', instance })
+  }
+})
+
+t.test('what does not mend itself is not started again', async t => {
+  t.same(values('RestartPreventExitStatus'), [`${exitCodes.usage} ${exitCodes.configuration}`])
+})
+
+t.test('systemd finds nothing wrong with it', { skip: lacking('systemd-analyze') }, async t => {
+  const directory = join(await ownDirectory(t), 'units')
+  await mkdir(directory)
+  const file = join(directory, 'authproxy@.service')
+  // It is verified that the program is there; in a checkout it lies elsewhere.
+  const program = join(packageRoot(), 'bin/authproxy')
+  await writeFile(file, unit.replace('ExecStart=authproxy ', `ExecStart=${program} `))
+  const { stderr } = await attempt('systemd-analyze', ['verify', '--man=no', file])
+  // Of the machine's own units it may have things to say.
+  t.same(
+    stderr.split('\n').filter(line => line.includes('authproxy')),
+    [],
+  )
+})
