@@ -47,8 +47,11 @@ export function backendFailed(
     status: 502,
     reason: 'Proxy Error',
     title: 'The application cannot be reached',
-    text: 'You are logged in, but the application behind this service did not answer.',
-    advice: ['Please try again in a moment.'],
+    text: 'You have got as far as this service, but the application behind it did not answer.',
+    advice: [
+      'Please try again in a moment.',
+      'If it stays so, tell your administrator the reference below.',
+    ],
     facts: { ...error.facts, problem: error.publicText },
     cause: error,
   })
@@ -132,9 +135,10 @@ export function wrongHost(request: Request, config: Config, failurePage: Failure
     code: 'wrong_host',
     status: 421,
     title: 'This is not the address of the service',
-    text: 'You cannot log in under this host name.',
+    text: 'You cannot log in under this host name: the cookies of the login would belong to another one.',
     advice: [
-      'If you typed the address, use the one below. If the address in your browser is that one already, the edge in front of this service does not preserve the Host.',
+      'Use the address below.',
+      'Administrator: if the browser shows that address already, the edge in front of this service does not preserve the Host.',
     ],
     action: { href: `${config.baseUrl}/`, label: `Go to ${config.domain}` },
     details: [
@@ -142,6 +146,32 @@ export function wrongHost(request: Request, config: Config, failurePage: Failure
       ['Host of this request', (request.fields.get('Host') ?? 'none').slice(0, 260)],
     ],
     facts: { host: request.fields.get('Host') },
+  })
+}
+
+/**
+ * 403: a browser that came without TLS. Every cookie of a login is for https alone, so the identity provider would be asked in
+ * vain. `path` is what was asked for.
+ */
+export function withoutTls(
+  request: Request,
+  asked: { readonly config: Config; readonly path: string },
+  failurePage: FailurePage,
+): Response {
+  const { baseUrl } = asked.config
+  return failurePage({
+    request,
+    category: 'PROXY-ERROR',
+    code: 'without_tls',
+    status: 403,
+    title: 'This page needs a secure connection',
+    text: 'Your browser came here by http, without TLS. The cookies of a login are kept for https alone, so you cannot be signed in this way.',
+    advice: [
+      'Open the address below, which begins with https.',
+      'Administrator: the edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with everything that came over TLS.',
+    ],
+    action: { href: `${baseUrl}${asked.path}`, label: `Go to ${baseUrl}` },
+    details: [['X-Forwarded-Proto of this request', 'http']],
   })
 }
 
@@ -154,6 +184,7 @@ export function wrongOrigin(request: Request, failurePage: FailurePage): Respons
     status: 403,
     title: 'Not from this page',
     text: 'Pages of other sites may not open connections here.',
+    advice: ['Administrator: origins that may are named in proxy.webSocketOrigins.'],
     facts: { origin: request.fields.get('Origin') },
   })
 }
@@ -167,6 +198,10 @@ export async function foreignTarget(request: Request, failurePage: FailurePage):
     status: 400,
     title: 'Not a target of this service',
     text: 'The request names another server, or no path at all.',
+    advice: [
+      'Open the address of the application in your browser.',
+      'Administrator: this service is a gateway for one application; no browser may have it as its proxy.',
+    ],
   })
 }
 
@@ -180,6 +215,10 @@ export function unforeseen(request: Request, error: unknown, failurePage: Failur
     status: 500,
     title: 'Something went wrong here',
     text: error instanceof Failure ? error.publicText : 'The service made a mistake.',
+    advice: [
+      'Please try again in a moment.',
+      'If it happens again, tell your administrator the reference below.',
+    ],
     cause: error,
   })
 }
@@ -192,6 +231,7 @@ function tooSlow(request: Request, cause: ContentTooSlow, failurePage: FailurePa
     status: 408,
     title: 'The upload stopped',
     text: cause.publicText,
+    advice: ['Please send it again, over a better connection if there is one.'],
     cause,
   })
 }
@@ -204,6 +244,7 @@ function unfit(request: Request, cause: OriginRequestUnfit, failurePage: Failure
     status: 400,
     title: 'This request cannot be forwarded',
     text: 'A field of the request has characters that fields do not have.',
+    advice: ['Delete the cookies of this site in your browser and try again.'],
     cause,
   })
 }

@@ -90,7 +90,7 @@ async function rotate(config: Config): Promise<ExitCode> {
   if (before !== undefined) {
     const until = new Date(making.now + keyOverlap).toISOString().slice(0, 10)
     await print(
-      `Sessions go on. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\n`,
+      `Sessions go on, and so do logins under way. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\nIf it checks our signatures (signed requests, logout), do so now: the new key signs from this moment on.\n`,
     )
   }
   return exitCodes.success

@@ -10,6 +10,7 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
 import type { Facts } from '../errors.ts'
+import { cookiePairs } from '../http/cookie.ts'
 import { Fields } from '../http/field.ts'
 import type { Request, Response } from '../http/message.ts'
 import { methodNotAllowed } from '../http/router.ts'
@@ -21,6 +22,7 @@ import {
   looped,
   needsLogin,
   notKept,
+  withoutTls,
   wrongHost,
   wrongOrigin,
 } from './answers.ts'
@@ -32,6 +34,7 @@ import { isOwnHost } from './own-host.ts'
 import type { AnswerProbe } from './probe-answer.ts'
 import { asStashed, openReplay } from './replay.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
+import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { FormReader } from './stash.ts'
 
@@ -182,6 +185,9 @@ async function loginFor(
   if (!isOwnHost(request.fields.get('Host'), config.domain)) {
     return wrongHost(request, config, failurePage)
   }
+  if (cameWithoutTls(request)) {
+    return withoutTls(request, { config, path: returnTo }, failurePage)
+  }
   const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
   if ('lost' in form) {
     const { stashLimit } = config.saml
@@ -225,6 +231,19 @@ function placeOf(
 
 function targetOf({ path, query }: { path: string; query: string | undefined }): string {
   return query === undefined ? path : `${path}?${query}`
+}
+
+/**
+ * Whether a browser came by plain HTTP: the edge says so, and the browser does not contradict it. Fetch metadata are sent over
+ * TLS alone (W3C Fetch Metadata section 2), as are our cookies: with either of them it is the edge that is wrong, and the
+ * login works all the same.
+ */
+function cameWithoutTls({ secure, fields }: Request): boolean {
+  const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
+  if (secure || said.some(scheme => scheme.trim() !== 'http')) return false
+  const ofTls =
+    fields.has('Sec-Fetch-Mode') || cookiePairs(fields).some(({ name }) => isOwnCookie(name))
+  return !ofTls
 }
 
 /**

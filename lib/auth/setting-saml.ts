@@ -11,7 +11,10 @@ export const saml = group('How logins are asked for and judged.', {
   }),
   idpInitiated: setting(boolean, {
     default: false,
-    manual: 'Takes logins nobody asked for, begun at the identity provider.',
+    manual: [
+      'Takes logins nobody asked for, begun at the identity provider. Whoever has an account there can have others signed in under it, so leave it off where nobody needs it.',
+      'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
+    ],
   }),
   forceAuthn: setting(boolean, {
     default: false,

@@ -1,14 +1,11 @@
 /**
- * What people see when a login fails, in a real browser: a page that says why, once, and never a circle. SSO_SCREENSHOTS names
- * a directory for pictures of every page.
+ * What people see when a login fails, in a real browser: a page that says why, once, and never a circle.
  */
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { findings } from '../fixtures/sso/accessibility.ts'
 import { launchBrowser } from '../fixtures/sso/browser.ts'
 import { startCookieEater } from '../fixtures/sso/cookie-eater.ts'
+import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, type Stage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
@@ -22,8 +19,12 @@ t.test('failed logins', { skip: noStage, timeout: 240_000 }, async t => {
     await page.goto(`${stage.base}/start`)
     await stage.submit(page, users.ada)
     await failurePage(t, stage, page, 'cookies-refused')
-    t.match(await page.textContent('body'), /cookie/i)
-    t.ok(eater.targets.length < 15, eater.targets.join(', '))
+    t.match(await page.textContent('body'), /did not send back the cookie/)
+    // The cookie might only have been held back because the post came from another site: one more from ours, and no third.
+    t.strictSame(
+      eater.targets.filter(target => !target.includes('favicon')),
+      ['GET /start', 'POST /saml/acs', 'POST /saml/acs?again'],
+    )
     await page.context().close()
   })
 
@@ -131,15 +132,6 @@ t.test('failed logins', { skip: noStage, timeout: 240_000 }, async t => {
     await page.context().close()
   })
 
-  await t.test('an answer for another host, an edge on plain HTTP', async t => {
-    const { port } = stage.edge
-    const other = await stage.ask('/', {
-      fields: { Host: 'wrong.example.test', Accept: 'text/html', 'Sec-Fetch-Mode': 'navigate' },
-    })
-    t.ok(other.status >= 300, `${other.status}, by the edge at ${port}`)
-    await (await stage.newContext()).close()
-  })
-
   await t.test('the backend is away', async t => {
     const page = await stage.signedIn(users.ada)
     await stage.restart({ proxy: { targetURL: 'http://127.0.0.1:9' } })
@@ -151,7 +143,7 @@ t.test('failed logins', { skip: noStage, timeout: 240_000 }, async t => {
   })
 })
 
-/** Checks what every failure page has, and takes its picture. */
+/** Checks what every failure page has, and that the log has a line of it. */
 async function failurePage(
   t: Test,
   stage: Stage,
@@ -160,21 +152,10 @@ async function failurePage(
   category = 'SAML-ERROR',
 ): Promise<void> {
   await page.waitForURL(`${stage.base}/**`)
-  const id = page.locator('.reference code')
-  await id.waitFor()
-  const directory = process.env['SSO_SCREENSHOTS']
-  if (directory !== undefined) {
-    await mkdir(directory, { recursive: true })
-    await page.screenshot({ path: join(directory, `${name}.png`), fullPage: true })
-  }
-  const [, requestId = ''] = /^\S+ (\S+)$/.exec((await id.textContent()) ?? '') ?? []
-  t.not(requestId, '')
-  const record = stage.gateway.log.find(
-    line => JSON.stringify(line).includes(requestId) && JSON.stringify(line).includes(category),
-  )
-  t.ok(record, `the log has a ${category} with ${requestId}`)
-  if (record !== undefined) t.comment(JSON.stringify(record).slice(0, 300))
-  t.strictSame(await findings(page), [], 'accessible')
+  const { requestId } = await failureShown(t, page, name)
+  const record = await recordOf(() => stage.gateway.log, requestId)
+  t.equal(record?.['category'], category, `the log has ${requestId}`)
+  t.comment(JSON.stringify(record)?.slice(0, 300))
 }
 
 /** A page in a browser of its own that does not keep cookies of certain names. */

@@ -6,9 +6,9 @@ import t from 'tap'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
-t.test('logging in', { skip: noStage, timeout: 180_000 }, async t => {
+t.test('logging in', { skip: noStage, timeout: 300_000 }, async t => {
   const stage = await setStage(t)
 
   await t.test('a deep link survives, query and fragment', async t => {
@@ -143,6 +143,28 @@ t.test('logging in', { skip: noStage, timeout: 180_000 }, async t => {
       await page.context().close()
     },
   )
+
+  for (const [hours, name] of [
+    [1, 'ahead'],
+    [-1, 'behind'],
+  ] as const) {
+    await t.test(`a browser whose clock is an hour ${name} logs in and stays`, async t => {
+      const context = await stage.newContext()
+      // The clock its pages read.
+      await context.clock.install({ time: Date.now() + hours * 3_600_000 })
+      const page = await stage.open('/clock?x=1#there', context)
+      await stage.logIn(page, users.ada)
+      t.equal(page.url(), `${stage.base}/clock?x=1#there`)
+      await page.reload()
+      t.equal(await told(page, 'User'), 'ada@example.test')
+      const seen = Number(await page.evaluate('Date.now()'))
+      t.ok(Math.abs(seen - Date.now() - hours * 3_600_000) < 120_000, 'the browser is off')
+      for (const { name, expires } of await context.cookies(stage.base)) {
+        t.ok(expires > Date.now() / 1000 + 60, `${name} lasts`)
+      }
+      await context.close()
+    })
+  }
 
   for (const signs of ['assertion', 'response', 'both'] as const) {
     await t.test(`the identity provider signs ${signs}`, async t => {

@@ -87,13 +87,15 @@ t.test('traffic of a session', { skip: noStage, timeout: 300_000 }, async t => {
     t.ok(performance.now() - started > 1000)
   })
 
-  await t.test('a megabyte of fields reaches the application', async t => {
+  await t.test('a mebibyte of fields reaches the application', async t => {
+    // Less what browsers, the edge and the session add.
+    const size = 1024 * 1024 - 10_000
     const answer = await stage.ask('/fields', {
       as: context,
-      fields: { 'X-Large': 'x'.repeat(1_000_000) },
+      fields: { 'X-Large': 'x'.repeat(size) },
     })
     t.equal(answer.status, 200)
-    t.ok(answer.text.length > 1_000_000)
+    t.ok(answer.text.length > size)
     t.match(answer.text.slice(0, 4000), 'ada@example.test', 'who it is stands first')
   })
 

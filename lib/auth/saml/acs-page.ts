@@ -6,6 +6,7 @@ import type { Milliseconds } from '../../clock.ts'
 import type { Facts } from '../../errors.ts'
 import type { Request, Response } from '../../http/message.ts'
 import type { FailureReport, Finding } from './contract.ts'
+import { clockText } from './loop-page.ts'
 import type { Saml } from './parts.ts'
 
 export interface Refusal {
@@ -22,6 +23,8 @@ type Wording = Pick<FailureReport, 'status' | 'title' | 'text' | 'advice'>
 /** Answers with the page, counts the code and leaves it in the log with what was checked. */
 export function refused(saml: Saml, request: Request, refusal: Refusal): Response {
   const { code, facts, findings, clockAhead, cause } = refusal
+  const { baseUrl } = saml.config()
+  const logout = code.startsWith('logout_')
   saml.outcomes.count(code)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
   const failed = findings?.find(finding => !finding.ok)
@@ -29,9 +32,12 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
     request,
     category: 'SAML-ERROR',
     code,
-    ...(seconds === undefined ? (wordings.get(code) ?? usual) : clockWording(seconds)),
-    action: { href: '/', label: 'Sign in again' },
-    details: [['Clock of this server', new Date(saml.clock.now()).toISOString()]],
+    ...(seconds === undefined ? wordingOf(code, logout) : clockWording(seconds)),
+    action: { href: `${baseUrl}/`, label: logout ? 'Go to the application' : 'Sign in again' },
+    details: [
+      ['Address of this service', `${baseUrl}/`],
+      ['Clock of this server', clockText(saml.clock.now())],
+    ],
     facts: {
       ...facts,
       client: saml.clientAddress(request),
@@ -53,11 +59,30 @@ function clockSentence(seconds: number): string {
     : `the clock of the IdP is ${-seconds} s behind ours, or the answer was that long on its way`
 }
 
+/** A logout message that was not taken has the status of what was wrong with it, and words of its own. */
+function wordingOf(code: string, logout: boolean): Wording {
+  if (!logout) return wordings.get(code) ?? usual
+  return { ...usualLogout, status: wordings.get(code.slice('logout_'.length))?.status ?? 403 }
+}
+
+const usualLogout: Wording = {
+  status: 403,
+  title: 'Signing out was not completed',
+  text: 'A message about signing out came from the identity provider and could not be accepted. Nobody was signed out by it.',
+  advice: [
+    'Sign out in the application, then close the browser.',
+    'If it happens again, tell your administrator the reference below.',
+  ],
+}
+
 const usual: Wording = {
   status: 403,
   title: 'Signing in did not work',
   text: 'The answer of the identity provider could not be accepted.',
-  advice: ['Sign in again.', 'If it happens again, tell your administrator the request ID.'],
+  advice: [
+    'Sign in again.',
+    'If it happens again, tell your administrator the reference below: authproxy explain knows what was wrong with the answer.',
+  ],
 }
 
 /** What the signature says the IdP wrote at a time that cannot be: no secret, and somebody can mend it. */
@@ -69,6 +94,12 @@ function clockWording(seconds: number): Wording {
     advice: ['Sign in again.', 'Administrator: set both clocks by NTP.'],
   }
 }
+
+/** What to do when the IdP's metadata has expired. */
+export const metadataAdvice: readonly string[] = [
+  'Try again in a few minutes.',
+  'Administrator: the log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
+]
 
 const tooMuch: Wording = {
   ...usual,
@@ -91,10 +122,11 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
     login_cookie_invalid: restart,
     login_cookie_missing: {
       ...usual,
-      text: 'The browser did not send back the cookie that was set when signing in began.',
+      text: 'The browser did not send back the cookie that was set when signing in began: it refuses cookies, it took too long, or signing in began somewhere else.',
       advice: [
         'Allow cookies for this site, and sign in within the time the identity provider gives you.',
-        'Do not sign in from a bookmark of the identity provider; open this site instead.',
+        'Begin at the address below, with https: a cookie that was set without TLS, or under another name, does not come back.',
+        'Do not begin at the identity provider, nor at a bookmark of its page.',
       ],
     },
     idp_status: {
@@ -109,11 +141,29 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
       ...usual,
       status: 503,
       text: 'What is known of the identity provider is out of date.',
+      advice: metadataAdvice,
     },
     verifier_busy: {
       ...usual,
       status: 503,
       text: 'Too many people are signing in at this moment.',
+      advice: ['Wait a moment, then sign in again.'],
+    },
+    authn_context: {
+      ...usual,
+      text: 'This application asks for another way of signing in than the one the identity provider used.',
+      advice: [
+        'Sign in again, and choose another way if you are offered one.',
+        'Administrator: saml.authnContext names what is asked for; authproxy explain says what came.',
+      ],
+    },
+    session_over: {
+      ...usual,
+      text: 'The identity provider says that your session there has ended already.',
+      advice: [
+        'Sign in again.',
+        'Administrator: if it happens at once, compare the clocks of this server and of the identity provider.',
+      ],
     },
     form_busy: {
       ...usual,
@@ -124,9 +174,18 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
       ...usual,
       status: 415,
       text: 'This address takes the answers of the identity provider and nothing else.',
+      advice: ['Open the application and sign in from there.'],
     },
-    form_too_large: { ...usual, status: 413 },
-    form_late: { ...usual, status: 408 },
-    form_malformed: { ...usual, status: 400 },
+    form_too_large: { ...tooMuch, status: 413 },
+    form_late: {
+      ...usual,
+      status: 408,
+      text: 'The answer of the identity provider did not arrive in time.',
+    },
+    form_malformed: {
+      ...usual,
+      status: 400,
+      text: 'What came to this address is no answer of an identity provider.',
+    },
   }),
 )

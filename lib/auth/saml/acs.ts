@@ -14,7 +14,8 @@ import { checkAssertion } from './check-assertion.ts'
 import { onlyValue, readForm } from './form.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import { type Flow, type LoginState, withDone } from './login-state.ts'
-import { keepState, returnPath, type Saml, stateOf } from './parts.ts'
+import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
+import { loginAddress } from './return.ts'
 import { messageLimits } from './scan.ts'
 import { ownerCookie } from './stash-owner.ts'
 import { VerifierFailure } from './verifier.ts'
@@ -68,7 +69,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (!saml.consumed.consume(ids, checked.until)) {
     return refused(saml, request, { code: 'replay', findings: checked.findings })
   }
-  return welcome(saml, request, { verdict, checked, flow, state })
+  return welcome(saml, request, { verdict, checked, flow, state, relayState })
 }
 
 /** Asks the verifier; when no key fits, whether the IdP has new ones, and once more. */
@@ -128,9 +129,10 @@ async function welcome(
     readonly checked: AssertionVerdict & { ok: true }
     readonly flow: Flow | undefined
     readonly state: LoginState
+    readonly relayState: string | undefined
   },
 ): Promise<Response> {
-  const { verdict, checked, flow, state } = arrival
+  const { verdict, checked, flow, state, relayState } = arrival
   const { subject } = checked
   const established = await saml.sessions.establish(subject, request)
   if ('refuse' in established) {
@@ -152,20 +154,38 @@ async function welcome(
     ...(verdict.assertion.unread.length === 0 ? {} : { unread: verdict.assertion.unread }),
   })
   const kept = flow === undefined ? undefined : keepState(saml, withDone(state, flow, now, ahead))
-  const query = flow === undefined ? '' : `?flow=${encodeURIComponent(flow.id)}`
+  const { baseUrl } = saml.config()
+  const location =
+    flow === undefined
+      ? loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
+      : `${baseUrl}${returnPath}?flow=${encodeURIComponent(flow.id)}`
   const fields = Fields.of(
     ...established.setCookie,
     ['Set-Cookie', ownerCookie(saml, established.session)],
     ['Set-Cookie', kept],
     ['Cache-Control', 'no-store'],
-    ['Location', `${saml.config().baseUrl}${returnPath}${query}`],
+    ['Location', location],
   )
   return { status: 303, fields, content: noContent, facts: { saml: 'accepted' } }
 }
 
 /**
- * An answer that no login of this browser waits for. Someone already signed in is let through (a reload, a second tab); one
- * whose cookie was held back because the post came from another site posts it again from ours, once.
+ * Where an answer nobody asked for leads: IdPs let a path, or a whole address, be written into its RelayState
+ * (saml-profiles-2.0-os section 4.1.5). One of ours is taken, anything else is "/".
+ */
+function relayedReturn(baseUrl: string, relayState: string): string {
+  if (relayState.length > LONGEST_RELAY) return '/'
+  const own = relayState.startsWith(`${baseUrl}/`)
+  return safeReturn(own ? relayState.slice(baseUrl.length) : relayState)
+}
+
+/** saml-bindings-2.0-os section 3.5.3 says 80 bytes; IdPs let more be written. */
+const LONGEST_RELAY = 2000
+
+/**
+ * An answer that no login of this browser waits for. Someone already signed in is let through (a reload, a second tab). Browsers
+ * hold the session cookie back from a post of another site (SameSite=Lax), and careful ones every cookie: so whoever seems to
+ * be nobody posts it again from ours, once.
  */
 async function withoutLogin(
   saml: Saml,
@@ -186,7 +206,8 @@ async function withoutLogin(
     return { status: 303, fields: Fields.of(['Location', location]), content: noContent }
   }
   const again = request.target.form === 'origin' && request.target.query === 'again'
-  if (found === 'absent' && !again && isPlain(encoded) && isPlain(relayState ?? '')) {
+  const heldBack = found === 'absent' || (found === 'state' && !(await sentSession(saml, request)))
+  if (heldBack && !again && isPlain(encoded) && isPlain(relayState ?? '')) {
     return saml.page({
       template: 'saml-form',
       view: {
@@ -209,6 +230,10 @@ async function withoutLogin(
     invalid: 'login_cookie_invalid',
   }
   return refused(saml, request, { code: codes[found] })
+}
+
+async function sentSession(saml: Saml, request: Request): Promise<boolean> {
+  return (await saml.sessions.diagnose(request)).count > 0
 }
 
 function isPlain(text: string): boolean {

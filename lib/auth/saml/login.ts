@@ -5,6 +5,7 @@
 import { Fields } from '../../http/field.ts'
 import { noContent, type Request, type Response } from '../../http/message.ts'
 import { isOwnPost } from '../own-post.ts'
+import { metadataAdvice } from './acs-page.ts'
 import { authnRequestXml } from './authn-request.ts'
 import type { LoginStart, SamlConfig } from './contract.ts'
 import type { Endpoint, IdpMetadata } from './idp-metadata.ts'
@@ -152,10 +153,7 @@ function noIdpPage(saml: Saml, request: Request): Response {
     status: 503,
     title: 'Signing in is not possible right now',
     text: 'What is known of the identity provider is out of date.',
-    advice: [
-      'Try again in a few minutes.',
-      'If it stays so, tell your administrator the request ID.',
-    ],
+    advice: metadataAdvice,
     facts: { problem: saml.source.problems().join('; ') },
   })
 }

@@ -2,6 +2,7 @@
  * The page that ends a loop: several logins in a short time, and none of their sessions came back. It names the likely cause,
  * since all the person sees otherwise is a browser that never stops.
  */
+import type { Milliseconds } from '../../clock.ts'
 import { Fields } from '../../http/field.ts'
 import type { Request, Response } from '../../http/message.ts'
 import type { CookieDiagnosis } from './contract.ts'
@@ -47,8 +48,13 @@ export function detailsOf(
 ): ReadonlyArray<readonly [string, string]> {
   return [
     ['Session cookies received', `${diagnosis.count} (${diagnosis.bytes} bytes)`],
-    ['Clock of this server', new Date(saml.clock.now()).toISOString()],
+    ['Clock of this server', clockText(saml.clock.now())],
   ]
+}
+
+/** A moment as pages show it, to the second. */
+export function clockText(now: Milliseconds): string {
+  return new Date(now).toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 /** What most likely keeps the session from coming back, the certain causes first. */
@@ -75,7 +81,7 @@ export function likelyCause(
   if (!request.secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') {
     return {
       code: 'http_edge',
-      text: 'The request came without TLS, and browsers keep session cookies back from such connections.',
+      text: 'The edge in front of this service says that the request came without TLS, and browsers keep session cookies back from such connections.',
       advice: [
         `Open https://${domain}/ instead.`,
         'Administrator: the edge proxy has to send X-Forwarded-Proto: https and redirect http to https.',
@@ -97,7 +103,7 @@ export function likelyCause(
     return {
       code: 'clock',
       text: `The clocks of this server and of the identity provider differ by about ${seconds} seconds.`,
-      advice: ['Administrator: set both clocks by NTP.'],
+      advice: ['Try again in a few minutes.', 'Administrator: set both clocks by NTP.'],
     }
   }
   return {

@@ -64,6 +64,7 @@ function notAPage(saml: Saml, request: Request): Response {
     status: 405,
     title: 'Nothing to see here',
     text: 'The identity provider delivers its answers to this address; it is no page to visit.',
+    advice: ['Go to the application. If you are not signed in any more, it will ask you to.'],
     action: { href: '/', label: 'Go to the application' },
     fields: Fields.of(['Allow', 'POST']),
   })

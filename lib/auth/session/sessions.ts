@@ -170,7 +170,10 @@ export class Sessions implements SessionService {
       code: 'subject_not_basic',
       status: 403,
       title: 'This user name cannot be used here',
-      text: 'The application expects user names without a colon.',
+      text: 'The application expects user names without a colon, and yours has one.',
+      advice: [
+        'Please tell whoever runs this service: the subject is sent as the user of Basic credentials (proxy.useBasicAuth), which cannot have one.',
+      ],
     })
   }
 
@@ -181,7 +184,8 @@ export class Sessions implements SessionService {
       code: 'session_over',
       status: 403,
       title: 'The session is over already',
-      text: 'The identity provider says that your session has ended. The clocks may differ.',
+      text: 'The identity provider says that your session there has ended already.',
+      advice: ['Sign in again.'],
       facts: { since: -since },
     })
   }

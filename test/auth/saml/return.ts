@@ -177,6 +177,24 @@ t.test('an answer whose cookie was held back is posted once more from our own si
   t.strictSame(lab.codes, ['login_cookie_missing'])
 })
 
+t.test(
+  'an answer that comes late from another site, which holds the session cookie back, lets somebody who is signed in through',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const asked = await lab.browser.login('/x')
+    const xml = lab.idp.respond({ inResponseTo: asked.id })
+    await lab.browser.deliver(xml, asked.relayState)
+    const session = lab.browser.cookies.get('session') ?? ''
+    lab.browser.cookies.delete('session')
+    const page = await lab.browser.deliver(xml, asked.relayState)
+    t.match(htmlOf(page), 'action="/saml/acs?again"')
+    lab.browser.cookies.set('session', session)
+    const again = await lab.browser.deliverRaw(formOf(inputsOf(htmlOf(page))), '/saml/acs?again')
+    t.equal(again.status, 303)
+    t.strictSame(lab.codes, [])
+  },
+)
+
 t.test('a reload of the answer lets somebody who is signed in through', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/x')

@@ -1,0 +1,126 @@
+/**
+ * Every page authproxy can show when something fails, and those around a login, in Chromium: light, dark, wide and narrow.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { noBrowser } from '../fixtures/sso/browser.ts'
+import { failureShown, look } from '../fixtures/sso/look.ts'
+import { PageLab } from '../fixtures/sso/page-lab.ts'
+import { recipes } from '../fixtures/sso/page-recipes.ts'
+
+t.setTimeout(600_000)
+
+/** Codes that have no page, with the reason, or share every word of their page with another. */
+const elsewhere: Readonly<Record<string, string>> = {
+  websocket_origin: 'answered to a script: test/sso/traffic.ts',
+  response_broke_off: 'a line of the log: the page had begun',
+  request_unfit: 'the parser refuses such fields before: 400',
+  replay_gone: 'not looked at in a browser yet',
+  replay_other_user: 'not looked at in a browser yet',
+  replay_foreign: 'not looked at in a browser yet',
+  http_edge: 'login_loop-http_edge',
+  base64: 'signature_missing',
+  signature_missing: 'signature_missing',
+  replay: 'signature_missing',
+  in_response_to: 'signature_missing',
+  verifier_deadline: 'signature_missing',
+  verifier_crashed: 'signature_missing',
+  encrypted_id: 'logout_query',
+  logout_form: 'logout_query',
+}
+
+t.test('every code of the sources has its page here', async t => {
+  const named = new Set(recipes.flatMap(({ code, variant }) => [code, variant ?? code]))
+  for (const code of codesOfSources()) {
+    t.ok(named.has(code) || code in elsewhere, code)
+  }
+})
+
+t.test('failure pages', { skip: noBrowser, timeout: 600_000 }, async t => {
+  const lab = await PageLab.open(t)
+  for (const { code, variant, status, says, go, ...scene } of recipes) {
+    const name = variant === undefined ? code : `${code}-${variant}`
+    await t.test(name, async t => {
+      const at = await lab.stage(t, scene)
+      const statuses: number[] = []
+      at.page.on('response', response => {
+        if (response.request().isNavigationRequest()) statuses.push(response.status())
+      })
+      await (go?.(at) ?? at.page.goto(`${at.base}/start`))
+      const { text, requestId } = await failureShown(t, at.page, name)
+      t.match(text, says)
+      t.equal(statuses.at(-1), status)
+      const record = at.whole.log.lines.find(
+        ({ facts }) => facts['id'] === requestId && facts['category'],
+      )
+      t.equal(record?.facts['code'], code)
+    })
+  }
+})
+
+t.test('pages around a login', { skip: noBrowser, timeout: 300_000 }, async t => {
+  const lab = await PageLab.open(t)
+
+  await t.test('signed out, as far as is known', async t => {
+    for (const [name, metadata, begin, says] of [
+      ['nobody', {}, false, /There is no session here/],
+      ['here-alone', { logout: undefined }, true, /stays active/],
+    ] as const) {
+      const { page, base } = await lab.stage(t, { gateway: { metadata } })
+      await page.goto(`${base}/start`)
+      await page.locator('text=the application').waitFor()
+      if (!begin) await page.context().clearCookies()
+      await page.goto(`${base}/saml/slo`)
+      await page.locator('h1', { hasText: 'You are signed out' }).waitFor()
+      t.match(await page.textContent('main'), says)
+      // It stays: there is nothing on it that could begin a login by itself.
+      t.equal(await page.locator('script, meta[http-equiv], form').count(), 0)
+      await look(t, page, `signed-out-${name}`)
+    }
+  })
+
+  await t.test('another site asks to sign out', async t => {
+    const at = await lab.stage(t)
+    await at.page.goto(`${at.base}/start`)
+    await at.page.locator('text=the application').waitFor()
+    await at.post(`${at.base}/saml/slo`, '><button>go</button>')
+    await at.page.locator('h1', { hasText: 'Sign out?' }).waitFor()
+    await look(t, at.page, 'confirm-logout')
+  })
+
+  for (const binding of ['redirect', 'post'] as const) {
+    await t.test(`a login by ${binding} without scripts`, async t => {
+      const gateway = { metadata: { signOnBindings: [binding] } }
+      const at = await lab.stage(t, { gateway, javaScriptEnabled: false })
+      await at.page.goto(`${at.base}/start?a=b`)
+      if (binding === 'post') {
+        const button = at.page.locator('text=Continue to sign in')
+        await button.waitFor()
+        // The same page where axe can run, kept from going on.
+        const page = await at.context.browser()?.newPage()
+        await page?.setContent((await at.page.content()).replace(/<script.*<\/script>/s, ''))
+        if (page !== undefined) await look(t, page, 'signing-in')
+        await page?.close()
+        await button.click()
+      }
+      await at.page.click('button')
+      await at.page.locator('text=the application').waitFor()
+      t.equal(at.page.url(), `${at.base}/start?a=b`)
+    })
+  }
+})
+
+/** Codes as the sources write them. */
+function codesOfSources(): ReadonlySet<string> {
+  const room = join(import.meta.dirname, '../../../lib/auth')
+  const codes = new Set<string>()
+  for (const file of readdirSync(room, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts') || /^(?:dev-idp|demo)\//.test(file)) continue
+    const text = readFileSync(join(room, file), 'utf8')
+    for (const [, code = ''] of text.matchAll(/\bcode: '([a-z_-]+)'/g)) codes.add(code)
+    const [, table = ''] = /const wordings\b(.*)/s.exec(text) ?? []
+    for (const [, code = ''] of table.matchAll(/^ {4}'?([a-z_-]+)'?: /gm)) codes.add(code)
+  }
+  return codes
+}
