@@ -138,10 +138,11 @@ export class Blobs {
         await utimes(path, now, now)
         await rm(temporary, { force: true })
       } else {
-        await renameInto(temporary, path)
+        await this.#tally.change(digest, async () => {
+          await renameInto(temporary, path)
+          return [there?.size, size]
+        })
         this.#handles.forget(path)
-        if (there !== undefined) this.#tally.removed(digest, there.size)
-        this.#tally.added(digest, size)
       }
       await syncDirectory(dirname(path))
     })
@@ -162,8 +163,10 @@ export class Blobs {
       if (named() || this.#handles.inUse(path)) return undefined
       this.#handles.forget(path)
       this.#hot?.delete(digest)
-      await rm(path, { force: true })
-      this.#tally.removed(digest, there.size)
+      await this.#tally.change(digest, async () => {
+        await rm(path, { force: true })
+        return [there.size, undefined]
+      })
       return there.size
     })
   }
@@ -176,8 +179,10 @@ export class Blobs {
       this.#handles.forget(path)
       this.#hot?.delete(digest)
       if (there === undefined) return
-      await rm(path, { force: true, recursive: true })
-      this.#tally.removed(digest, Math.max(0, there.size))
+      await this.#tally.change(digest, async () => {
+        await rm(path, { force: true, recursive: true })
+        return [Math.max(0, there.size), undefined]
+      })
     })
   }
 

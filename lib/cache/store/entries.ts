@@ -6,7 +6,7 @@
  */
 import { constants } from 'node:fs'
 import { mkdir, open, stat, unlink, utimes } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { syncDirectory, writeFileAtomically } from '../../atomic-file.ts'
 import type { Clock, Milliseconds } from '../../clock.ts'
@@ -14,7 +14,7 @@ import { explainError, systemCode } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { SingleFlight } from '../../single-flight.ts'
 import { type Decoded, decodeEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
-import { entryName, isDigest, type Layout, shards } from './layout.ts'
+import { entryName, type Layout, nameOfEntryFile, shards } from './layout.ts'
 import { Turns } from './turns.ts'
 import { listed, type Tally } from './usage.ts'
 
@@ -86,10 +86,12 @@ export class Entries {
     await this.#turns.take(entry.key, async () => {
       const path = this.#layout.entry(entry.key)
       const known = this.#memory.get(entry.key)
-      const isNew = !(await exists(path))
       const durable = known?.digest !== entry.digest
-      await writeInto(path, encodeEntry(entry), durable)
-      if (isNew) this.#tally.added(entryName(entry.key), 0)
+      await this.#tally.change(entryName(entry.key), async () => {
+        const before = (await exists(path)) ? 0 : undefined
+        await writeInto(path, encodeEntry(entry), durable)
+        return [before, 0]
+      })
       this.#pending.delete(entry.key)
       this.#used.set(entry.key, this.#clock.now())
       this.#memory.set(entry.key, entry)
@@ -141,7 +143,7 @@ export class Entries {
       this.#memory.delete(key)
       this.#pending.delete(key)
       this.#used.delete(key)
-      if (await unlinked(path)) this.#tally.removed(entryName(key), 0)
+      await this.#unlink(path)
       return true
     })
   }
@@ -151,7 +153,7 @@ export class Entries {
     for (const shard of shards) {
       const directory = join(this.#layout.entries, shard)
       for (const name of await listed(directory)) {
-        if (!isEntryFile(name)) continue
+        if (nameOfEntryFile(name) === undefined) continue
         const read = await readEntry(join(directory, name)).catch(unreadable)
         if (read === undefined) continue
         const { entry, because } = checked(read.decoded, name)
@@ -192,10 +194,17 @@ export class Entries {
     this.#log.warn('not an entry; treated as absent', { path, because })
     if (!this.#writable) return
     try {
-      if (await unlinked(path)) this.#tally.removed(nameOf(path), 0)
+      await this.#unlink(path)
     } catch (error) {
       this.#log.warn('cannot remove it', { path, because: explainError(error) })
     }
+  }
+
+  async #unlink(path: string): Promise<void> {
+    await this.#tally.change(basename(path, '.json'), async () => [
+      (await unlinked(path)) ? 0 : undefined,
+      undefined,
+    ])
   }
 
   async #writeUses(uses: ReadonlyArray<readonly [key: string, used: Milliseconds]>): Promise<void> {
@@ -207,15 +216,6 @@ export class Entries {
       })
     }
   }
-}
-
-/** Whether a name in a shard is that of an entry; anything else there is not ours to read. */
-export function isEntryFile(name: string): boolean {
-  return name.endsWith('.json') && isDigest(name.slice(0, -'.json'.length))
-}
-
-function nameOf(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1, -'.json'.length)
 }
 
 function checked(decoded: Decoded, file: string): Decoded {

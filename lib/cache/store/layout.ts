@@ -2,7 +2,7 @@
  * Names of files in the cache directory (docs/disk-layout.md). Knows paths, touches no disk.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 /** The layout this program reads and writes; it stands in the path, so versions never mix. */
 export const layoutVersion = 1
@@ -26,6 +26,12 @@ export function isDigest(text: string): boolean {
 /** What stands in an entry's file name: the SHA-256 of its key. */
 export function entryName(key: string): string {
   return createHash('sha256').update(key).digest('hex')
+}
+
+/** What stands in the name of a file among entries; undefined when it is no entry's, and then not ours to read. */
+export function nameOfEntryFile(file: string): string | undefined {
+  const name = basename(file, '.json')
+  return file.endsWith('.json') && isDigest(name) ? name : undefined
 }
 
 /** The places of one cache directory. */

@@ -7,11 +7,10 @@ import type { Clock } from '../../clock.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { Download } from './download.ts'
-import { isEntryFile } from './entries.ts'
 import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
 import { Expectation, type Expected } from './expectation.ts'
 import { DiskHealth, type Health } from './health.ts'
-import { isDigest, Layout } from './layout.ts'
+import { isDigest, Layout, nameOfEntryFile } from './layout.ts'
 import { type Lock, lockDirectory } from './lock.ts'
 import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './retention.ts'
 import {
@@ -272,8 +271,8 @@ export class Store extends Shelves {
   async #count(): Promise<void> {
     const { signal } = this.#closing
     try {
-      await this.entryTally.countAll(isEntryFile, signal)
-      await this.blobTally.countAll(isDigest, signal)
+      await this.entryTally.countAll(nameOfEntryFile, signal)
+      await this.blobTally.countAll(file => (isDigest(file) ? file : undefined), signal)
     } catch (error) {
       this.log.warn('cannot count what is stored', { because: explainError(error) })
     }

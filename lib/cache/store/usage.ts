@@ -27,9 +27,13 @@ export interface Usage {
   readonly filesystem: FileSystemSpace | undefined
 }
 
+/** Sizes of a file before and after it was changed, undefined where there is none. */
+export type SizeChange = readonly [before: number | undefined, after: number | undefined]
+
 /**
- * Count and sum of the files in a directory of 256 shards. What comes and goes before its shard is counted is left to the
- * count; what comes and goes afterwards is added or taken off; during it, it is noted and applied at the end.
+ * Count and sum of the files in a directory of 256 shards. What changes before its shard is counted is left to the count; what
+ * changes afterwards is added or taken off; what changes while its shard is counted is applied at its end, or, when it takes
+ * longer, passed over by the count and added when it is done.
  */
 export class Tally {
   count = 0
@@ -38,8 +42,10 @@ export class Tally {
   readonly #sized: boolean
   readonly #counted = new Set<string>()
   #current: string | undefined
-  /** Names that came (their size) or went (undefined) while their shard was being counted. */
+  /** What became of names while their shard was being counted: their size, undefined for gone. */
   readonly #changes = new Map<string, number | undefined>()
+  readonly #underWay = new Set<string>()
+  readonly #passedOver = new Set<string>()
 
   /** `sized` asks for the size of each file; without it only names are counted. */
   constructor(directory: string, { sized }: { readonly sized: boolean }) {
@@ -51,35 +57,56 @@ export class Tally {
     return this.#counted.size < shards.length
   }
 
-  /** A file came that was not there before. `name` begins with its shard. */
-  added(name: string, size: number): void {
-    const shard = shardOf(name)
-    if (shard === this.#current) this.#changes.set(name, size)
-    else if (this.#counted.has(shard)) this.#add(1, size)
+  /**
+   * Lets `act` make, replace or remove the file of this name, which begins with its shard, and counts what came of it. Nobody
+   * else may be at this name meanwhile. Throws what `act` throws; the file then counts as before.
+   */
+  async change(name: string, act: () => Promise<SizeChange>): Promise<void> {
+    this.#underWay.add(name)
+    let came: SizeChange | undefined
+    try {
+      came = await act()
+    } finally {
+      this.#underWay.delete(name)
+      const passedOver = this.#passedOver.delete(name)
+      if (came !== undefined) this.#apply(name, came, passedOver)
+    }
   }
 
-  /** A file of this size is gone. */
-  removed(name: string, size: number): void {
+  #apply(name: string, [before, after]: SizeChange, passedOver: boolean): void {
     const shard = shardOf(name)
-    if (shard === this.#current) this.#changes.set(name, undefined)
-    else if (this.#counted.has(shard)) this.#add(-1, -size)
+    if (shard === this.#current) this.#changes.set(name, after)
+    else if (this.#counted.has(shard)) {
+      if (before !== undefined && !passedOver) this.#add(-1, -before)
+      if (after !== undefined) this.#add(1, after)
+    }
   }
 
-  /** Counts what is there, a file at a time, until done or `signal` fires. `wanted` picks the names that count. */
-  async countAll(wanted: (name: string) => boolean, signal: AbortSignal): Promise<void> {
+  /**
+   * Counts what is there, a file at a time, until done or `signal` fires. `named` answers the name a file counts under, and
+   * undefined for files that do not.
+   */
+  async countAll(named: (file: string) => string | undefined, signal: AbortSignal): Promise<void> {
     for (const shard of shards) {
       this.#current = shard
       this.#changes.clear()
       const found = new Map<string, number>()
       const directory = join(this.#directory, shard)
-      for (const name of (await listed(directory)).filter(wanted)) {
+      for (const file of await listed(directory)) {
+        const name = named(file)
+        if (name === undefined) continue
         if (signal.aborted) return
-        const size = this.#sized ? await sizeOf(join(directory, name)) : 0
+        const size = this.#sized ? await sizeOf(join(directory, file)) : 0
         if (size !== undefined) found.set(name, size)
       }
       for (const [name, size] of this.#changes) {
         if (size === undefined) found.delete(name)
         else found.set(name, size)
+      }
+      for (const name of this.#underWay) {
+        if (shardOf(name) !== shard) continue
+        found.delete(name)
+        this.#passedOver.add(name)
       }
       for (const size of found.values()) this.#add(1, size)
       this.#current = undefined

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Space, Tally } from '../../../lib/cache/store/usage.ts'
+import { type SizeChange, Space, Tally } from '../../../lib/cache/store/usage.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import { bytesOf, entryOf, keep, opened } from '../../fixtures/store/opened.ts'
 
@@ -43,30 +43,59 @@ t.test('the file system is asked once in some seconds', async t => {
 t.test('what comes and goes during the count is counted once', async t => {
   const directory = t.testdir({ '00': {}, '80': {}, ff: {} })
   for (const name of ['00aa', '80aa', '80bb', '80cc', 'ffaa']) {
-    await writeFile(join(directory, name.slice(0, 2), name), Buffer.alloc(10))
+    await writeFile(join(directory, name.slice(0, 2), `${name}.x`), Buffer.alloc(10))
   }
   const tally = new Tally(directory, { sized: true })
+  let slow = (_: SizeChange): void => undefined
+  const changes: Promise<void>[] = []
+  const change = (name: string, ...came: SizeChange) =>
+    changes.push(tally.change(name, async () => came))
   let looked = 0
-  const wanted = (name: string) => {
+  const named = (file: string) => {
     looked += 1
     // The names of shard 80 were listed and its sizes not yet asked for: it is being counted now.
-    if (name === '80aa') {
-      tally.added('00bb', 10)
-      tally.removed('00aa', 10)
-      tally.removed('80bb', 10)
-      tally.added('80dd', 10)
-      tally.added('80cc', 10)
-      tally.added('ffbb', 10)
+    if (file === '80aa.x') {
+      change('00bb', undefined, 10)
+      change('00aa', 10, undefined)
+      change('80bb', 10, undefined)
+      change('80dd', undefined, 10)
+      change('80cc', 10, 10)
+      change('ffbb', undefined, 10)
+      // Its file is there already, and those who made it do not know yet.
+      changes.push(
+        tally.change(
+          '80aa',
+          () =>
+            new Promise(resolve => {
+              slow = resolve
+            }),
+        ),
+      )
     }
-    return name.length === 4
+    return file.endsWith('.x') ? file.slice(0, 4) : undefined
   }
-  await writeFile(join(directory, 'ff', 'ffbb'), Buffer.alloc(10))
+  await writeFile(join(directory, 'ff', 'ffbb.x'), Buffer.alloc(10))
   t.ok(tally.counting)
-  await tally.countAll(wanted, forever)
+  await tally.countAll(named, forever)
   t.notOk(tally.counting)
   t.ok(looked >= 5)
-  // 00bb; 80aa 80cc 80dd; ffaa ffbb
+  // 00bb; 80cc 80dd; ffaa ffbb
+  t.strictSame([tally.count, tally.bytes], [5, 50])
+  slow([undefined, 10])
+  await Promise.all(changes)
   t.strictSame([tally.count, tally.bytes], [6, 60])
+})
+
+t.test('what failed counts as before', async t => {
+  const directory = t.testdir({ '00': {} })
+  await writeFile(join(directory, '00', '00aa'), Buffer.alloc(10))
+  const tally = new Tally(directory, { sized: true })
+  await tally.countAll(file => file, forever)
+  await t.rejects(
+    tally.change('00aa', () => Promise.reject(new Error('EIO'))),
+    /EIO/,
+  )
+  t.strictSame([tally.count, tally.bytes], [1, 10])
 })
 
 t.test('a count that is told to stop stops, and says it is not done', async t => {
@@ -74,6 +103,6 @@ t.test('a count that is told to stop stops, and says it is not done', async t =>
   await mkdir(join(directory, '00'))
   await writeFile(join(directory, '00', '00aa'), '')
   const tally = new Tally(directory, { sized: true })
-  await tally.countAll(() => true, AbortSignal.abort())
+  await tally.countAll(file => file, AbortSignal.abort())
   t.ok(tally.counting)
 })
