@@ -25,6 +25,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   in_response_to: 'signature_missing',
   verifier_deadline: 'signature_missing',
   verifier_crashed: 'signature_missing',
+  form_busy: 'verifier_busy',
   encrypted_id: 'logout_query',
   logout_form: 'logout_query',
 }

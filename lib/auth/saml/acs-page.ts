@@ -101,6 +101,13 @@ export const metadataAdvice: readonly string[] = [
   'Administrator: the log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
 ]
 
+const busy: Wording = {
+  ...usual,
+  status: 503,
+  text: 'Too many people are signing in at this moment.',
+  advice: ['Wait a moment, then sign in again.'],
+}
+
 const tooMuch: Wording = {
   ...usual,
   text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
@@ -143,12 +150,7 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
       text: 'What is known of the identity provider is out of date.',
       advice: metadataAdvice,
     },
-    verifier_busy: {
-      ...usual,
-      status: 503,
-      text: 'Too many people are signing in at this moment.',
-      advice: ['Wait a moment, then sign in again.'],
-    },
+    verifier_busy: busy,
     authn_context: {
       ...usual,
       text: 'This application asks for another way of signing in than the one the identity provider used.',
@@ -165,11 +167,7 @@ const wordings: ReadonlyMap<string, Wording> = new Map(
         'Administrator: if it happens at once, compare the clocks of this server and of the identity provider.',
       ],
     },
-    form_busy: {
-      ...usual,
-      status: 503,
-      text: 'Too many people are signing in at this moment.',
-    },
+    form_busy: busy,
     form_type: {
       ...usual,
       status: 415,
