@@ -9,8 +9,10 @@
  */
 import type { Clock, Milliseconds } from '../clock.ts'
 
-/** Bytes of content written in one turn: about a millisecond's work. */
-const SHARE = 1024 * 1024
+/** What a write costs besides its bytes, in bytes: the call, the wake-up, the steps around it. */
+const CALL = 256 * 1024
+/** Bytes of content written in one turn, calls included: a millisecond or two. */
+const SHARE = 8 * 1024 * 1024
 /** The longest that content is held back for those who arrive. */
 const PATIENCE: Milliseconds = 50
 
@@ -42,8 +44,9 @@ export class LoopShare {
 
   /** A block larger than the share may go when nothing else has gone. */
   #granted(bytes: number): boolean {
-    if (this.#left < bytes && this.#left < SHARE) return false
-    this.#left -= bytes
+    const cost = bytes + CALL
+    if (this.#left < cost && this.#left < SHARE) return false
+    this.#left -= cost
     return true
   }
 
