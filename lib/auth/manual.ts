@@ -82,13 +82,9 @@ function blocks(): readonly Block[] {
   return [...introduction, heading('Settings'), ...described, ...example]
 }
 
-/** Lists of groups cannot be written in a variable; of tokens there can be one. */
+/** Lists of groups cannot be written in a variable, nor what stands in them; of tokens there can be one. */
 function variableText(path: readonly string[]): string | undefined {
-  const variable = path[0] === 'passthroughTokens' ? tokenVariable : variableOf(path)
-  const unwritable = path[0] === 'passthroughTokens' ? path.length > 1 : isAttributeList(path)
-  return unwritable ? undefined : `Environment: \`${variable}\`.`
-}
-
-function isAttributeList(path: readonly string[]): boolean {
-  return path.join('.').startsWith('identity.attributes')
+  const name = path.join('.')
+  if (name.includes('[]') || name === 'identity.attributes') return undefined
+  return `Environment: \`${name === 'passthroughTokens' ? tokenVariable : variableOf(path)}\`.`
 }
