@@ -9,12 +9,8 @@ import { type ExitCode, exitCodes, print } from '../program.ts'
 import type { InstanceChoice, InstanceCommand } from './arguments.ts'
 import type { Config } from './config.ts'
 import type { Diagnosis } from './doctor/diagnosis.ts'
-import {
-  makeDynamicConfig,
-  readDynamicConfig,
-  rotated,
-  saveDynamicConfig,
-} from './dynamic-config.ts'
+import { makeDynamicConfig, rotated } from './dynamic-config.ts'
+import { readDynamicConfig, saveDynamicConfig } from './dynamic-file.ts'
 import { explain } from './explain.ts'
 import { type LoadedConfig, loadConfig } from './load-config.ts'
 import { loadSaml } from './load-saml.ts'

@@ -7,17 +7,19 @@ import type { Clock, Milliseconds } from '../clock.ts'
 import { systemCode } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import {
-  checkSaveable,
-  closeToOthers,
   type DynamicConfig,
   type Making,
   makeDynamicConfig,
-  readDynamicConfig,
   type SecretKey,
-  saveDynamicConfig,
   upgraded,
   withoutRetired,
 } from './dynamic-config.ts'
+import {
+  checkSaveable,
+  closeToOthers,
+  readDynamicConfig,
+  saveDynamicConfig,
+} from './dynamic-file.ts'
 import type { IdentityKey } from './identity-key.ts'
 import type { SamlKeyPair, SamlKeys, SealingKey } from './saml/contract.ts'
 

@@ -3,12 +3,8 @@ import { chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import {
-  makeDynamicConfig,
-  readDynamicConfig,
-  rotated,
-  saveDynamicConfig,
-} from '../../lib/auth/dynamic-config.ts'
+import { makeDynamicConfig, rotated } from '../../lib/auth/dynamic-config.ts'
+import { readDynamicConfig, saveDynamicConfig } from '../../lib/auth/dynamic-file.ts'
 import { KeyRing } from '../../lib/auth/key-ring.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { createMemoryLog } from '../../lib/log.ts'

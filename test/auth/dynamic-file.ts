@@ -14,12 +14,8 @@ import {
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import {
-  makeDynamicConfig,
-  readDynamicConfig,
-  rotated,
-  saveDynamicConfig,
-} from '../../lib/auth/dynamic-config.ts'
+import { makeDynamicConfig, rotated } from '../../lib/auth/dynamic-config.ts'
+import { readDynamicConfig, saveDynamicConfig } from '../../lib/auth/dynamic-file.ts'
 import { KeyRing } from '../../lib/auth/key-ring.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { createMemoryLog } from '../../lib/log.ts'
