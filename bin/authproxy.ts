@@ -1,12 +1,12 @@
 /**
  * The program authproxy: reads its arguments, then serves or answers.
  */
-import { helpText, readArguments } from '../lib/auth/arguments.ts'
-import { command } from '../lib/auth/command.ts'
-import { demoCommand } from '../lib/auth/demo/command.ts'
-import { devIdpCommand } from '../lib/auth/dev-idp/command.ts'
+import { helpText, readArguments } from '../lib/auth/cli/arguments.ts'
+import { command } from '../lib/auth/cli/command.ts'
 import { packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { demoCommand } from '../lib/tools/demo/command.ts'
+import { devIdpCommand } from '../lib/tools/dev-idp/command.ts'
 
 await run('authproxy', async () => {
   const invocation = readArguments(process.argv.slice(2), process.cwd())

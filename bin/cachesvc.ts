@@ -2,8 +2,8 @@
  * The program cachesvc: reads its arguments, then serves or answers.
  */
 
-import { helpText, readArguments } from '../lib/cache/arguments.ts'
-import { command } from '../lib/cache/command.ts'
+import { helpText, readArguments } from '../lib/cache/cli/arguments.ts'
+import { command } from '../lib/cache/cli/command.ts'
 import { packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 

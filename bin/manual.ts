@@ -4,8 +4,8 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../lib/atomic-file.ts'
-import { manualFiles as gatewayFiles } from '../lib/auth/manual.ts'
-import { manualFiles as cacheFiles } from '../lib/cache/manual.ts'
+import { manualFiles as gatewayFiles } from '../lib/auth/config/manual.ts'
+import { manualFiles as cacheFiles } from '../lib/cache/config/manual.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 
 await run('manual', async () => {

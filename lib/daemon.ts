@@ -10,9 +10,9 @@
  *   (a lock held, a file half written, a waiter forgotten) cannot be known, and the supervisor starts a clean one within a
  *   second. It ends in order and in seconds, though: running transfers get what time there is, statistics are saved.
  */
-import { type Clock, type Milliseconds, systemClock } from './clock.ts'
+import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
 import { Failure } from './errors.ts'
-import type { Log } from './log.ts'
+import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
 

@@ -11,7 +11,7 @@
  */
 import { execFile } from 'node:child_process'
 import { systemCode } from './errors.ts'
-import type { Logger } from './log.ts'
+import type { Logger } from './log/log.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

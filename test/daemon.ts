@@ -1,9 +1,9 @@
 import { EventEmitter } from 'node:events'
 import t from 'tap'
-import { ManualClock } from '../lib/clock.ts'
+import { ManualClock } from '../lib/async/clock.ts'
 import { type DaemonOptions, type Service, serve } from '../lib/daemon.ts'
 import { Failure } from '../lib/errors.ts'
-import { createMemoryLog } from '../lib/log.ts'
+import { createMemoryLog } from '../lib/log/log.ts'
 import type { Notifier } from '../lib/systemd.ts'
 
 function recordingNotifier(watchdog?: number) {

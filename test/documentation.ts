@@ -5,8 +5,8 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
-import { claims } from '../lib/auth/claim.ts'
-import { readArguments } from '../lib/cache/arguments.ts'
+import { claims } from '../lib/auth/identity/claim.ts'
+import { readArguments } from '../lib/cache/cli/arguments.ts'
 import { packageRoot } from '../lib/package.ts'
 
 const root = packageRoot()
@@ -129,13 +129,13 @@ function union(path: string, name: string): string[] {
 }
 
 t.test('every reason word is explained', t => {
-  const outcomes = union('lib/cache/verdict.ts', 'Outcome')
+  const outcomes = union('lib/cache/rfc9111/outcome.ts', 'Outcome')
   const words = [
-    ...union('lib/cache/verdict.ts', 'HitReason'),
-    ...union('lib/cache/verdict.ts', 'MissReason'),
-    ...union('lib/cache/policy.ts', 'DenyRule'),
-    ...union('lib/cache/lookup.ts', 'RevalidateReason'),
-    ...union('lib/http/tunnel.ts', 'TunnelEnd'),
+    ...union('lib/cache/rfc9111/outcome.ts', 'HitReason'),
+    ...union('lib/cache/rfc9111/outcome.ts', 'MissReason'),
+    ...union('lib/cache/policy/policy.ts', 'DenyRule'),
+    ...union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'),
+    ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
     ...union('lib/cache/intercept/interceptor.ts', 'InterceptionEnd'),
   ]
   t.ok(outcomes.length > 4 && words.length > 25, `${words.length} words`)
@@ -147,11 +147,12 @@ t.test('every reason word is explained', t => {
   for (const word of outcomes) {
     t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
   }
-  const asked = new Set(union('lib/cache/lookup.ts', 'RevalidateReason'))
-  const failures = ['lib/http/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
-    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
-      ([, code = '']) => code,
-    ),
+  const asked = new Set(union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'))
+  const failures = ['lib/http/client/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(
+    path =>
+      [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
+        ([, code = '']) => code,
+      ),
   )
   // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
   const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../lib/clock.ts'
+import { ManualClock } from '../lib/async/clock.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { TestCache } from './fixtures/cache.ts'
 import { RawClient, type RawResponse } from './fixtures/raw-client.ts'

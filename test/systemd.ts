@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createMemoryLog } from '../lib/log.ts'
+import { createMemoryLog } from '../lib/log/log.ts'
 import { createNotifier, inheritedSockets } from '../lib/systemd.ts'
 
 t.test('sockets are taken only when they are meant for this process', t => {

@@ -4,32 +4,32 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../clock.ts'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import { End } from '../async/race.ts'
 import { Failure } from '../errors.ts'
-import { setCookieName, withoutCookies } from '../http/cookie.ts'
-import { End } from '../http/end.ts'
-import { Fields, sameName } from '../http/field.ts'
-import { forward, forwardUpgrade } from '../http/forward.ts'
+import { OriginClient } from '../http/client/origin.ts'
+import { setCookieName, withoutCookies } from '../http/message/cookie.ts'
+import { Fields, sameName } from '../http/message/field.ts'
+import type { Request, Response } from '../http/message/message.ts'
+import { forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import {
   type ClientView,
   clientOf,
   forwardingFields,
   withoutForwarding,
-} from '../http/forwarded.ts'
-import type { Request, Response } from '../http/message.ts'
-import { OriginClient } from '../http/origin.ts'
-import type { TakenOver } from '../http/take-over.ts'
+} from '../http/proxy/forwarded.ts'
+import type { TakenOver } from '../http/server/take-over.ts'
 import { AddressSet } from '../ip.ts'
-import type { Config } from './config.ts'
+import { instanceField, instanceTrail } from './access/instance-id.ts'
+import { hostFor } from './access/own-host.ts'
+import type { Config } from './config/config.ts'
 import {
   harmlessTrailers,
   type IdentityLines,
   identityLines,
   withIdentity,
-} from './identity-fields.ts'
-import type { IdentityTokens } from './identity-token.ts'
-import { instanceField, instanceTrail } from './instance-id.ts'
-import { hostFor } from './own-host.ts'
+} from './identity/identity-fields.ts'
+import type { IdentityTokens } from './identity/identity-token.ts'
 import type { Session } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
 

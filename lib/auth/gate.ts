@@ -2,11 +2,11 @@
  * What may this request do? One answer for requests and upgrades alike. Pure: the session is asked for only when nothing else
  * has decided, and reading it changes nothing.
  */
-import type { Fields } from '../http/field.ts'
-import type { Request } from '../http/message.ts'
-import { asksForWebSocket } from '../http/upgrade.ts'
-import { hasLooped } from './instance-id.ts'
-import { checkToken, type PassthroughToken, passthroughPrefix } from './passthrough.ts'
+import type { Fields } from '../http/message/field.ts'
+import type { Request } from '../http/message/message.ts'
+import { asksForWebSocket } from '../http/message/upgrade.ts'
+import { hasLooped } from './access/instance-id.ts'
+import { checkToken, type PassthroughToken, passthroughPrefix } from './access/passthrough.ts'
 
 export interface GateRules {
   readonly instanceId: string

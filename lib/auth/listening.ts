@@ -1,10 +1,10 @@
 /**
  * Opens listeners: the configured address, or the socket the service manager hands over in its place.
  */
-import { type ListenAddress, type ListensAt, startListening } from '../http/listen.ts'
-import type { HttpServer, HttpServerLimits } from '../http/server.ts'
+import { type ListenAddress, type ListensAt, startListening } from '../http/server/listen.ts'
+import type { HttpServer, HttpServerLimits } from '../http/server/server.ts'
 import type { InheritedSocket } from '../systemd.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 
 /** Bounds of the public listener. Requests may take any time as long as bytes move; backend.ts and `taking` see to that. */
 export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {

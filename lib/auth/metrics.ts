@@ -1,7 +1,7 @@
 /**
  * What the gateway counts, for Prometheus. Labels come from closed sets; no user, path or host is ever one.
  */
-import type { Exchange } from '../http/message.ts'
+import type { Exchange } from '../http/message/message.ts'
 import { Metrics, secondsBuckets } from '../metrics.ts'
 import type { SamlReadings } from './saml/contract.ts'
 

@@ -8,14 +8,22 @@
  *    of an identity survives, on any way in.
  */
 import type { Socket } from 'node:net'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../async/clock.ts'
 import type { Facts } from '../errors.ts'
-import { cookiePairs } from '../http/cookie.ts'
-import { Fields } from '../http/field.ts'
-import type { Request, Response } from '../http/message.ts'
-import { methodNotAllowed } from '../http/router.ts'
-import type { TakenOver } from '../http/take-over.ts'
-import { parseAuthority } from '../http/target.ts'
+import { cookiePairs } from '../http/message/cookie.ts'
+import { Fields } from '../http/message/field.ts'
+import type { Request, Response } from '../http/message/message.ts'
+import { parseAuthority } from '../http/message/target.ts'
+import { methodNotAllowed } from '../http/server/router.ts'
+import type { TakenOver } from '../http/server/take-over.ts'
+import { isOwnHost } from './access/own-host.ts'
+import type { Admitted, Backend } from './backend.ts'
+import type { Config } from './config/config.ts'
+import type { AnswerProbe } from './doctor/edge/probe-answer.ts'
+import type { FormReader } from './form-preservation/form-reader.ts'
+import { asStashed, openReplay } from './form-preservation/form-sender.ts'
+import { gate } from './gate.ts'
+import { keySetPath } from './identity/key-set.ts'
 import {
   backendFailed,
   foreignTarget,
@@ -25,18 +33,10 @@ import {
   withoutTls,
   wrongHost,
   wrongOrigin,
-} from './answers.ts'
-import type { Admitted, Backend } from './backend.ts'
-import type { Config } from './config.ts'
-import { gate } from './gate.ts'
-import { keySetPath } from './key-set.ts'
-import { isOwnHost } from './own-host.ts'
-import type { AnswerProbe } from './probe-answer.ts'
-import { asStashed, openReplay } from './replay.ts'
+} from './pages/answers.ts'
 import type { FailurePage, SamlService } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
-import type { FormReader } from './stash.ts'
 
 /** What a reload replaces, all at once. */
 export interface Rules {

@@ -2,14 +2,14 @@
  * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
  */
 
-import { type ListenAddress, startListening } from '../http/listen.ts'
-import type { TlsOptions } from '../http/node-server.ts'
-import { defaultHeadLimits } from '../http/request-rules.ts'
-import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server.ts'
-import { formatAuthority } from '../http/target.ts'
+import { formatAuthority } from '../http/message/target.ts'
+import { type ListenAddress, startListening } from '../http/server/listen.ts'
+import type { TlsOptions } from '../http/server/node-server.ts'
+import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server/server.ts'
+import { defaultHeadLimits } from '../http/wire/request-rules.ts'
 import { normaliseAddress } from '../ip.ts'
 import type { InheritedSocket } from '../systemd.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 import type { Listener } from './operations/sources.ts'
 
 /** What listening opens: a server and what is known of it, in the order of the configuration. */

@@ -4,7 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { sp } from '../fixtures/idp.ts'
 import { RawClient } from '../fixtures/raw-client.ts'

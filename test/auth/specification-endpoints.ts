@@ -3,9 +3,9 @@
  */
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { configCheck } from '../../lib/auth/load-config.ts'
-import { logoutRequestXml } from '../../lib/auth/saml/logout-xml.ts'
-import { redirectAddress } from '../../lib/auth/saml/redirect-binding.ts'
+import { configCheck } from '../../lib/auth/config/load-config.ts'
+import { logoutRequestXml } from '../../lib/auth/saml/binding/logout-xml.ts'
+import { redirectAddress } from '../../lib/auth/saml/binding/redirect.ts'
 import { alice, sp } from '../fixtures/idp.ts'
 import { RawClient } from '../fixtures/raw-client.ts'
 import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml-browser.ts'

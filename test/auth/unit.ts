@@ -2,7 +2,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { readArguments } from '../../lib/auth/arguments.ts'
+import { readArguments } from '../../lib/auth/cli/arguments.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes } from '../../lib/program.ts'
 import { attempt, lacking } from '../fixtures/command.ts'

@@ -4,7 +4,7 @@
 import { open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'

@@ -2,7 +2,7 @@
  * Origins that fail, on the wire: a retryable 503 with a text, soon, and never a 404 or 507 of our making.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { ScriptedDns } from '../fixtures/dns.ts'
 import { Gate } from '../fixtures/gate.ts'

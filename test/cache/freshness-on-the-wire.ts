@@ -3,7 +3,7 @@
  * slow, ill or gone.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { type Settings, TestCache } from '../fixtures/cache.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'

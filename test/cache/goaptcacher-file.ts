@@ -1,7 +1,7 @@
 import t from 'tap'
-import { configCheck } from '../../lib/cache/load-config.ts'
-import { notAvailable, settings } from '../../lib/cache/settings.ts'
-import { decodeConfig } from '../../lib/config-file.ts'
+import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { notAvailable, settings } from '../../lib/cache/config/settings.ts'
+import { decodeConfig } from '../../lib/config/config-file.ts'
 
 const user = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }
 const load = (text: string) => decodeConfig(text, 'f.yaml', configCheck({}, user))

@@ -3,7 +3,7 @@
  */
 import { rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 

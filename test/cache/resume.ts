@@ -3,7 +3,7 @@
  * the client when it cannot. Whatever happens, nobody takes a part for the whole and nothing wrong is stored.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/clock.ts'
+import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import type { RawClient } from '../fixtures/raw-client.ts'
 import { file, inTurn, reply, type Script, ScriptedOrigin } from '../fixtures/scripted-origin.ts'

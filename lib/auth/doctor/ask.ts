@@ -2,15 +2,15 @@
  * The doctor's way to others: one request and its answer, with a deadline and a bound, or why there was none. Owns its
  * connections. Answers are judged elsewhere.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
 import { explainError } from '../../errors.ts'
-import { within } from '../../http/deadline.ts'
-import type { Fields } from '../../http/field.ts'
-import type { Content } from '../../http/message.ts'
-import type { Lookup } from '../../http/name-lookup.ts'
-import { OriginClient, type OriginResponse } from '../../http/origin.ts'
-import { OriginFailure, type OriginPhase } from '../../http/origin-errors.ts'
-import { formatAuthority, type TargetUri } from '../../http/target.ts'
+import type { Lookup } from '../../http/client/name-lookup.ts'
+import { OriginClient, type OriginResponse } from '../../http/client/origin.ts'
+import { OriginFailure, type OriginPhase } from '../../http/client/origin-errors.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Content } from '../../http/message/message.ts'
+import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
 
 export interface AskerOptions {
   readonly clock: Clock

@@ -1,9 +1,9 @@
 /**
  * Clocks of others against ours, by the Date of their answers (RFC 9110 section 6.6.1). Pure.
  */
-import type { Milliseconds } from '../../clock.ts'
-import { parseDate } from '../../http/date.ts'
-import type { Fields } from '../../http/field.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { parseDate } from '../../http/message/date.ts'
+import type { Fields } from '../../http/message/field.ts'
 import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
 
 /** By how much another clock is ahead of ours; how far off that may be. */

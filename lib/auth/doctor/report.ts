@@ -1,8 +1,9 @@
 /**
  * Diagnoses as lines for a terminal, and what a script is told. Pure.
  */
+
+import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
-import { printable } from '../../redact.ts'
 import type { Diagnosis } from './diagnosis.ts'
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG' } as const

@@ -2,9 +2,9 @@
  * The page behind every answer of an IdP that was not taken. One text for all, so that nobody can learn from it what to forge
  * next; except where the person, or the IdP, can do something about it.
  */
-import type { Milliseconds } from '../../clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
-import type { Request, Response } from '../../http/message.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import type { FailureReport, Finding } from './contract.ts'
 import { clockText } from './loop-page.ts'
 import type { Saml } from './parts.ts'

@@ -5,21 +5,21 @@
  *
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
  */
-import { Fields } from '../../http/field.ts'
-import { noContent, type Request, type Response } from '../../http/message.ts'
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { ownerCookie } from '../form-preservation/owner.ts'
 import { refused } from './acs-page.ts'
-import type { AssertionVerdict } from './assertion-verdict.ts'
-import { decodeBase64 } from './base64.ts'
-import { checkAssertion } from './check-assertion.ts'
-import { onlyValue, readForm } from './form.ts'
-import type { IdpMetadata } from './idp-metadata.ts'
+import { onlyValue, readForm } from './binding/post.ts'
+import type { AssertionVerdict } from './core/assertion-verdict.ts'
+import { decodeBase64 } from './core/base64.ts'
+import { checkAssertion } from './core/check-assertion.ts'
+import { messageLimits } from './core/scan.ts'
+import type { ResponseVerdict } from './core/verify-response.ts'
 import { type Flow, type LoginState, withDone } from './login-state.ts'
+import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
-import { loginAddress } from './return.ts'
-import { messageLimits } from './scan.ts'
-import { ownerCookie } from './stash-owner.ts'
-import { VerifierFailure } from './verifier.ts'
-import type { ResponseVerdict } from './verify-response.ts'
+import { loginAddress } from './redirect-endpoint.ts'
+import { VerifierFailure } from './worker/verifier.ts'
 
 /** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
 const FORM_SIZE = messageLimits.size * 4

@@ -2,12 +2,12 @@
  * Where SAML and the rest of the gateway meet: what the SAML room offers (SamlService) and what it is given (SamlParts).
  * Types only. Whoever changes a meaning here changes both sides.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
-import type { Fields } from '../../http/field.ts'
-import type { Request, Response } from '../../http/message.ts'
-import type { Logger } from '../../log.ts'
-import type { VerifiedSubject } from './subject.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import type { Logger } from '../../log/log.ts'
+import type { VerifiedSubject } from './core/subject.ts'
 
 /** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
 export interface SamlService {

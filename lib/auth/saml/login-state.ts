@@ -9,9 +9,9 @@
  * - A loop is told from many tabs by depth: a login counts as one deeper when it began shortly after another had been
  *   completed, as only happens when its session did not stick.
  */
-import type { Milliseconds } from '../../clock.ts'
-import { trimWhitespace } from '../../http/field.ts'
-import type { Request } from '../../http/message.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { trimWhitespace } from '../../http/message/field.ts'
+import type { Request } from '../../http/message/message.ts'
 import type { SealingKey } from './contract.ts'
 import { seal, unseal } from './seal.ts'
 

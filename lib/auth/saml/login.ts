@@ -2,19 +2,19 @@
  * The way out: a navigation without a session is sent to the IdP with an AuthnRequest. What has to be known when it comes back
  * travels in the sealed state cookie.
  */
-import { Fields } from '../../http/field.ts'
-import { noContent, type Request, type Response } from '../../http/message.ts'
-import { isOwnPost } from '../own-post.ts'
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { isOwnPost } from '../access/own-post.ts'
+import { lastOwner } from '../form-preservation/owner.ts'
 import { metadataAdvice } from './acs-page.ts'
-import { authnRequestXml } from './authn-request.ts'
+import { authnRequestXml } from './binding/authn-request.ts'
+import { redirectAddress } from './binding/redirect.ts'
 import type { LoginStart, SamlConfig } from './contract.ts'
-import type { Endpoint, IdpMetadata } from './idp-metadata.ts'
+import { signElement } from './core/signature.ts'
 import { depthOf, type Flow, withFlow } from './login-state.ts'
 import { loopPage } from './loop-page.ts'
+import type { Endpoint, IdpMetadata } from './metadata/idp-metadata.ts'
 import { keepState, newId, type Saml, safeReturn, stateOf } from './parts.ts'
-import { redirectAddress } from './redirect-binding.ts'
-import { signElement } from './signature.ts'
-import { lastOwner } from './stash-owner.ts'
 
 /** Logins in a row that did not lead to a session before we stop sending the browser round. */
 const MOST_TURNS = 3

@@ -2,9 +2,9 @@
  * The page that ends a loop: several logins in a short time, and none of their sessions came back. It names the likely cause,
  * since all the person sees otherwise is a browser that never stops.
  */
-import type { Milliseconds } from '../../clock.ts'
-import { Fields } from '../../http/field.ts'
-import type { Request, Response } from '../../http/message.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import type { CookieDiagnosis } from './contract.ts'
 import { type LoginState, noStateCookie } from './login-state.ts'
 import type { Saml } from './parts.ts'

@@ -1,15 +1,16 @@
 /**
  * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
  */
-import type { Room } from '../../http/gather.ts'
-import type { Request } from '../../http/message.ts'
-import type { Consumed } from './consumed.ts'
+
+import type { Request } from '../../http/message/message.ts'
+import type { Room } from '../../http/server/gather.ts'
+import type { StashRoom } from '../form-preservation/kept-forms.ts'
 import type { SamlParts } from './contract.ts'
-import type { IdpMetadataSource } from './idp-metadata-source.ts'
 import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
+import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import type { Outcomes } from './outcomes.ts'
-import type { StashRoom } from './stash.ts'
-import type { Verifier } from './verifier.ts'
+import type { Consumed } from './replay-cache.ts'
+import type { Verifier } from './worker/verifier.ts'
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource

@@ -2,15 +2,15 @@
  * The addresses of SAML, each with its methods.
  */
 import { createHash } from 'node:crypto'
-import { Fields } from '../../http/field.ts'
-import type { Request, Response } from '../../http/message.ts'
-import { type Route, router } from '../../http/router.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { type Route, router } from '../../http/server/router.ts'
 import { takeAssertion } from './acs.ts'
 import { signsRequests } from './login.ts'
+import { spMetadataXml } from './metadata/sp-metadata.ts'
 import { returnPath, type Saml } from './parts.ts'
-import { comeBack } from './return.ts'
+import { comeBack } from './redirect-endpoint.ts'
 import { logout } from './slo.ts'
-import { spMetadataXml } from './sp-metadata.ts'
 
 /** Answers every path of SAML; undefined for any other. */
 export function samlRoutes(

@@ -2,22 +2,22 @@
  * The SAML room, wired: metadata source, verifier and memory, behind the one interface the gateway sees.
  */
 import { X509Certificate } from 'node:crypto'
-import type { Milliseconds } from '../../clock.ts'
-import { Room } from '../../http/gather.ts'
-import { OriginClient } from '../../http/origin.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { OriginClient } from '../../http/client/origin.ts'
+import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
-import { Consumed } from './consumed.ts'
+import { StashRoom } from '../form-preservation/kept-forms.ts'
+import { lastOwner } from '../form-preservation/owner.ts'
+import { takeReplay } from '../form-preservation/resubmission.ts'
 import type { SamlParts, SamlReadings, SamlService } from './contract.ts'
-import { IdpMetadataSource } from './idp-metadata-source.ts'
 import { startLogin } from './login.ts'
+import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { Outcomes } from './outcomes.ts'
 import { type Saml, safeReturn } from './parts.ts'
-import { takeReplay } from './replay.ts'
-import { loginAddress } from './return.ts'
+import { loginAddress } from './redirect-endpoint.ts'
+import { Consumed } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
-import { StashRoom } from './stash.ts'
-import { lastOwner } from './stash-owner.ts'
-import { Verifier } from './verifier.ts'
+import { Verifier } from './worker/verifier.ts'
 
 /** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
 const FORMS = 128 * 1024 * 1024

@@ -2,14 +2,14 @@
  * What a verified logout message leads to, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer
  * to ours ends the conversation.
  */
-import type { Request, Response } from '../../http/message.ts'
-import type { Endpoint } from './idp-metadata.ts'
-import { parseInstant } from './instant.ts'
-import type { LogoutRequest, LogoutResponse } from './logout-message.ts'
-import { logoutResponseXml } from './logout-xml.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
+import { logoutResponseXml } from './binding/logout-xml.ts'
+import { parseInstant } from './core/instant.ts'
+import { shortName, status } from './core/vocabulary.ts'
+import type { Endpoint } from './metadata/idp-metadata.ts'
 import { newId, type Saml, stateOf } from './parts.ts'
 import { logoutRefused, sendMessage, signedOut } from './slo-pages.ts'
-import { shortName, status } from './vocabulary.ts'
 
 interface Arrived {
   readonly request: Request

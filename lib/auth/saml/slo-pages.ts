@@ -2,14 +2,14 @@
  * Answers of logout: a message on its way to the IdP, the page that says one is signed out and does not sign in again by
  * itself, and the page for messages that were not taken.
  */
-import { Fields } from '../../http/field.ts'
-import { noContent, type Request, type Response } from '../../http/message.ts'
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { type Refusal, refused } from './acs-page.ts'
-import type { Endpoint } from './idp-metadata.ts'
+import { type MessageName, redirectAddress } from './binding/redirect.ts'
+import { signElement } from './core/signature.ts'
 import { formTargets } from './login.ts'
+import type { Endpoint } from './metadata/idp-metadata.ts'
 import { keepState, type Saml, stateOf } from './parts.ts'
-import { type MessageName, redirectAddress } from './redirect-binding.ts'
-import { signElement } from './signature.ts'
 
 interface Sending {
   readonly endpoint: Endpoint

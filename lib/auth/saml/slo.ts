@@ -3,22 +3,22 @@
  * it and answered when the IdP begins it; a message of the IdP counts when it is signed, by HTTP-Redirect over the query bytes,
  * by HTTP-POST inside.
  */
-import type { Request, Response } from '../../http/message.ts'
-import { decodeBase64 } from './base64.ts'
-import type { Session } from './contract.ts'
-import { onlyValue, readForm } from './form.ts'
-import { logoutRequestXml } from './logout-xml.ts'
-import { keepState, newId, type Saml, stateOf } from './parts.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { logoutRequestXml } from './binding/logout-xml.ts'
+import { onlyValue, readForm } from './binding/post.ts'
 import {
   checkRedirectSignature,
   type MessageName,
   type RedirectMessage,
   readRedirect,
-} from './redirect-binding.ts'
-import { messageLimits } from './scan.ts'
+} from './binding/redirect.ts'
+import type { Session } from './contract.ts'
+import { decodeBase64 } from './core/base64.ts'
+import { messageLimits } from './core/scan.ts'
+import { keepState, newId, type Saml, stateOf } from './parts.ts'
 import { answerRequest, takeAnswer } from './slo-messages.ts'
 import { logoutRefused, sendMessage, signedOut } from './slo-pages.ts'
-import { VerifierFailure } from './verifier.ts'
+import { VerifierFailure } from './worker/verifier.ts'
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {

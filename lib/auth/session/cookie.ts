@@ -7,9 +7,9 @@
  * tells parts of one token from those of another, which a browser may hold beside them (other Path or Domain, or a write that
  * was only half done).
  */
-import type { Seconds } from '../../clock.ts'
-import { cookiePairs, largestCookie, setCookie } from '../../http/cookie.ts'
-import { Fields } from '../../http/field.ts'
+import type { Seconds } from '../../async/clock.ts'
+import { cookiePairs, largestCookie, setCookie } from '../../http/message/cookie.ts'
+import { Fields } from '../../http/message/field.ts'
 
 export const sessionCookie = '__authproxy_session'
 

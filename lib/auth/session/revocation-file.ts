@@ -7,9 +7,9 @@
  * is the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
  */
 import { rename, stat } from 'node:fs/promises'
+import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import type { Milliseconds } from '../../clock.ts'
 import { systemCode } from '../../errors.ts'
 
 export interface RevocationEntry {

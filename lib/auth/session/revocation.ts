@@ -8,8 +8,8 @@
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, Milliseconds } from '../../clock.ts'
-import type { Logger } from '../../log.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Logger } from '../../log/log.ts'
 import type { Revocation, Session } from '../saml/contract.ts'
 import {
   appearance,

@@ -1,13 +1,13 @@
 /**
  * Sessions: made from what an assertion said, read from the cookies of a request, renewed while they are used, ended.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
-import type { Fields } from '../../http/field.ts'
-import type { Request, Response } from '../../http/message.ts'
-import type { Logger } from '../../log.ts'
-import type { Config } from '../config.ts'
-import { identityOf } from '../identity.ts'
-import { mayBeBasicUser } from '../identity-fields.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
+import { identityOf } from '../identity/identity.ts'
+import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type {
   CookieDiagnosis,
   Established,
@@ -16,7 +16,7 @@ import type {
   Session,
   SessionService,
 } from '../saml/contract.ts'
-import type { VerifiedSubject } from '../saml/subject.ts'
+import type { VerifiedSubject } from '../saml/core/subject.ts'
 import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
 import type { RevocationList } from './revocation.ts'
 import type { SessionTokens, VerifiedToken } from './token.ts'

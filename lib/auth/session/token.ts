@@ -11,9 +11,9 @@
 import { webcrypto } from 'node:crypto'
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../clock.ts'
-import type { SecretKey } from '../dynamic-config.ts'
-import { secondsOf as seconds, signJwt, verifyJwt } from '../jwt.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { SecretKey } from '../keys/dynamic-config.ts'
+import { secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { Session, SessionNameId } from '../saml/contract.ts'
 
 const TYPE = 'authproxy-session'

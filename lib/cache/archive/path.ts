@@ -7,7 +7,7 @@
  * - A kind is a promise about change, not a permission: what has no known shape is `other` and is cached with revalidation.
  * - Only a name that must change with its content makes a file immutable: a digest, or a version.
  */
-import type { Milliseconds } from '../../clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 
 /**
  * - pool: a package or source file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)

@@ -2,7 +2,7 @@
  * Release and InRelease: what a suite says of itself and which indexes it has. Pure; whether the signature holds is not
  * asked here.
  */
-import type { Milliseconds } from '../../clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { unframe } from './clearsigned.ts'
 import { stanzasOf } from './deb822.ts'
 import { type ListedFile, mergeLists } from './listed-file.ts'

@@ -9,8 +9,8 @@ import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import type { Milliseconds } from '../../clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
 import {
   type Certificate,
@@ -19,8 +19,8 @@ import {
   Issuer,
   readCertificates,
   readPrivateKey,
-} from '../../x509.ts'
-import type { Config, HttpsConfig } from '../config.ts'
+} from '../../x509/x509.ts'
+import type { Config, HttpsConfig } from '../config/config.ts'
 import { ownPermitted } from './own-names.ts'
 
 export interface Authority {

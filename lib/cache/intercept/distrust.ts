@@ -3,7 +3,7 @@
  * not at all. Forgotten after a while, in case they have been told to trust us.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 
 /** One that did, for a page. */
 export interface Distrust {

@@ -2,14 +2,14 @@
  * Everything about HTTPS in one place for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's
  * certificate, the revocation list, and what the pages say of all that.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
-import type { KeyAndCertificate, TlsOptions } from '../../http/node-server.ts'
-import { type Authority as End, formatAuthority } from '../../http/target.ts'
-import type { Logger } from '../../log.ts'
-import type { Config } from '../config.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
+import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import type { Gauges } from '../operations/metrics.ts'
 import type { HttpsMode, HttpsState, OperationsSources } from '../operations/sources.ts'
-import { admitTarget, type Policy } from '../policy.ts'
+import { admitTarget, type Policy } from '../policy/policy.ts'
 import {
   type Authority,
   expiresSoon,

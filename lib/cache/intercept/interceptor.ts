@@ -9,12 +9,12 @@
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
-import { tlsRules } from '../../http/node-server.ts'
-import type { Adopt } from '../../http/server.ts'
-import type { Authority } from '../../http/target.ts'
-import type { Logger } from '../../log.ts'
+import type { Authority } from '../../http/message/target.ts'
+import { tlsRules } from '../../http/server/node-server.ts'
+import type { Adopt } from '../../http/server/server.ts'
+import type { Logger } from '../../log/log.ts'
 import type { DistrustMemory } from './distrust.ts'
 import type { Leaves } from './leaf.ts'
 

@@ -4,10 +4,10 @@
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
-import { SingleFlight } from '../../single-flight.ts'
-import { generateLeafKey, type LeafKey } from '../../x509.ts'
+import { generateLeafKey, type LeafKey } from '../../x509/x509.ts'
 import type { Authority } from './authority.ts'
 import { isCertifiable } from './own-names.ts'
 

@@ -2,10 +2,10 @@
  * The certificate of the TLS listener: one for all names and addresses of this machine, so that clients that name no host are
  * served, too. Made anew when names change or it grows old.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { KeyAndCertificate } from '../../http/node-server.ts'
-import type { Logger } from '../../log.ts'
+import type { KeyAndCertificate } from '../../http/server/node-server.ts'
+import type { Logger } from '../../log/log.ts'
 import { type Leaves, renewalOf } from './leaf.ts'
 
 export interface ListenerCertificateParts {

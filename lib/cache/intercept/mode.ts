@@ -1,9 +1,9 @@
 /**
  * What becomes of a CONNECT the policy admits: carried through unread, opened, or refused. Pure.
  */
-import type { Authority } from '../../http/target.ts'
-import type { HostPattern, HttpsConfig } from '../config.ts'
-import { closestPattern, type HostList, hostList } from '../host-list.ts'
+import type { Authority } from '../../http/message/target.ts'
+import type { HostPattern, HttpsConfig } from '../config/config.ts'
+import { closestPattern, type HostList, hostList } from '../policy/host-list.ts'
 
 export type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 

@@ -3,9 +3,9 @@
  * of our making is limited to.
  */
 import { isIP } from 'node:net'
-import type { Permitted } from '../../x509.ts'
-import type { Config } from '../config.ts'
-import { ownIdentity } from '../self.ts'
+import type { Permitted } from '../../x509/x509.ts'
+import type { Config } from '../config/config.ts'
+import { ownIdentity } from '../request/machine-names.ts'
 
 /**
  * Whether a certificate may name this host: an IP address, or a name of letters, digits and hyphens (RFC 952, RFC 1123 section

@@ -4,11 +4,11 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import type { Clock, Milliseconds } from '../../clock.ts'
 import { systemCode } from '../../errors.ts'
-import type { Logger } from '../../log.ts'
-import { type Issuer, listNumber } from '../../x509.ts'
+import type { Logger } from '../../log/log.ts'
+import { type Issuer, listNumber } from '../../x509/x509.ts'
 
 const interval: Milliseconds = 30 * 60_000
 /** For how long a client may go by what it fetched. */

@@ -2,7 +2,7 @@
  * The cache page: what is stored, how much room is left, and how long things are kept. Pure.
  */
 import type { View } from '../../template.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { count, countOf, duration, percent, size } from './figures.ts'
 import type { Health, StoreUsage } from './sources.ts'
 

@@ -2,7 +2,7 @@
  * The address examples name: under which host and port clients reach this service. Pure.
  */
 import { isIP, isIPv4 } from 'node:net'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { Listener } from './sources.ts'
 
 /** What `Acquire::http::Proxy` and the examples are made of. */

@@ -1,7 +1,7 @@
 /**
  * Figures for people: sizes in binary units (IEC 80000-13), counts in groups of three, rates in percent, durations in words.
  */
-import type { Milliseconds } from '../../clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const
 

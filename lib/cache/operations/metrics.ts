@@ -2,9 +2,9 @@
  * What is measured, under its Prometheus names. Counters of requests agree with the statistics; everything else is read when
  * somebody looks.
  */
-import type { Exchange } from '../../http/message.ts'
+import type { Exchange } from '../../http/message/message.ts'
 import { Metrics } from '../../metrics.ts'
-import type { Outcome } from '../verdict.ts'
+import type { Outcome } from '../rfc9111/outcome.ts'
 
 /** Figures that are read when the metrics are asked for. */
 export interface Gauges {

@@ -1,8 +1,9 @@
 /**
  * The HTML pages: which template is filled with which view. Each view has a file of its own.
  */
+
+import { redactUrl } from '../../log/redact.ts'
 import { projectPage } from '../../package.ts'
-import { redactUrl } from '../../redact.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { endpoint } from './endpoint.ts'

@@ -2,7 +2,7 @@
  * The setup page: examples made for this service, with its real host and ports. Pure.
  */
 import type { View } from '../../template.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { type Endpoint, hostInUri, isLoopback } from './endpoint.ts'
 import { automationChapters } from './examples/automation.ts'
 import { checkChapters } from './examples/check.ts'

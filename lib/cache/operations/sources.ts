@@ -1,8 +1,8 @@
 /**
  * What the operations interface is told by the rest of the service: plain values and functions, nothing it could change.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
-import type { Config } from '../config.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Config } from '../config/config.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 
 /** Something asked for once per request; it may take its time. */

@@ -1,9 +1,9 @@
 /**
  * The part of the cache page about verification: how often, and what the last one found. Pure.
  */
-import type { Milliseconds } from '../../clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import type { View } from '../../template.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { count, countOf, duration, size } from './figures.ts'
 import type { Verification } from './sources.ts'
 

@@ -2,8 +2,8 @@
  * How an answer of the web interface looks on the wire: its security fields, its content, its HEAD.
  * The policy is the strictest a page can live under: no script, no frame, nothing from elsewhere.
  */
-import { Fields } from '../../http/field.ts'
-import type { Response } from '../../http/message.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Response } from '../../http/message/message.ts'
 
 /** Carried by every answer of the web interface, errors and redirects included. */
 const webFields: ReadonlyArray<readonly [name: string, value: string]> = [

@@ -11,7 +11,7 @@
  *   they would pull the estimate of traffic saved towards zero without any meaning.
  * - A day is a calendar day of the server's time zone (TZ) and ends when the clock says so: a transfer counts where it ends.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 
 /** The names are those of the statistics interface; the byte counters are plain bytes. */
 export interface Counters {

@@ -8,8 +8,8 @@
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
 import { type Days, Statistics } from './counters.ts'
 import { decodeDays, encodeDays } from './day-format.ts'

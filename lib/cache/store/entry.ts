@@ -1,9 +1,9 @@
 /**
  * An entry: what is remembered of one cached target, apart from its bytes. One small JSON file each (layout: docs/disk-layout.md).
  */
-import type { Milliseconds } from '../../clock.ts'
-import { isToken } from '../../http/field.ts'
-import { isDigest } from './layout.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { isToken } from '../../http/message/field.ts'
+import { isDigest } from './disk/layout.ts'
 
 export interface Entry {
   /** Canonical key, see key.ts; kept in the file so that a file can be checked against its name. */

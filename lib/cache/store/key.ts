@@ -5,7 +5,7 @@
  * share a key but not an answer would let one client choose what another is given.
  */
 import { createHash } from 'node:crypto'
-import { formatUri, type TargetUri } from '../../http/target.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
 
 /**
  * `scheme://host[:port]/path[?query]` in its canonical spelling, without user information. Undefined where `canonicalUri` is.

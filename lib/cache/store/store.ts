@@ -3,16 +3,16 @@
  * this drawer together; nobody outside it knows a path.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import type { Logger } from '../../log.ts'
-import { Download } from './download.ts'
-import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
-import { Expectation, type Expected } from './expectation.ts'
-import { DiskHealth, type Health } from './health.ts'
-import { isDigest, Layout, nameOfEntryFile } from './layout.ts'
-import { type Lock, lockDirectory } from './lock.ts'
-import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './retention.ts'
+import type { Logger } from '../../log/log.ts'
+import { Download } from './content/download.ts'
+import { Expectation, type Expected } from './content/expectation.ts'
+import type { Disk, GrowingFile } from './content/write-behind.ts'
+import { DiskHealth, type Health } from './disk/health.ts'
+import { isDigest, Layout, nameOfEntryFile } from './disk/layout.ts'
+import { type Lock, lockDirectory } from './disk/lock.ts'
+import { type Named, type ReadableStore, Shelves } from './disk/reading.ts'
 import {
   checkVersion,
   createDirectories,
@@ -20,10 +20,10 @@ import {
   sweepTemporary,
   trial,
   tryDisk,
-} from './self-test.ts'
-import { type Named, type ReadableStore, Shelves } from './shelves.ts'
-import type { Disk, GrowingFile } from './spool.ts'
-import { Space, type Usage } from './usage.ts'
+} from './disk/self-test.ts'
+import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
+import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './upkeep/retention.ts'
+import { Space, type Usage } from './upkeep/usage.ts'
 
 export interface StoreOptions {
   readonly directory: string

@@ -1,11 +1,11 @@
 /**
  * `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
-import { systemClock } from '../../clock.ts'
-import { createLog } from '../../log.ts'
+import { systemClock } from '../../async/clock.ts'
+import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { VerifyOptions } from '../arguments.ts'
-import type { Config } from '../config.ts'
+import type { VerifyOptions } from '../cli/arguments.ts'
+import type { Config } from '../config/config.ts'
 import { size } from '../operations/figures.ts'
 import { Evictor, type Fate } from './eviction.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'

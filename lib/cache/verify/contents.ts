@@ -1,9 +1,9 @@
 /**
  * The contents of a store, each read and hashed once, at a bounded rate.
  */
-import type { Milliseconds } from '../../clock.ts'
-import type { Examined, HashAlgorithm } from '../store/examine.ts'
-import type { ReadableStore } from '../store/shelves.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
+import type { ReadableStore } from '../store/disk/reading.ts'
 import type { StoredFile } from './inventory.ts'
 
 export class Contents {

@@ -3,11 +3,11 @@
  * control socket, and so knows at once that what it has in memory is gone; without one, the directory's lock is taken for as
  * long as the removal takes.
  */
-import type { Clock, Milliseconds } from '../../clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
-import type { Logger } from '../../log.ts'
-import { askOwner } from '../control.ts'
-import { isDigest } from '../store/layout.ts'
+import type { Logger } from '../../log/log.ts'
+import { askOwner } from '../cli/admin-socket.ts'
+import { isDigest } from '../store/disk/layout.ts'
 import { openStore, type Store } from '../store/store.ts'
 import { type Wrong, warningWords } from './report.ts'
 

@@ -2,10 +2,10 @@
  * Verification in the process that owns the store: the schedule, and the socket over which `cachesvc verify-repos` asks for
  * removals.
  */
-import type { Clock } from '../../clock.ts'
-import type { Logger } from '../../log.ts'
-import type { Config } from '../config.ts'
-import { openControl } from '../control.ts'
+import type { Clock } from '../../async/clock.ts'
+import type { Logger } from '../../log/log.ts'
+import { openControl } from '../cli/admin-socket.ts'
+import type { Config } from '../config/config.ts'
 import type { Verification } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
 import { evictFrom, type Fate, readEvictRequest } from './eviction.ts'

@@ -2,7 +2,7 @@
  * Is a stored file what somebody says it is? Pure.
  */
 import type { ListedFile } from '../archive/listed-file.ts'
-import type { HashAlgorithm } from '../store/examine.ts'
+import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { StoredFile } from './inventory.ts'
 
 export type Verdict =

@@ -1,7 +1,7 @@
 /**
  * What the thread of a check is told and what it tells.
  */
-import type { LogFacts } from '../../log.ts'
+import type { LogFacts } from '../../log/log.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
 
 /** What to check, and how hard. */

@@ -1,8 +1,8 @@
 /**
  * What a check of the store found, as values and in words.
  */
-import type { Milliseconds } from '../../clock.ts'
-import { formatDuration } from '../../units.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../operations/figures.ts'
 
 /**

@@ -3,11 +3,11 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import type { Clock, Milliseconds } from '../../clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import type { Logger } from '../../log.ts'
-import type { Config } from '../config.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import type { VerificationReport, Wrong } from './report.ts'
 import { type ThreadOptions, verifyInThread } from './thread.ts'
 

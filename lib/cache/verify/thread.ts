@@ -2,7 +2,7 @@
  * Runs a check in a thread of its own.
  */
 import { Worker } from 'node:worker_threads'
-import type { Logger } from '../../log.ts'
+import type { Logger } from '../../log/log.ts'
 import type { Message, Task } from './messages.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
 

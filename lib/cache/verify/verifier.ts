@@ -7,14 +7,14 @@
  * Files come and go while they are looked at. So whatever looks wrong is looked up again, together with the file that says
  * so; it counts only when neither was replaced meanwhile.
  */
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/packages.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
-import type { HashAlgorithm } from '../store/examine.ts'
-import type { ReadableStore } from '../store/shelves.ts'
+import type { HashAlgorithm } from '../store/disk/examine.ts'
+import type { ReadableStore } from '../store/disk/reading.ts'
 import { Contents } from './contents.ts'
 import { Inventory, type StoredFile, type StoredRelease } from './inventory.ts'
 import { judge, needsSha512, type Verdict } from './judge.ts'

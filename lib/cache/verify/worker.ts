@@ -3,9 +3,9 @@
  */
 import { setPriority } from 'node:os'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../clock.ts'
+import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
-import { type Logger, silentLog } from '../../log.ts'
+import { type Logger, silentLog } from '../../log/log.ts'
 import { openStoreForReading } from '../store/store.ts'
 import type { Message, Task } from './messages.ts'
 import { verify } from './verifier.ts'

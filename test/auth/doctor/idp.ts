@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { systemClock } from '../../../lib/clock.ts'
+import { systemClock } from '../../../lib/async/clock.ts'
 import { startPatient } from '../../fixtures/patient.ts'
 import { reply } from '../../fixtures/scripted-origin.ts'
 

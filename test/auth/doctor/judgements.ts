@@ -1,16 +1,16 @@
 /** What the doctor makes of facts: no sockets, no files. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { systemClock } from '../../../lib/async/clock.ts'
 import { clockOf, judgeClock } from '../../../lib/auth/doctor/clocks.ts'
 import { doubtful, right, wrong } from '../../../lib/auth/doctor/diagnosis.ts'
 import { judgeIdpClock, judgeUse } from '../../../lib/auth/doctor/idp.ts'
 import { linesOf, sumUp } from '../../../lib/auth/doctor/report.ts'
 import { judgeReadiness } from '../../../lib/auth/doctor/service.ts'
 import { judgeSample, largestFitting, samples } from '../../../lib/auth/doctor/sessions.ts'
-import type { IdpMetadata } from '../../../lib/auth/saml/idp-metadata.ts'
-import { systemClock } from '../../../lib/clock.ts'
-import { formatDate } from '../../../lib/http/date.ts'
-import { Fields } from '../../../lib/http/field.ts'
+import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
+import { formatDate } from '../../../lib/http/message/date.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { gatewayConfig } from '../../fixtures/gateway.ts'
 
 const day = 86_400_000

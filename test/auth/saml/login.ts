@@ -1,9 +1,9 @@
 import t from 'tap'
-import { profiles } from '../../../lib/auth/dev-idp/profile.ts'
-import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/redirect-binding.ts'
-import { messageLimits } from '../../../lib/auth/saml/scan.ts'
-import { verifySignature } from '../../../lib/auth/saml/signature.ts'
-import { attributeOf, parseXml } from '../../../lib/auth/saml/xml.ts'
+import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
+import { messageLimits } from '../../../lib/auth/saml/core/scan.ts'
+import { verifySignature } from '../../../lib/auth/saml/core/signature.ts'
+import { attributeOf, parseXml } from '../../../lib/auth/saml/core/xml.ts'
+import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {
   formOf,
   hrefOf,

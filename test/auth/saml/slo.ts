@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap'
-import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/logout-xml.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/logout-xml.ts'
 import {
   checkRedirectSignature,
   type MessageName,
   readRedirect,
   redirectAddress,
-} from '../../../lib/auth/saml/redirect-binding.ts'
-import { signElement } from '../../../lib/auth/saml/signature.ts'
-import { nameIdFormats, status } from '../../../lib/auth/saml/vocabulary.ts'
+} from '../../../lib/auth/saml/binding/redirect.ts'
+import { signElement } from '../../../lib/auth/saml/core/signature.ts'
+import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { sp } from '../../fixtures/idp.ts'
 import { formOf, hrefOf, htmlOf, inputsOf, pathOf } from '../../fixtures/saml-browser.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'

@@ -2,7 +2,7 @@
  * The whole gateway with nothing staged: real HTTP, real sessions, a scripted IdP, the machine's clock.
  */
 import t from 'tap'
-import type { DevUser } from '../../../lib/auth/dev-idp/profile.ts'
+import type { DevUser } from '../../../lib/tools/dev-idp/profile.ts'
 import { alice, type ScriptedIdp } from '../../fixtures/idp.ts'
 import { formOf, hrefOf, htmlOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
 import { startWhole } from '../../fixtures/whole-gateway.ts'

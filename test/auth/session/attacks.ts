@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { Fields } from '../../../lib/http/field.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { arranged } from '../../fixtures/attacked.ts'
 import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
 import { reply } from '../../fixtures/scripts.ts'

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import type { Session } from '../../../lib/auth/saml/contract.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
-import { ManualClock } from '../../../lib/clock.ts'
-import { createMemoryLog } from '../../../lib/log.ts'
+import { createMemoryLog } from '../../../lib/log/log.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 import { startWhole } from '../../fixtures/whole-gateway.ts'
 

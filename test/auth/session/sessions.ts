@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/clock.ts'
-import { Fields } from '../../../lib/http/field.ts'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import {
   cookieOf,
   domain,

@@ -4,7 +4,8 @@
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Config, HttpsConfig } from '../../../lib/cache/config.ts'
+import type { Config, HttpsConfig } from '../../../lib/cache/config/config.ts'
+import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
 import {
   type Authority,
   authorityProblem,
@@ -13,8 +14,7 @@ import {
   needsAuthority,
   openAuthority,
 } from '../../../lib/cache/intercept/authority.ts'
-import { defaultConfig } from '../../../lib/cache/load-config.ts'
-import { readCertificates } from '../../../lib/x509.ts'
+import { readCertificates } from '../../../lib/x509/x509.ts'
 import { testCa } from '../../fixtures/authority.ts'
 import { attempt, command, lacking } from '../../fixtures/command.ts'
 import { pattern } from '../../fixtures/operations.ts'

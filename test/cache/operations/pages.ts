@@ -3,9 +3,9 @@
  */
 import { HtmlValidate, StaticConfigLoader } from 'html-validate'
 import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
 import { report } from '../../../lib/cache/stats/report.ts'
-import { ManualClock } from '../../../lib/clock.ts'
 import {
   ask,
   fullConfig,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
-import type { Response } from '../../../lib/http/message.ts'
+import type { Response } from '../../../lib/http/message/message.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { ask, fullSources, hostileSources, sources, textOf } from '../../fixtures/operations.ts'
 

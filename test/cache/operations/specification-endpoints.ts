@@ -3,8 +3,8 @@
  * limits, at the level of routes. Names begin with the section.
  */
 import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
-import { ManualClock } from '../../../lib/clock.ts'
 import {
   ask,
   fullSources,

@@ -3,10 +3,10 @@
  * what the pages show, at the level of reports and routes. Names begin with the section.
  */
 import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
 import { noCounters, Statistics } from '../../../lib/cache/stats/counters.ts'
 import { hitRate, report } from '../../../lib/cache/stats/report.ts'
-import { ManualClock } from '../../../lib/clock.ts'
 import {
   ask,
   busyDays,

@@ -1,10 +1,10 @@
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import { noCounters, Statistics } from '../../../lib/cache/stats/counters.ts'
 import { decodeDays, encodeDays } from '../../../lib/cache/stats/day-format.ts'
 import { DayLog, dayLogName, flushInterval } from '../../../lib/cache/stats/day-log.ts'
-import { ManualClock } from '../../../lib/clock.ts'
 import type { Facts } from '../../../lib/errors.ts'
 
 Object.assign(process.env, { TZ: 'UTC' })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { cacheKey, canonicalUri, entryName } from '../../../lib/cache/store/key.ts'
-import type { TargetUri } from '../../../lib/http/target.ts'
+import type { TargetUri } from '../../../lib/http/message/target.ts'
 
 function http(path: string, rest: Partial<TargetUri> = {}): TargetUri {
   return { scheme: 'http', host: 'archive.example.org', port: 80, path, ...rest }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import t from 'tap'
-import { Layout } from '../../../lib/cache/store/layout.ts'
+import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import { startChild } from '../../fixtures/store/child.ts'
 import {
   bytesOf,

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import type { VerificationReport, Wrong } from '../../../lib/cache/verify/report.ts'
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import type { ThreadOptions } from '../../../lib/cache/verify/thread.ts'
-import { ManualClock } from '../../../lib/clock.ts'
-import { createMemoryLog } from '../../../lib/log.ts'
+import { createMemoryLog } from '../../../lib/log/log.ts'
 import { until } from '../../fixtures/store/opened.ts'
 
 const minute = 60_000

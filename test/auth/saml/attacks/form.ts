@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { writeResponse } from '../../../../lib/auth/dev-idp/response.ts'
+import { writeResponse } from '../../../../lib/tools/dev-idp/response.ts'
 import { good } from '../../../fixtures/saml-attack.ts'
 import { formOf } from '../../../fixtures/saml-browser.ts'
 import { rsaPair } from '../../../fixtures/saml-keys.ts'

@@ -2,10 +2,10 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { encryptAssertion } from '../../../../lib/auth/dev-idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../../lib/auth/dev-idp/response.ts'
-import { signElement } from '../../../../lib/auth/saml/signature.ts'
-import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/vocabulary.ts'
+import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
+import { encryptAssertion } from '../../../../lib/tools/dev-idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
 import {
   attackedLab,
   edit,

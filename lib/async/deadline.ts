@@ -1,0 +1,39 @@
+/**
+ * A wait that cannot last for ever: it ends with the work, with its deadline, or when a signal says nobody wants it.
+ */
+import type { Clock, Milliseconds } from './clock.ts'
+
+export interface Limit {
+  readonly clock: Clock
+  readonly after: Milliseconds
+  readonly signal: AbortSignal
+  /** Makes the error thrown when the deadline has passed. */
+  readonly late: () => Error
+  /** Makes the error thrown when the signal has fired. */
+  readonly aborted: () => Error
+}
+
+/**
+ * Settles as `work` does, or throws when the limit comes first. `stop` fires then: the work is to let go of what it holds,
+ * for whatever it still answers is dropped.
+ */
+export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
+  const { signal } = limit
+  if (signal.aborted) return Promise.reject(limit.aborted())
+  return new Promise((resolve, reject) => {
+    const stop = new AbortController()
+    const giveUp = (error: Error) => {
+      done()
+      reject(error)
+      stop.abort(error)
+    }
+    const onAbort = () => giveUp(limit.aborted())
+    const cancelTimer = limit.clock.after(limit.after, () => giveUp(limit.late()))
+    const done = () => {
+      cancelTimer()
+      signal.removeEventListener('abort', onAbort)
+    }
+    signal.addEventListener('abort', onAbort)
+    work(stop.signal).then(resolve, reject).finally(done)
+  })
+}

@@ -1,0 +1,115 @@
+/**
+ * Who passes without a login: paths the operator lists, and bearers of a token. Pure.
+ *
+ * # Facts
+ * - A prefix is compared with the very bytes that are forwarded. Servers decode, merge and resolve them, each in its way:
+ *   `/public/..%2fadmin` is /admin to some. What anybody could read in two ways is never let through; it needs a login.
+ * - `/api` also lets `/api-admin` pass; `/api/` does not.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Fields } from '../../http/message/field.ts'
+
+/** A token as it is kept: its name for the log, its hash, and when it ends. */
+export interface PassthroughToken {
+  readonly name: string
+  readonly sha256: Buffer
+  /** Moment since the epoch; undefined: never. */
+  readonly expires: number | undefined
+}
+
+/** The prefix a path begins with, when that alone lets it pass; undefined when it does not, or when it is ambiguous. */
+export function passthroughPrefix(path: string, prefixes: readonly string[]): string | undefined {
+  const prefix = prefixes.find(candidate => path.startsWith(candidate))
+  return prefix === undefined || isAmbiguous(path) ? undefined : prefix
+}
+
+/** Whether two servers could see different paths in these bytes. */
+export function isAmbiguous(path: string): boolean {
+  return AMBIGUOUS.some(pattern => pattern.test(path)) || hasLookalike(path)
+}
+
+/**
+ * Whether a separator or a dot segment appears when characters are folded, as servers do that normalise Unicode (NFKC), file
+ * systems that drop spaces at the end of a name, and code pages that put "/" for what only looks like it.
+ */
+function hasLookalike(path: string): boolean {
+  let text: string
+  try {
+    text = decodeURIComponent(path)
+  } catch {
+    return true // not UTF-8: whatever it is read as, others read it otherwise
+  }
+  const folded = text
+    .replace(/[\u2044\u2215\u29f8\u2571]/g, '/')
+    .replace(/[\u2216\u29f5\u2572]/g, '\\')
+  const plain = folded.normalize('NFKC')
+  const count = (of: string) => of.match(/[/\\%;?#]/g)?.length ?? 0
+  return count(plain) > count(text) || plain.split('/').some(segment => DOTS.test(segment))
+}
+
+const DOTS = /^[. ]*\.[. ]*$/
+
+const AMBIGUOUS: readonly RegExp[] = [
+  // Separators that some see and others do not, and empty segments that some merge.
+  /\\|\/\/|;/,
+  // Encoded: separators, dots, NUL and other controls, "?", "#", ";", "%" itself (decoded twice), DEL.
+  /%(?:2f|5c|2e|[01][0-9a-f]|3f|23|3b|25|7f)/i,
+  // A percent sign without two hex digits.
+  /%(?![0-9a-f]{2})/i,
+  // Overlong UTF-8: bytes that never occur, which lenient decoders read as "/" or ".".
+  /%(?:c0|c1|f[5-9a-f])/i,
+  // Non-standard %u002f.
+  /%u/i,
+  // Dot segments (RFC 3986 section 5.2.4).
+  /\/\.{1,2}(?:\/|$)/,
+  // Anything but visible ASCII.
+  /[^\x21-\x7e]/,
+]
+
+/** What is wrong with a configured prefix, as the end of a sentence; undefined when nothing is. */
+export function prefixProblem(prefix: string): string | undefined {
+  if (!prefix.startsWith('/')) return 'a prefix begins with "/"'
+  if (prefix === '/')
+    return '"/" would let everybody pass everywhere; name the paths that are meant'
+  if (/[?#]/.test(prefix)) return 'a prefix is compared with the path alone; leave out "?" and "#"'
+  if (isAmbiguous(prefix)) {
+    return 'a prefix has no encoded or repeated separators, dot segments, ";" or backslashes, because such paths always need a login'
+  }
+  return undefined
+}
+
+/** The field a token comes in. It never reaches the backend. */
+export const tokenField = 'X-Authproxy-Authorization'
+
+export type TokenVerdict =
+  | { readonly token: 'none' }
+  | { readonly token: 'valid'; readonly name: string }
+  | { readonly token: 'wrong'; readonly because: 'unknown' | 'expired' | 'malformed' }
+
+/** What the token of a request is worth at `now`. Takes the same time whichever token is meant and however wrong it is. */
+export function checkToken(
+  fields: Fields,
+  tokens: readonly PassthroughToken[],
+  now: number,
+): TokenVerdict {
+  const lines = fields.all(tokenField)
+  if (lines.length === 0) return { token: 'none' }
+  const [, presented] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(lines[0] ?? '') ?? []
+  if (lines.length > 1 || presented === undefined) return { token: 'wrong', because: 'malformed' }
+  const digest = tokenDigest(presented)
+  let found: PassthroughToken | undefined
+  for (const token of tokens) {
+    if (token.sha256.length === digest.length && timingSafeEqual(token.sha256, digest))
+      found = token
+  }
+  if (found === undefined) return { token: 'wrong', because: 'unknown' }
+  const { name, expires } = found
+  return expires !== undefined && expires <= now
+    ? { token: 'wrong', because: 'expired' }
+    : { token: 'valid', name }
+}
+
+/** SHA-256 of a token, as it is kept. */
+export function tokenDigest(token: string): Buffer {
+  return createHash('sha256').update(token, 'utf8').digest()
+}

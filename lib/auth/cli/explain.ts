@@ -1,0 +1,63 @@
+/**
+ * `authproxy explain REQUEST-ID`: what the daemon wrote down of a failure, field by field, for whoever runs the service.
+ */
+import { systemCode } from '../../errors.ts'
+import { printable } from '../../log/redact.ts'
+import { type FailureRecord, readFailures } from '../pages/failure-records.ts'
+
+/** The lines that explain a failure, or why there is nothing to explain. */
+export async function explain(
+  requestId: string,
+  file: string,
+): Promise<{ readonly found: boolean; readonly lines: readonly string[] }> {
+  let failures: readonly FailureRecord[]
+  try {
+    failures = await readFailures(file)
+  } catch (error) {
+    const why =
+      systemCode(error) === 'ENOENT' ? 'no failure has been kept yet' : 'it cannot be read'
+    return { found: false, lines: [`${file}: ${why}`] }
+  }
+  // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
+  const id = requestId.replace(/^(?:SAML|PROXY)-ERROR[\s:]*/, '').trim()
+  const failure = failures.findLast(candidate => candidate.id === id)
+  if (failure === undefined) {
+    const [oldest] = failures
+    const since = oldest === undefined ? '' : `; failures are known since ${timeOf(oldest)}`
+    return { found: false, lines: [`no failure has the request ID ${printable(id)}${since}`] }
+  }
+  return { found: true, lines: linesOf(failure).map(printable) }
+}
+
+function linesOf(failure: FailureRecord): readonly string[] {
+  const { category, code, title, status, method, path, client, facts, findings } = failure
+  const lines = [
+    `${category} ${code}`,
+    `${title} (status ${status})`,
+    '',
+    pair('when', timeOf(failure)),
+    pair('client', client),
+    pair('request', `${method} ${path}`),
+    ...Object.entries(facts ?? {}).map(([name, value]) => pair(name, textOf(value))),
+  ]
+  if (findings.length === 0) return lines
+  lines.push('')
+  for (const { what, ok, expected, received } of findings) {
+    lines.push(`${ok ? 'ok   ' : 'WRONG'} ${what}`)
+    if (ok && expected === received) continue
+    lines.push(`      expected ${expected}`, `      received ${received}`)
+  }
+  return lines
+}
+
+function pair(name: string, value: string): string {
+  return `${name.padEnd(12)} ${value}`
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+}
+
+function timeOf({ at }: FailureRecord): string {
+  return new Date(at).toISOString()
+}

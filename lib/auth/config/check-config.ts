@@ -1,0 +1,134 @@
+/**
+ * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
+ */
+import type { Remark } from '../../config/config-file.ts'
+import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/target.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
+import { isPublicAddress } from '../../ip.ts'
+import type { SettingValues } from './settings.ts'
+
+/** Remarks on values that have been read. Problems stop the start, warnings are told. */
+export function crossCheck(values: SettingValues): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
+  const warnings: Remark[] = []
+  const wrong = (path: Remark['path'], text: string) => problems.push({ path, at: 'value', text })
+  const warn = (path: Remark['path'], text: string) => warnings.push({ path, at: 'value', text })
+  const { domain, proxy, admin } = values
+  const { listenAddress, targetURL } = proxy
+
+  if (targetURL !== undefined && domain !== undefined && isPublicOrigin(targetURL, domain)) {
+    wrong(
+      ['proxy', 'targetURL'],
+      `leads back to the public origin https://${domain}, so every request would run in a circle; name the address of the backend itself`,
+    )
+  }
+  if (targetURL !== undefined && listenAddress !== undefined && reaches(targetURL, listenAddress)) {
+    wrong(
+      ['proxy', 'targetURL'],
+      'leads back to proxy.listenAddress, so every request would run in a circle; name the address of the backend',
+    )
+  }
+  if (admin.listenAddress !== undefined && same(admin.listenAddress, listenAddress)) {
+    wrong(['admin', 'listenAddress'], 'is the same as proxy.listenAddress; take another port')
+  }
+  values.passthroughTokens.forEach(({ name, token, sha256 }, index) => {
+    const path = ['passthroughTokens', index]
+    if (name === '') wrong(path, 'has no name; the log needs one')
+    if (token === undefined && sha256 === undefined) wrong(path, 'has neither token nor sha256')
+    if (token !== undefined && sha256 !== undefined) wrong(path, 'has token and sha256; leave one')
+  })
+  const names = values.passthroughTokens.map(({ name }) => name)
+  names.forEach((name, index) => {
+    if (name !== '' && names.indexOf(name) < index) {
+      wrong(['passthroughTokens', index, 'name'], 'is the name of an earlier token as well')
+    }
+  })
+  values.identity.attributes.forEach(({ name }, index) => {
+    if (RESERVED.includes(name.toLowerCase())) {
+      wrong(
+        ['identity', 'attributes', index, 'name'],
+        'is taken by a field of our own; choose another',
+      )
+    }
+  })
+
+  if (proxy.targetDisableSSLVerify) {
+    warn(
+      ['proxy', 'targetDisableSSLVerify'],
+      targetURL?.scheme === 'http'
+        ? 'has no effect: the backend is reached without TLS'
+        : 'whoever sits between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
+    )
+  }
+  proxy.trustedProxies.forEach((network, index) => {
+    const [, length] = network.split('/')
+    const wide = length !== undefined && Number(length) < (network.includes(':') ? 48 : 16)
+    if (wide) {
+      warn(
+        ['proxy', 'trustedProxies', index],
+        'is a wide network: everybody in it can claim any client address; name exact addresses',
+      )
+    }
+  })
+  if (targetURL?.scheme === 'http' && isPublicAddress(targetURL.host)) {
+    warn(['proxy', 'targetURL'], 'identity fields cross the Internet in the clear; use https')
+  }
+  if (
+    values.idpMetadataURL?.toLowerCase().startsWith('http:') &&
+    values.idpMetadataCertificate === undefined
+  ) {
+    warn(
+      ['idpMetadataURL'],
+      'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https or idpMetadataCertificate',
+    )
+  }
+  if (listenAddress !== undefined && listenAddress.port > 0 && listenAddress.port < 1024) {
+    warn(
+      ['proxy', 'listenAddress'],
+      'ports below 1024 need a privilege the packaged service does not have',
+    )
+  }
+  for (const [index, prefix] of values.passthroughPaths.entries()) {
+    if (prefix.startsWith('/saml/') || '/saml/'.startsWith(prefix)) {
+      warn(
+        ['passthroughPaths', index],
+        'the paths of SAML are answered here whatever this list says',
+      )
+    }
+  }
+  if (values.saml.allowUnsignedLogout) {
+    warn(['saml', 'allowUnsignedLogout'], 'anybody who knows a NameID can end that user’s sessions')
+  }
+  if (values.identity.tokenAudience !== undefined && !values.identity.token) {
+    warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')
+  }
+  if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
+  return { problems, warnings }
+}
+
+const RESERVED = [
+  ...['user', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
+  ...['groups-overage', 'identity'],
+]
+
+function isPublicOrigin(target: TargetUri, domain: string): boolean {
+  const own = parseAuthority(domain, defaultPort('https'))
+  return !('problem' in own) && target.host === own.host && target.port === own.port
+}
+
+/** Whether the target is a listener of ours on this machine, as far as its address tells. */
+function reaches(target: TargetUri, { address, port }: ListenAddress): boolean {
+  if (port === 0 || target.port !== port) return false
+  const loopback = ['localhost', '::1'].includes(target.host) || /^127\./.test(target.host)
+  const everywhere = address === undefined || address === '0.0.0.0' || address === '::'
+  if (target.host === address) return true
+  if (everywhere) return loopback
+  return loopback && (address === '127.0.0.1' || address === '::1') && target.host === 'localhost'
+}
+
+function same(a: ListenAddress, b: ListenAddress | undefined): boolean {
+  return b !== undefined && a.port !== 0 && a.port === b.port && a.address === b.address
+}

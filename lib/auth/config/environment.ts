@@ -1,0 +1,107 @@
+/**
+ * Configuration from the environment: a variable for every setting, used alone when everything required is there and not at
+ * all otherwise. Pure.
+ */
+import { keyPath, nearest } from '../../config/config-file.ts'
+import { manualPages } from '../../config/settings.ts'
+import { settings } from './settings.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export type EnvironmentSet =
+  | { readonly is: 'absent' }
+  /** Some variables are set, but not all that are required: the file counts. */
+  | {
+      readonly is: 'incomplete'
+      readonly present: readonly string[]
+      readonly missing: readonly string[]
+    }
+  | {
+      readonly is: 'complete'
+      /** The settings as a file would have had them. */
+      readonly found: Readonly<Record<string, unknown>>
+      readonly unknown: readonly string[]
+    }
+
+const PREFIX = 'AUTHPROXY_'
+/** The one token of the environment; a file may have several. */
+export const tokenVariable = 'AUTHPROXY_PASSTHROUGH_TOKEN'
+
+const REQUIRED = [['domain'], ['proxy', 'listenAddress'], ['proxy', 'targetURL']]
+const SOURCES = [['idpMetadataURL'], ['idpMetadataFile']]
+
+/** The variable of a setting: `proxy.listenAddress` is `AUTHPROXY_PROXY_LISTEN_ADDRESS`. */
+export function variableOf(path: readonly string[]): string {
+  const words = path.map(key =>
+    key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/([A-Z])([A-Z][a-z])/g, '$1_$2'),
+  )
+  return `${PREFIX}${words.join('_').toUpperCase()}`
+}
+
+/** What the environment says. A variable that is empty is not set. */
+export function readEnvironment(environment: Environment): EnvironmentSet {
+  const present = Object.keys(environment)
+    .filter(name => name.startsWith(PREFIX) && environment[name] !== '')
+    .sort()
+  if (present.length === 0) return { is: 'absent' }
+  const has = (path: readonly string[]) => present.includes(variableOf(path))
+  const missing = REQUIRED.filter(path => !has(path)).map(variableOf)
+  if (!SOURCES.some(has)) missing.push(SOURCES.map(variableOf).join(' or '))
+  if (missing.length > 0) return { is: 'incomplete', present, missing }
+
+  const found: Record<string, unknown> = {}
+  const known = new Set([tokenVariable])
+  for (const page of manualPages(settings)) {
+    if (!('setting' in page)) continue
+    const variable = variableOf(page.path)
+    known.add(variable)
+    const value = environment[variable]
+    if (value !== undefined && value !== '')
+      put(found, page.path, rawValue(value, page.setting.kind))
+  }
+  const token = environment[tokenVariable]
+  if (token !== undefined && token !== '') {
+    found['passthroughTokens'] = [{ name: 'environment', token }]
+  }
+  return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) }
+}
+
+/** The variable that was probably meant. */
+export function nearestVariable(name: string): string | undefined {
+  const all = [...manualPages(settings)].filter(page => 'setting' in page)
+  return nearest(name, [tokenVariable, ...all.map(({ path }) => variableOf(path))])
+}
+
+/** How a problem names its place: the variable, and the setting when that is a member of a list. */
+export function placeOf(path: readonly (string | number)[]): string {
+  const keys = path.filter((step): step is string => typeof step === 'string')
+  if (keys[0] === 'passthroughTokens') return tokenVariable
+  const index = path.findIndex(step => typeof step === 'number')
+  const name = variableOf(index < 0 ? keys : keys.slice(0, index))
+  return index < 0 ? name : `${name} (${keyPath(path)})`
+}
+
+/** Text of a variable as YAML would have read it. */
+function rawValue(text: string, kind: string): unknown {
+  if (kind === 'boolean') return { true: true, false: false, '1': true, '0': false }[text] ?? text
+  if (kind === 'integer') return /^\d+$/.test(text) ? Number(text) : text
+  if (!kind.startsWith('list of ')) return text
+  return text
+    .split(',')
+    .map(member => member.trim())
+    .filter(member => member !== '')
+}
+
+function put(into: Record<string, unknown>, path: readonly string[], value: unknown): void {
+  const [key, ...rest] = path
+  if (key === undefined) return
+  if (rest.length === 0) {
+    into[key] = value
+    return
+  }
+  const inner = into[key]
+  const record: Record<string, unknown> =
+    typeof inner === 'object' && inner !== null ? { ...inner } : {}
+  put(record, rest, value)
+  into[key] = record
+}

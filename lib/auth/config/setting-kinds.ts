@@ -1,0 +1,146 @@
+/**
+ * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens. Each reader says what it found,
+ * what it expected and how to mend it.
+ */
+import { isIP, isIPv6 } from 'node:net'
+import { expected, right, wrong } from '../../config/setting-kinds.ts'
+import { type Kind, kind } from '../../config/settings.ts'
+import type { Read } from '../../config/units.ts'
+import {
+  formatAuthority,
+  parseAuthority,
+  parseUri,
+  type TargetUri,
+} from '../../http/message/target.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
+import { cidrProblem } from '../../ip.ts'
+import { prefixProblem } from '../access/passthrough.ts'
+
+const string = { type: 'string' }
+
+/** The public host name, with its port when that is not 443. */
+export const domain: Kind<string> = kind({ name: 'host name', json: string }, readDomain)
+
+/** Reads the public host name alone. */
+export function readDomain(found: unknown): Read<string> {
+  const what = 'the public host name alone, such as app.example.org'
+  if (typeof found !== 'string' || found === '') return expected(found, what)
+  const [, scheme = '', host = '', rest = ''] =
+    /^([a-z][a-z0-9+.-]*:\/\/)?([^/?#]*)(.*)$/is.exec(found) ?? []
+  if (scheme !== '' || rest !== '') {
+    const extra = scheme === '' ? 'no path' : 'no scheme and no path'
+    return expected(found, what, `${extra}; write ${host}`)
+  }
+  const authority = parseAuthority(found, 443)
+  if ('problem' in authority) return expected(found, what, authority.problem)
+  return right(formatAuthority(authority, 'https'))
+}
+
+/** An origin: scheme, host and port. */
+export const origin: Kind<TargetUri> = kind({ name: 'origin', json: string }, found => {
+  const what = 'the origin of the backend, such as http://127.0.0.1:8080'
+  if (typeof found !== 'string' || found === '') return expected(found, what)
+  const uri = parseUri(found)
+  if ('problem' in uri) return expected(found, what, uri.problem)
+  if (uri.userinfo !== undefined) {
+    return wrong(`found a user name in the URL, expected ${what}; remove everything before the @`)
+  }
+  if (uri.path !== '/' || uri.query !== undefined) {
+    return expected(found, what, 'a path cannot be added to what clients ask for; leave it out')
+  }
+  return right(uri)
+})
+
+/** An absolute http or https URL. */
+export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
+  const what = 'a URL such as https://idp.example.org/metadata'
+  if (typeof found !== 'string' || found === '') return expected(found, what)
+  const uri = parseUri(found)
+  return 'problem' in uri ? expected(found, what, uri.problem) : right(found)
+})
+
+/** An address and a port to listen on; port 0 lets the system choose. */
+export const listenAddress: Kind<ListenAddress> = kind(
+  { name: 'address with port', json: { type: ['string', 'integer'] } },
+  readListenAddress,
+)
+
+/** Reads an address and a port. */
+export function readListenAddress(found: unknown): Read<ListenAddress> {
+  const what = 'ADDRESS:PORT, [IPV6]:PORT or a port alone'
+  const written = typeof found === 'number' ? String(found) : found
+  if (typeof written !== 'string' || written === '') return expected(found, what)
+  if (isIPv6(written)) return expected(found, what, `write [${written}]:8080`)
+  const [, host = '', port = ''] = /^(?:(\[[^\]]*\]|[^:]*):)?(\d{1,5})$/.exec(written) ?? []
+  if (port === '' || Number(port) > 65_535) return expected(found, what, 'the port is missing')
+  const address = host.startsWith('[') ? host.slice(1, -1) : host
+  if (address === '' || address === '*') return right({ address: undefined, port: Number(port) })
+  if (isIP(address) !== 0) return right({ address, port: Number(port) })
+  if (address === 'localhost') return expected(found, what, `write 127.0.0.1:${port}`)
+  return expected(found, what, 'a name is not an address')
+}
+
+/** An address or a network. */
+export const network: Kind<string> = kind({ name: 'network', json: string }, found => {
+  const what = 'an address or a network such as 192.0.2.7 or 192.0.2.0/28'
+  if (typeof found !== 'string') return expected(found, what)
+  const problem = cidrProblem(found)
+  return problem === undefined ? right(found) : wrong(problem)
+})
+
+/** A literal path prefix. */
+export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string }, found => {
+  const what = 'a path prefix such as /public/'
+  if (typeof found !== 'string') return expected(found, what)
+  const problem = prefixProblem(found)
+  return problem === undefined ? right(found) : expected(found, what, problem)
+})
+
+/** An origin as browsers write it in Origin fields. */
+export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }, found => {
+  const what = 'an origin such as https://app.example.org'
+  if (typeof found !== 'string') return expected(found, what)
+  const ok = /^https?:\/\/[a-z0-9.\-_[\]:]+$/.test(found)
+  return ok ? right(found) : expected(found, what, 'in lower case, without a slash at the end')
+})
+
+/** A token in the clear. No message quotes it. */
+export const token: Kind<string> = kind({ name: 'text', json: string }, found => {
+  if (typeof found !== 'string')
+    return wrong('found no text, expected a token; put it between quotes')
+  if (!/^[\x21-\x7e]+$/.test(found)) {
+    return wrong('found other characters, expected a token of visible ASCII without spaces')
+  }
+  return found.length >= 16
+    ? right(found)
+    : wrong(
+        'found fewer than 16 characters, expected a token nobody guesses; try openssl rand -hex 32',
+      )
+})
+
+/** The SHA-256 of a token in hexadecimal. */
+export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, found =>
+  typeof found === 'string' && /^[0-9a-f]{64}$/i.test(found)
+    ? right(Buffer.from(found, 'hex'))
+    : wrong(
+        typeof found === 'number'
+          ? 'found a number, expected 64 hexadecimal digits; put them between quotes'
+          : 'found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum',
+      ),
+)
+
+/** A day or a moment. A day ends with it, in UTC. */
+export const moment: Kind<number> = kind({ name: 'date', json: string }, found => {
+  const what = 'a date such as 2030-12-31 or 2030-12-31T12:00:00Z'
+  if (typeof found !== 'string') return expected(found, what)
+  const day = /^\d{4}-\d{2}-\d{2}$/.test(found)
+  const at = Date.parse(day ? `${found}T23:59:59.999Z` : found)
+  return Number.isNaN(at) || !/^\d{4}-\d{2}-\d{2}/.test(found) ? expected(found, what) : right(at)
+})
+
+/** The canonical name of an attribute of the operator's own. */
+export const attributeName: Kind<string> = kind({ name: 'attribute name', json: string }, found =>
+  typeof found === 'string' && /^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(found)
+    ? right(found)
+    : expected(found, 'a name of letters, digits and hyphens, such as costCentre'),
+)

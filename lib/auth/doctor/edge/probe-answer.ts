@@ -1,0 +1,90 @@
+/**
+ * Answers the probes of `authproxy doctor`, on any path and before anything else is decided: what arrived is the whole
+ * question. Nothing but a sealed question gets such an answer, and whatever carries none, or a wrong one, is not even
+ * refused: it goes on as if the field were not there.
+ */
+import type { Clock } from '../../../async/clock.ts'
+import { Fields } from '../../../http/message/field.ts'
+import type { Request, Response } from '../../../http/message/message.ts'
+import { textResponse } from '../../../http/message/reply.ts'
+import { pathAndQuery } from '../../../http/message/target.ts'
+import { asksForWebSocket } from '../../../http/message/upgrade.ts'
+import { packageVersion } from '../../../package.ts'
+import { hasLooped } from '../../access/instance-id.ts'
+import type { Backend } from '../../backend.ts'
+import type { Config } from '../../config/config.ts'
+import type { SamlKeys } from '../../saml/contract.ts'
+import { fingerprint, probeField, readQuestion, sealAnswer } from './probe.ts'
+
+export interface ProbeParts {
+  readonly rules: () => { readonly config: Config; readonly backend: Backend }
+  readonly keys: Pick<SamlKeys, 'sealing'>
+  readonly instanceId: string
+  /** Settings that wait for a restart. */
+  readonly waiting: () => readonly string[]
+  readonly clock: Clock
+  readonly random: (size: number) => Buffer
+}
+
+/** The answer to a probe; undefined for every other request. */
+export type AnswerProbe = (request: Request) => Response | undefined
+
+/** So much of a field is told. */
+const MOST = 500
+/** Bytes of one padding field: less than browsers take of one cookie. */
+const LINE = 4000
+
+/** Makes the step. */
+export function probeAnswerer(parts: ProbeParts): AnswerProbe {
+  const { rules, instanceId, waiting, clock, random } = parts
+  return request => {
+    const { fields, method } = request
+    const value = fields.get(probeField)
+    if (value === undefined) return undefined
+    const keys = parts.keys.sealing()
+    const question = readQuestion(value, clock.now(), keys)
+    if (question === undefined) return undefined
+    const { config, backend } = rules()
+    const field = (name: string) => (fields.get(name) ?? '').slice(0, MOST)
+    const answer = {
+      nonce: question.nonce,
+      instance: instanceId,
+      version: packageVersion(),
+      config: fingerprint(config),
+      waiting: waiting(),
+      method,
+      target: targetOf(request).slice(0, MOST),
+      host: field('Host'),
+      forwardedProto: field('X-Forwarded-Proto'),
+      forwardedFor: field('X-Forwarded-For'),
+      peer: request.client.address,
+      trusted: backend.client(request).trusted,
+      cookies: fields.all('Cookie').reduce((sum, line) => sum + line.length, 0),
+      upgrade: asksForWebSocket(request),
+      looped: hasLooped(fields, instanceId),
+    }
+    return textResponse(200, sealAnswer(answer, { keys, random }), {
+      fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
+      facts: { outcome: 'probe' },
+    })
+  }
+}
+
+function targetOf({ target }: Request): string {
+  switch (target.form) {
+    case 'origin':
+      return pathAndQuery(target)
+    case 'absolute':
+      return pathAndQuery(target.uri)
+    default:
+      return '*'
+  }
+}
+
+function padding(bytes: number): ReadonlyArray<readonly [string, string]> {
+  const lines: Array<readonly [string, string]> = []
+  for (let left = bytes; left > 0; left -= LINE) {
+    lines.push(['X-Authproxy-Padding', 'x'.repeat(Math.min(left, LINE))])
+  }
+  return lines
+}

@@ -1,0 +1,75 @@
+/**
+ * A kept form on its way out: handed over to the post of our own page, once, when who is signed in now is who had filled it in.
+ */
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { isOwnPost } from '../access/own-post.ts'
+import type { Replay, Session } from '../saml/contract.ts'
+import { withoutFlow } from '../saml/login-state.ts'
+import { keepState, type Saml, stateOf } from '../saml/parts.ts'
+import { ownerOf } from './owner.ts'
+
+/** What is sent in the place of a post of our page, or the page that says why nothing is. */
+export function takeReplay(
+  saml: Saml,
+  request: Request,
+  asked: { readonly handle: string; readonly session: Session; readonly target: string },
+): Replay {
+  const { handle, session, target } = asked
+  if (!isOwnPost(request, saml.config().baseUrl)) {
+    return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
+  }
+  const { state } = stateOf(saml, request)
+  const key = state.flows.find(flow => flow.id === handle && flow.done)?.stash
+  const place = { owner: ownerOf(session), target }
+  const taken = key === undefined ? undefined : saml.stashes.take(handle, key, place)
+  const fields = Fields.of(['Set-Cookie', keepState(saml, withoutFlow(state, handle))])
+  if (taken === undefined || 'because' in taken) {
+    const because = taken?.because ?? 'gone'
+    return { refuse: notSent(saml, request, { because, target, fields }) }
+  }
+  const bytes = taken.stash.content.length
+  saml.log.info('sent a form that was kept', { request: request.id, session: session.id, bytes })
+  return { stash: taken.stash, setCookie: fields }
+}
+
+/** The page that says that a form was not sent. */
+export function notSent(
+  saml: Saml,
+  request: Request,
+  what: {
+    readonly because: 'gone' | 'other-user' | 'foreign'
+    /** Where to go on to. */
+    readonly target: string
+    readonly fields?: Fields
+  },
+): Response {
+  const { because, target, fields = Fields.empty } = what
+  const { code, status, text } = REASONS[because]
+  saml.outcomes.count(code)
+  return saml.failurePage({
+    request,
+    category: 'SAML-ERROR',
+    code,
+    status,
+    title: 'Your form was not sent',
+    text,
+    advice: ['Please fill it in again if it is still wanted.'],
+    action: { href: target, label: 'Continue' },
+    fields,
+  })
+}
+
+const REASONS = {
+  gone: {
+    code: 'replay_gone',
+    status: 409,
+    text: 'It was sent already, or could not be kept for so long.',
+  },
+  'other-user': {
+    code: 'replay_other_user',
+    status: 403,
+    text: 'You are signed in as somebody else than when it was filled in.',
+  },
+  foreign: { code: 'replay_foreign', status: 403, text: 'It did not come from a page of ours.' },
+} as const

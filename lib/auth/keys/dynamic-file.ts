@@ -1,0 +1,224 @@
+/**
+ * The file of the dynamic configuration: JSON at `configPath`, mode 0600. What it says, who may own it, and how it is read and
+ * written.
+ *
+ * # Format, version 2
+ *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
+ *       "session": [{ "kid", "key" (base64url, 32 bytes), "created", "retires"? }],
+ *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "retires"? }],
+ *       "identity": [{ "kid", "privateKey" (PEM), "created", "retires"? }] }
+ * Newest first. Version 1 had no "identity"; its files are read, and written again with one. Moments are milliseconds since
+ * the epoch.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { constants, type Stats } from 'node:fs'
+import { access, chmod, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Milliseconds } from '../../async/clock.ts'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { explainError, Failure, systemCode } from '../../errors.ts'
+import type { IdentityKey } from '../identity/identity-key.ts'
+import type { SamlKeyPair } from '../saml/contract.ts'
+import type { DynamicConfig, SecretKey } from './dynamic-config.ts'
+
+/** Longest file that is read, bytes. */
+const LARGEST = 1024 * 1024
+
+/** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
+export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
+  try {
+    const { bytes, stats } = await readBounded(path, LARGEST)
+    await checkOwner(path, stats)
+    return decode(parse(bytes))
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
+    throw failure(`failed to load dynamic configuration ${path}${mend}`, error)
+  }
+}
+
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    // What JSON.parse quotes of the text may be a key.
+    throw new Error('it is not JSON')
+  }
+}
+
+/** Whoever can write the file can sign in as anybody. The owner of the directory can replace it in any case. */
+async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
+  if ((mode & 0o022) !== 0) {
+    throw new Error(
+      `others may write it (mode ${(mode & 0o777).toString(8)}), and so make sessions of their own`,
+    )
+  }
+  const trusted = [process.geteuid?.() ?? uid, 0, (await stat(dirname(path))).uid]
+  if (!trusted.includes(uid)) {
+    throw new Error(`it belongs to another user (${uid}), who could make sessions of their own`)
+  }
+}
+
+/**
+ * Whether others than its owner could read the keys. They cannot from now on, where that is in our hands.
+ */
+export async function closeToOthers(path: string): Promise<boolean> {
+  const { mode } = await stat(path)
+  if ((mode & 0o077) === 0) return false
+  await chmod(path, 0o600).catch(() => undefined)
+  return true
+}
+
+/**
+ * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root, who rotates
+ * keys for a service, writes in the name of whom the directory belongs to: the service could not read a file of root's.
+ */
+export async function saveDynamicConfig(
+  path: string,
+  config: DynamicConfig,
+  { exclusive = false } = {},
+): Promise<void> {
+  try {
+    const owner = process.geteuid?.() === 0 ? await stat(dirname(path)) : undefined
+    await writeFileAtomically(path, encode(config), { mode: 0o600, exclusive, owner })
+  } catch (error) {
+    throw cannotSave(path, error)
+  }
+}
+
+/** Throws a Failure when the file could not be written, though it does not have to be now. */
+export async function checkSaveable(path: string): Promise<void> {
+  try {
+    await access(dirname(path), constants.W_OK | constants.X_OK)
+  } catch (error) {
+    throw cannotSave(path, error)
+  }
+}
+
+function cannotSave(path: string, error: unknown): Failure {
+  const directory = dirname(path)
+  const mend: Readonly<Record<string, string>> = {
+    ENOENT: `the directory ${directory} does not exist; make it and give it to the service user`,
+    EACCES: `the directory ${directory} is not writable for the service user`,
+    EROFS: `the directory ${directory} is on a read-only file system`,
+    EISDIR: 'a directory of that name is in the way',
+    ENOSPC: 'the disk is full',
+    EEXIST: 'a link of that name leads nowhere; mend it or remove it',
+  }
+  const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
+  return failure(`failed to save dynamic configuration ${path}: ${why}`, error)
+}
+
+function failure(message: string, cause: unknown): Failure {
+  return new Failure(message, {
+    code: 'DYNAMIC_CONFIG',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    cause,
+  })
+}
+
+function encode(config: DynamicConfig): string {
+  const secret = ({ key, ...rest }: SecretKey) => ({ ...rest, key: key.toString('base64url') })
+  const { entityId, session, sealing, saml, identity } = config
+  const file = {
+    version: 2,
+    entityId,
+    session: session.map(secret),
+    sealing: sealing.map(secret),
+    saml,
+    identity,
+  }
+  return `${JSON.stringify(file, null, 2)}\n`
+}
+
+function decode(found: unknown): DynamicConfig {
+  const file = record(found, 'it')
+  const { version, entityId } = file
+  if (version !== 1 && version !== 2) {
+    throw new Error(
+      typeof version === 'number' && version > 2
+        ? `it has version ${version}, which a newer authproxy has written`
+        : 'it names no version',
+    )
+  }
+  return {
+    entityId: typeof entityId === 'string' ? entityId : '',
+    session: list(file['session'], 'session').map(secretOf),
+    sealing: list(file['sealing'], 'sealing').map(secretOf),
+    saml: list(file['saml'], 'saml').map(pairOf),
+    identity: version === 1 ? [] : list(file['identity'], 'identity').map(identityKeyOf),
+  }
+}
+
+function list(found: unknown, name: string): readonly unknown[] {
+  if (Array.isArray(found) && found.length > 0 && found.length <= 100) return found
+  throw new Error(`"${name}" is not a list of keys`)
+}
+
+function secretOf(found: unknown): SecretKey {
+  const { kid, key, created, retires } = record(found, 'a key')
+  const bytes = typeof key === 'string' ? Buffer.from(key, 'base64url') : Buffer.alloc(0)
+  if (bytes.length !== 32) throw new Error('a secret key does not have 32 bytes')
+  return { kid: kidOf(kid), key: bytes, created: momentOf(created), retires: retiresOf(retires) }
+}
+
+function pairOf(found: unknown): SamlKeyPair {
+  const { kid, privateKey, certificate, created, retires } = record(found, 'a key pair')
+  if (typeof privateKey !== 'string' || !privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
+    throw new Error('a private key of SAML is not PKCS #8 in PEM')
+  }
+  if (typeof certificate !== 'string') throw new Error('a certificate of SAML is missing')
+  if (!fits(certificate, privateKey)) throw new Error('a key pair of SAML does not fit together')
+  const times = { created: momentOf(created), retires: retiresOf(retires) }
+  return { kid: kidOf(kid), privateKey, certificate, ...times }
+}
+
+function fits(certificate: string, privateKey: string): boolean {
+  let read: X509Certificate
+  try {
+    read = new X509Certificate(certificate)
+  } catch (error) {
+    throw new Error(`a certificate of SAML cannot be read: ${explainError(error)}`)
+  }
+  try {
+    return read.checkPrivateKey(createPrivateKey(privateKey))
+  } catch {
+    // What OpenSSL says of a key may quote it.
+    throw new Error('a private key of SAML cannot be read')
+  }
+}
+
+function identityKeyOf(found: unknown): IdentityKey {
+  const { kid, privateKey, created, retires } = record(found, 'a key of identities')
+  if (typeof privateKey !== 'string') throw new Error('a key of identities is missing')
+  let curve: string | undefined
+  try {
+    curve = createPrivateKey(privateKey).asymmetricKeyDetails?.namedCurve
+  } catch {
+    // What OpenSSL says of it may quote it.
+  }
+  if (curve !== 'prime256v1') throw new Error('a key of identities is not of P-256 in PEM')
+  const times = { created: momentOf(created), retires: retiresOf(retires) }
+  return { kid: kidOf(kid), privateKey, ...times }
+}
+
+function kidOf(found: unknown): string {
+  if (typeof found === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(found)) return found
+  throw new Error('a key has no usable "kid"')
+}
+
+function momentOf(found: unknown): Milliseconds {
+  if (typeof found === 'number' && Number.isFinite(found)) return found
+  throw new Error('a key does not say when it was made')
+}
+
+function retiresOf(found: unknown): Milliseconds | undefined {
+  return found === undefined || found === null ? undefined : momentOf(found)
+}
+
+function record(found: unknown, what: string): Readonly<Record<string, unknown>> {
+  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found }
+  throw new Error(`${what} is not an object`)
+}

@@ -1,0 +1,41 @@
+/**
+ * Moments and durations as SAML writes them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3) and xs:duration.
+ */
+import type { Milliseconds } from '../../../async/clock.ts'
+
+const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/
+
+/**
+ * The moment a dateTime names, since the epoch; undefined when it is none. One without a zone is UTC, as the standard has it;
+ * an offset is understood although it is not allowed.
+ */
+export function parseInstant(text: string): Milliseconds | undefined {
+  const match = INSTANT.exec(text.trim())
+  if (match === null) return undefined
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match
+  const millis = fraction.slice(0, 3).padEnd(3, '0')
+  const canonical = `${year}-${month}-${day}T${hour}:${minute}:${second}.${millis}`
+  const moment = Date.parse(`${canonical}${zone}`)
+  // Date.parse takes the 30th of February for the 1st or 2nd of March.
+  const sameDay = Date.parse(`${canonical}Z`)
+  if (Number.isNaN(moment) || new Date(sameDay).toISOString() !== `${canonical}Z`) return undefined
+  return moment
+}
+
+/** A moment as SAML writes it, to the second: some IdPs refuse fractions. */
+export function formatInstant(moment: Milliseconds): string {
+  return `${new Date(moment).toISOString().slice(0, 19)}Z`
+}
+
+const DURATION =
+  /^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?$/
+
+/** An xs:duration; years count 365 days and months 30. Undefined for what is none, is empty or negative. */
+export function parseDuration(text: string): Milliseconds | undefined {
+  const match = DURATION.exec(text.trim())
+  if (match === null || !/\d/.test(text)) return undefined
+  const [years, months, days, hours, minutes, seconds] = match.slice(1).map(n => Number(n ?? 0))
+  const wholeDays = (years ?? 0) * 365 + (months ?? 0) * 30 + (days ?? 0)
+  const inSeconds = ((wholeDays * 24 + (hours ?? 0)) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0)
+  return inSeconds * 1000
+}

@@ -1,0 +1,34 @@
+/**
+ * What a verified assertion says of a person, before any of it is chosen or renamed. Values only: whoever holds one may trust
+ * that signature, times, audience and recipient have been checked (saml/acs.ts).
+ */
+import type { Milliseconds } from '../../../async/clock.ts'
+
+export interface NameId {
+  readonly value: string
+  /** URI of its format; undefined when the assertion names none. */
+  readonly format: string | undefined
+  readonly nameQualifier: string | undefined
+  readonly spNameQualifier: string | undefined
+}
+
+/** One attribute as it came: its Name, its FriendlyName, its values in order, each as text. */
+export interface SamlAttribute {
+  readonly name: string
+  readonly friendlyName: string | undefined
+  readonly values: readonly string[]
+}
+
+export interface VerifiedSubject {
+  readonly nameId: NameId | undefined
+  /** In the order of the assertion; the same Name may come more than once. */
+  readonly attributes: readonly SamlAttribute[]
+  /** Entity ID of the identity provider. */
+  readonly issuer: string
+  readonly assertionId: string
+  /** For logout: what the IdP calls this session. */
+  readonly sessionIndex: string | undefined
+  readonly authenticated: Milliseconds
+  /** SessionNotOnOrAfter: the session must not outlive it. */
+  readonly sessionEnds: Milliseconds | undefined
+}

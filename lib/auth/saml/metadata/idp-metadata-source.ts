@@ -1,0 +1,220 @@
+/**
+ * Where the IdP's metadata comes from and how it stays fresh: a URL that is asked every 30 minutes, with a cache on disk beside
+ * the dynamic file, or a local file that is read once. Owns the refresh loop and the one copy everybody uses.
+ *
+ * # Facts
+ * - Remote: only 200 counts, 30 seconds, 10 MiB. Without a download there has to be a cache that is still valid.
+ * - A signature by a key we do not know may mean that the IdP has changed keys since: it brings one refresh, a minute apart at
+ *   the least, so that a forger cannot make us hammer the IdP.
+ */
+
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { writeFileAtomically } from '../../../atomic-file.ts'
+import { explainError } from '../../../errors.ts'
+import type { OriginClient } from '../../../http/client/origin.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { SamlConfig } from '../contract.ts'
+import type { MetadataThread } from '../worker/metadata-thread.ts'
+import type { IdpMetadata } from './idp-metadata.ts'
+import {
+  fetchMetadata,
+  judgeMetadata,
+  MetadataFailure,
+  readMetadata,
+} from './idp-metadata-document.ts'
+
+const minute = 60_000
+const day = 24 * 60 * minute
+
+/** Number of the specification, section 8. */
+const REFRESH_INTERVAL: Milliseconds = 30 * minute
+/** Between refreshes that unknown keys ask for. */
+const SUSPICION_INTERVAL: Milliseconds = minute
+
+export interface SourceParts {
+  readonly config: () => SamlConfig
+  readonly origin: OriginClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** Bounds of the thread that reads a document; its own when not given. */
+  readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
+}
+
+export class IdpMetadataSource {
+  readonly #parts: SourceParts
+  readonly #closing = new AbortController()
+  readonly #flight = new SingleFlight<void>()
+  #idp: IdpMetadata | undefined
+  #fetched: Milliseconds | undefined
+  #refreshFailure: string | undefined
+  #lastSuspicion = Number.NEGATIVE_INFINITY
+  #cancelTimer: () => void = () => {}
+
+  private constructor(parts: SourceParts) {
+    this.#parts = parts
+  }
+
+  /** Gets the metadata for the first time. Throws a MetadataFailure when there is none, not even in the cache. */
+  static async open(parts: SourceParts): Promise<IdpMetadataSource> {
+    const source = new IdpMetadataSource(parts)
+    const { idpMetadata } = parts.config()
+    if (idpMetadata.from === 'file') {
+      await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
+    } else {
+      await source.#firstDownload()
+      source.#schedule()
+    }
+    return source
+  }
+
+  /** The IdP; undefined once its metadata has expired. */
+  current(): IdpMetadata | undefined {
+    const idp = this.#idp
+    const now = this.#parts.clock.now()
+    return idp?.validUntil !== undefined && idp.validUntil <= now ? undefined : idp
+  }
+
+  /** When the metadata in use was downloaded or read; undefined when it is from the cache. */
+  get fetched(): Milliseconds | undefined {
+    return this.#fetched
+  }
+
+  /** The last metadata, expired or not. */
+  get last(): IdpMetadata | undefined {
+    return this.#idp
+  }
+
+  /** What keeps logins from working, a sentence each. */
+  problems(): readonly string[] {
+    if (this.current() !== undefined) return []
+    const failure = this.#refreshFailure === undefined ? '' : `; ${this.#refreshFailure}`
+    return [`the metadata of the IdP has expired${failure}`]
+  }
+
+  /**
+   * Called when a signature was made with a key the metadata does not have. Settles with true when there are other keys now,
+   * so that verifying once more is worth it.
+   */
+  async refreshForUnknownKey(): Promise<boolean> {
+    const { clock, config } = this.#parts
+    if (config().idpMetadata.from === 'file') return false
+    const before = keysOf(this.#idp)
+    const now = clock.now()
+    if (this.#flight.size === 0) {
+      if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return false
+      this.#lastSuspicion = now
+    }
+    await this.#refresh()
+    return keysOf(this.#idp) !== before
+  }
+
+  /** Ends the refresh loop. */
+  close(): void {
+    this.#cancelTimer()
+    this.#closing.abort()
+  }
+
+  async #firstDownload(): Promise<void> {
+    const { config, log } = this.#parts
+    const { metadataCacheFile } = config()
+    try {
+      await this.#download()
+    } catch (error) {
+      try {
+        await this.#take(await readMetadata(metadataCacheFile), metadataCacheFile)
+      } catch (cacheError) {
+        const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
+        throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
+      }
+      this.#fetched = undefined
+      this.#refreshFailure = explainError(error)
+      log.warn('IdP metadata could not be downloaded; the cached metadata is used', {
+        error,
+        cache: metadataCacheFile,
+      })
+    }
+  }
+
+  #schedule(): void {
+    this.#cancelTimer = this.#parts.clock.after(REFRESH_INTERVAL, () => {
+      void this.#refresh().finally(() => {
+        if (!this.#closing.signal.aborted) this.#schedule()
+      })
+    })
+  }
+
+  /** Never throws: what is known stays in use. */
+  #refresh(): Promise<void> {
+    return this.#flight.run('refresh', async () => {
+      try {
+        await this.#download()
+      } catch (error) {
+        if (this.#closing.signal.aborted) return
+        this.#refreshFailure = explainError(error)
+        this.#parts.log.warn('IdP metadata could not be refreshed; the last one stays in use', {
+          error,
+        })
+      }
+    })
+  }
+
+  async #download(): Promise<void> {
+    const { config, log, clock } = this.#parts
+    const { idpMetadata, metadataCacheFile } = config()
+    if (idpMetadata.from !== 'url') return
+    const { origin } = this.#parts
+    const by = { origin, clock, signal: this.#closing.signal }
+    const { bytes } = await fetchMetadata(idpMetadata.url, by)
+    await this.#take(bytes, idpMetadata.url)
+    this.#fetched = clock.now()
+    this.#refreshFailure = undefined
+    try {
+      await writeFileAtomically(metadataCacheFile, bytes)
+      log.info('IdP metadata was updated and cached', { cache: metadataCacheFile })
+    } catch (error) {
+      log.warn('IdP metadata was updated, but could not be cached', {
+        error,
+        cache: metadataCacheFile,
+      })
+    }
+  }
+
+  /** Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when it is of no use. */
+  async #take(bytes: Uint8Array, from: string): Promise<void> {
+    const { config, clock, log } = this.#parts
+    const now = clock.now()
+    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
+    const idp = await judgeMetadata(bytes, from, { config: config(), now, thread })
+    const news = keysOf(this.#idp) !== keysOf(idp)
+    this.#idp = idp
+    if (news) {
+      const keys = idp.keys.map(key => key.fingerprint.slice(0, 16))
+      log.info('signing keys of the IdP', { idp: idp.entityId, keys })
+    }
+    for (const warning of idp.warnings) log.warn('IdP metadata', { problem: warning })
+    warnOfDates(idp, now, log)
+  }
+}
+
+/** Certificates are used beyond their end, as metadata is what vouches for keys; but somebody forgot something. */
+function warnOfDates(idp: IdpMetadata, now: Milliseconds, log: Logger): void {
+  for (const { ends, fingerprint } of idp.keys) {
+    if (ends - now > 30 * day) continue
+    const message =
+      ends <= now ? 'a certificate of the IdP has expired' : 'a certificate of the IdP expires soon'
+    log.warn(message, { ends: new Date(ends), certificate: fingerprint.slice(0, 16) })
+  }
+  if (idp.validUntil !== undefined && idp.validUntil - now < day) {
+    log.warn('the metadata of the IdP expires within a day', {
+      validUntil: new Date(idp.validUntil),
+    })
+  }
+}
+
+function keysOf(idp: IdpMetadata | undefined): string {
+  return (idp?.keys ?? [])
+    .map(key => key.fingerprint)
+    .sort()
+    .join()
+}

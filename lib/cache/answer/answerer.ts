@@ -1,0 +1,208 @@
+/**
+ * From a decision to an answer, with the store and the origin at hand: hits, revalidations, misses, and HEAD, which never
+ * downloads content. Whatever fails on the way falls to the next best answer: stored content beats an error, and an error is
+ * one that apt will come back from.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
+import type { OriginResponse } from '../../http/client/origin.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Content, Response } from '../../http/message/message.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import type { Fetcher, Filling, Flight, Found, Wanted } from '../fetch/fetch.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import { isIllness, revalidate } from '../fetch/revalidation.ts'
+import type { Allowed } from '../request/allowed.ts'
+import type { StoreReason } from '../rfc9111/lookup.ts'
+import type { NegativeMemory } from '../rfc9111/negative.ts'
+import type { HitReason, MissReason } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import * as answers from './answers.ts'
+import { originSaid, unavailable } from './errors.ts'
+
+export interface AnswererParts {
+  readonly store: Store
+  readonly fetcher: Fetcher
+  readonly negative: NegativeMemory
+  readonly clock: Clock
+  /** Asks for the head alone, within policy, redirects followed. */
+  readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
+  /** How long the stored copy is held back while the origin is asked. */
+  readonly revalidationBudget: () => Milliseconds
+}
+
+export class Answerer {
+  readonly #parts: AnswererParts
+
+  constructor(parts: AnswererParts) {
+    this.#parts = parts
+  }
+
+  /** What the store has. A disk under load is not asked for what is just being fetched because it is not there. */
+  stored(key: string): Entry | undefined | Promise<Entry | undefined> {
+    const { fetcher, store } = this.#parts
+    return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
+  }
+
+  /** The stored copy. Should its content turn out to be gone, the origin's. */
+  async fromStore(
+    allowed: Allowed,
+    entry: Entry,
+    because: StoreReason | HitReason,
+  ): Promise<Response> {
+    const { request, about, tools } = allowed
+    const answer = await answers.hit(request, this.#stored(entry), because, about, tools)
+    if (answer === undefined) return this.#fetchedAnew(allowed)
+    this.#parts.store.touch(entry.key)
+    return answer
+  }
+
+  /** The stored copy, once the origin has said that it still holds, or has failed to. */
+  async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
+    const { request, about, tools, uri } = allowed
+    const { fetcher, clock } = this.#parts
+    if (fetcher.isFailing(uri)) {
+      if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
+      return this.fromStore(allowed, entry, 'stale-origin-failed')
+    }
+    if (request.method === 'HEAD') return this.#head(allowed, entry)
+    const flight = this.#fetch(allowed, entry)
+    const wait = this.#parts.revalidationBudget()
+    const outcome = await revalidate(entry, flight, { clock, wait })
+    switch (outcome.use) {
+      case 'store':
+        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(uri)
+        return this.fromStore(allowed, outcome.entry, outcome.because)
+      case 'changed': {
+        const stored = this.#stored(outcome.entry)
+        const answer = await answers.fetched(request, stored, about, tools)
+        return answer ?? this.#fetchedAnew(allowed)
+      }
+      case 'filling':
+        return (
+          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
+          this.fromStore(allowed, entry, 'stale-origin-slow')
+        )
+      case 'again':
+        return this.#fetchedAnew(allowed)
+      case 'answer':
+        return this.#originSaid(allowed, outcome)
+    }
+  }
+
+  /** What the store does not have. */
+  async fetched(allowed: Allowed): Promise<Response> {
+    const { fetcher, store } = this.#parts
+    // A fetch may have ended between our look-up and here: whoever would start one looks again.
+    const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
+    if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
+    return this.#fetchedAnew(allowed)
+  }
+
+  /** From the origin, whatever the store says. */
+  async #fetchedAnew(allowed: Allowed): Promise<Response> {
+    const { request, about, key } = allowed
+    const { fetcher } = this.#parts
+    if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
+    const flight = this.#fetch(allowed, undefined)
+    const found = await this.#withinDeadline(flight.found)
+    if (found === undefined)
+      return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
+    return this.#fromFound(allowed, found, flight)
+  }
+
+  async #fromFound(allowed: Allowed, found: Found, flight: Flight): Promise<Response> {
+    switch (found.kind) {
+      case 'validated':
+        return this.fromStore(allowed, found.entry, 'validated')
+      case 'filling':
+        // 503 brings apt back in a moment.
+        return (
+          (await this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')) ??
+          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+        )
+      case 'answered':
+        return this.#originSaid(allowed, found)
+      case 'failed':
+        return unavailable(allowed.request, found.failure, allowed.about)
+    }
+  }
+
+  /** Undefined when the download passes through without being stored, and its beginning is gone. */
+  #fromFilling(
+    { key, request, about, tools }: Allowed,
+    filling: Filling,
+    because: MissReason,
+  ): Promise<Response | undefined> {
+    this.#parts.negative.forget(key)
+    return answers.miss(request, filling, because, about, tools)
+  }
+
+  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
+  async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
+    const { request, about, tools } = allowed
+    const { askHead, revalidationBudget } = this.#parts
+    try {
+      const asked = askHead(allowed.uri, request.signal)
+      const response = await this.#withinDeadline(asked, entry && revalidationBudget())
+      await response?.content.return?.()
+      if (entry !== undefined && response === undefined) {
+        return this.fromStore(allowed, entry, 'stale-origin-slow')
+      }
+      if (response === undefined) throw slowOrigin(about.origin)
+      if (response.status === 200) return answers.headOnly(request, response, about, tools)
+      return entry !== undefined && isIllness(response.status)
+        ? this.fromStore(allowed, entry, 'stale-origin-failed')
+        : this.#originSaid(allowed, response)
+    } catch (error) {
+      if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
+      if (error instanceof Failure) return unavailable(request, error, about)
+      throw error
+    }
+  }
+
+  #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
+    if (said.status === 404 || said.status === 410) this.#parts.negative.remember(allowed.key)
+    return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
+  }
+
+  #fetch(allowed: Allowed, stored: Entry | undefined): Flight {
+    return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
+  }
+
+  #wanted({ key, uri, archive, directives }: Allowed, stored: Entry | undefined): Wanted {
+    const insist = directives.noCache || directives.maxAge === 0
+    return { key, uri, archive, stored, insist }
+  }
+
+  #stored(entry: Entry): answers.Stored {
+    const { store } = this.#parts
+    const content = (first: number, last: number): Content | Promise<Content | undefined> =>
+      store.peekContent(entry, first, last) ?? store.content(entry, first, last)
+    return { entry, content }
+  }
+
+  async #withinDeadline<Result>(
+    promise: Promise<Result>,
+    deadline = firstByteDeadline,
+  ): Promise<Result | undefined> {
+    let cancel: () => void = () => undefined
+    const late = new Promise<undefined>(resolve => {
+      cancel = this.#parts.clock.after(deadline, () => resolve(undefined))
+    })
+    try {
+      return await Promise.race([promise, late])
+    } finally {
+      cancel()
+    }
+  }
+}
+
+function passedBy(origin: string): Failure {
+  return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
+    code: 'NOT_JOINABLE',
+    fault: 'internal',
+    publicText: 'The file is being fetched for somebody else and cannot be stored; try again.',
+  })
+}

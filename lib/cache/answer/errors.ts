@@ -1,0 +1,149 @@
+/**
+ * The answers that are no content, each a status and a sentence. What apt makes of a status decided: an outage is 503 with a
+ * text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that names the
+ * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
+ */
+import { Failure } from '../../errors.ts'
+import { OriginAddressRefused } from '../../http/client/origin-errors.ts'
+import { formatCacheStatus } from '../../http/message/cache-status.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { textResponse, withoutContent } from '../../http/message/reply.ts'
+import type { Logger } from '../../log/log.ts'
+import { RedirectRefused } from '../fetch/redirects.ts'
+import type { DenyRule } from '../policy/policy.ts'
+import { type MissReason, verdictFacts } from '../rfc9111/outcome.ts'
+import { type About, cacheName } from './answers.ts'
+
+/** The origin's own word when it is not content: its status, and a sentence instead of its page. */
+export function originSaid(
+  request: Request,
+  said: { status: number; fields?: Fields; because: MissReason },
+  about: About,
+): Response {
+  const status = isAnswer(said.status) ? said.status : 503
+  const sentence =
+    said.because === 'not-found-remembered'
+      ? `The origin ${about.origin} answered ${said.status} a moment ago.`
+      : `The origin ${about.origin} answered ${said.status}.`
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'uri-miss',
+    forwardStatus: said.status,
+    detail: said.because,
+  })
+  return forMethod(
+    request,
+    textResponse(status, sentence, {
+      fields: Fields.of(
+        ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
+        ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
+        ['X-Cache', 'MISS'],
+        ['Cache-Status', cacheStatus],
+      ),
+      facts: verdictFacts({ outcome: 'failed', because: `origin-${said.status}`, ...about }),
+    }),
+  )
+}
+
+/**
+ * Whether a status other than 200 answers what we ask, a plain GET for the whole file: client errors do, all but those about
+ * conditions, ranges and proxies that we did not send or are. Anything else, a 206 or a redirect without a target among them,
+ * is an origin that is ill.
+ */
+export function isAnswer(status: number): boolean {
+  return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
+}
+
+/** The origin could not be asked, and there is nothing stored to give instead. */
+export function unavailable(request: Request, failure: Failure, about: About): Response {
+  const refusal = refusalOf(failure)
+  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  return forMethod(
+    request,
+    textResponse(503, `${failure.publicText} (${about.origin}, ${failure.code})`, {
+      fields: Fields.of(
+        ['X-Cache', 'MISS'],
+        [
+          'Cache-Status',
+          formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
+        ],
+      ),
+      facts: verdictFacts({ outcome: 'failed', because: failure.code, ...about }),
+    }),
+  )
+}
+
+/** 504 to only-if-cached (RFC 9111 section 5.2.1.7). */
+export function notStored(request: Request, about: About): Response {
+  return forMethod(
+    request,
+    textResponse(504, 'The file is not stored here and the request forbids to fetch it.', {
+      facts: verdictFacts({ outcome: 'failed', because: 'only-if-cached', ...about }),
+    }),
+  )
+}
+
+/** A refusal by policy: 403 and the sentence that names the rule. */
+export function refused(request: Request, rule: string, sentence: string): Response {
+  return forMethod(
+    request,
+    textResponse(403, sentence, { facts: verdictFacts({ outcome: 'refused', because: rule }) }),
+  )
+}
+
+/**
+ * The policy's part in a failure: some of its rules can only be told on the way, after DNS or a redirect. Undefined when the
+ * failure is nobody's will.
+ */
+export function refusalOf(
+  error: unknown,
+): { readonly deny: DenyRule; readonly sentence: string } | undefined {
+  if (error instanceof OriginAddressRefused) {
+    const { origin } = error
+    return {
+      deny: 'public-address',
+      sentence: `${origin} is refused because its name leads to no public address and is in no list; add ${origin} to \`domains\`, together with every other host in use, to allow it.`,
+    }
+  }
+  if (error instanceof RedirectRefused && error.deny !== undefined) {
+    return { deny: error.deny, sentence: error.publicText }
+  }
+  return undefined
+}
+
+function forMethod(request: Request, response: Response): Response {
+  return request.method === 'HEAD' ? withoutContent(response) : response
+}
+
+/** apt refuses the whole head when Retry-After is neither a date nor at most four digits. */
+function retryAfter(fields: Fields): string | undefined {
+  const value = fields.get('Retry-After')
+  return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
+}
+
+/** The answer when a handler throws: the failure's public words, or, for what nobody foresaw, a request ID to look for. */
+export function failureResponse(request: Request, error: unknown, log: Logger): Response {
+  const refusal = refusalOf(error)
+  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  if (error instanceof Failure && error.fault !== 'internal') {
+    const status = error.fault === 'upstream' ? 503 : 400
+    return forMethod(
+      request,
+      textResponse(status, error.publicText, {
+        facts: verdictFacts({ outcome: 'failed', because: error.code }),
+      }),
+    )
+  }
+  log.error('a request failed in a way nobody foresaw', { id: request.id, error })
+  return forMethod(
+    request,
+    textResponse(
+      500,
+      `This proxy failed to answer; its log knows more about request ${request.id}.`,
+      {
+        facts: verdictFacts({ outcome: 'failed', because: 'internal' }),
+      },
+    ),
+  )
+}

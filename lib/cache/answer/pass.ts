@@ -1,0 +1,134 @@
+/**
+ * One request, one answer, nothing stored and nothing shared: for hosts that are only passed through, for requests that carry
+ * credentials, and for clients that forbid storing. The origin sees the client's own end-to-end fields and the client the
+ * origin's own answer, redirects included.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import type { OriginClient } from '../../http/client/origin.ts'
+import { formatCacheStatus } from '../../http/message/cache-status.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Content, Request, Response } from '../../http/message/message.ts'
+import { announced, textResponse } from '../../http/message/reply.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia } from '../../http/proxy/via.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import type { MissReason } from '../rfc9111/outcome.ts'
+import type { About } from './answers.ts'
+
+export interface RelayOptions {
+  readonly origin: OriginClient
+  readonly trusted: boolean
+  /** Whether the client's credentials are for this origin. */
+  readonly credentials: boolean
+  /** Our pseudonym in Via, which also finds loops. */
+  readonly pseudonym: string
+  readonly because: MissReason
+  readonly onFetched: (bytes: number) => void
+  readonly clock: Clock
+}
+
+/** Asks the origin and streams its answer. Throws the origin client's failures, and that it is slow. */
+export async function relay(
+  request: Request,
+  uri: TargetUri,
+  about: About,
+  options: RelayOptions,
+): Promise<Response> {
+  const limit = {
+    clock: options.clock,
+    after: firstByteDeadline,
+    signal: request.signal,
+    late: () => slowOrigin(about.origin),
+    aborted: () => slowOrigin(about.origin),
+  }
+  const response = await within(limit, stop =>
+    options.origin.request({
+      method: request.method,
+      uri,
+      fields: forwardedFields(request, uri, options),
+      signal: AbortSignal.any([request.signal, stop]),
+      trusted: options.trusted,
+      line: 'passed',
+    }),
+  )
+  const facts = { outcome: 'miss', because: options.because, ...about }
+  const cacheStatus = formatCacheStatus('cachesvc', {
+    hit: false,
+    forward: 'bypass',
+    forwardStatus: response.status,
+    detail: options.because,
+  })
+  const fields = appendVia(
+    endToEnd(response.fields).without('Content-Length'),
+    '1.1',
+    options.pseudonym,
+  )
+    .plus('X-Cache', 'MISS')
+    .plus('Cache-Status', cacheStatus)
+  // An error without a text makes apt give up at once, and so does 507 with one; with another it tries again.
+  if (response.status === 507 || (response.status >= 500 && response.length === 0)) {
+    await response.content.return?.()
+    return textResponse(
+      response.status === 507 ? 503 : response.status,
+      `The origin ${about.origin} answered ${response.status}.`,
+      { facts },
+    )
+  }
+  if (request.method === 'HEAD' || response.status === 304) {
+    await response.content.return?.()
+    const length = request.method === 'HEAD' ? announced(response.fields) : {}
+    return { status: response.status, fields, content: { kind: 'none' }, facts, ...length }
+  }
+  const content: Content = {
+    kind: 'stream',
+    length: response.length,
+    open: () => counted(response.content, options.onFetched),
+  }
+  return { status: response.status, fields, content, facts }
+}
+
+/**
+ * The client's end-to-end fields. Credentials in the URI become Authorization, as RFC 3986 section 3.2.1 would have a client
+ * do, and go nowhere else.
+ */
+function forwardedFields(
+  request: Request,
+  uri: TargetUri,
+  { pseudonym, credentials }: Pick<RelayOptions, 'pseudonym' | 'credentials'>,
+): Fields {
+  const withhold = credentials ? [] : ['Authorization', 'Cookie']
+  const fields = appendVia(
+    endToEnd(request.fields).without('Host', 'Content-Length', ...withhold),
+    request.version,
+    pseudonym,
+  )
+  if (uri.userinfo === undefined || fields.has('Authorization')) return fields
+  return fields.plus('Authorization', `Basic ${basic(uri.userinfo)}`)
+}
+
+function basic(userinfo: string): string {
+  let text = userinfo
+  try {
+    text = decodeURIComponent(userinfo)
+  } catch {
+    // Not percent-encoded text: the bytes as they came are the best guess.
+  }
+  return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
+}
+
+async function* counted(
+  content: AsyncIterable<Buffer>,
+  onFetched: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
+  let bytes = 0
+  try {
+    for await (const block of content) {
+      bytes += block.length
+      yield block
+    }
+  } finally {
+    onFetched(bytes)
+  }
+}

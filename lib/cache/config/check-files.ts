@@ -1,0 +1,22 @@
+/**
+ * Checks of a configuration that need a look at other files: certificates and keys. What is wrong is told before anything is
+ * opened, as part of the configuration.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
+import { originAuthorities } from '../fetch/origin-client.ts'
+import { authorityProblem } from '../intercept/authority.ts'
+import type { Config } from './config.ts'
+
+/** Every problem with the files a configuration names, in sentences. Changes nothing. */
+export async function fileProblems(config: Config, now: Milliseconds): Promise<readonly string[]> {
+  const authority = await authorityProblem(config, now)
+  const origin = await originAuthorities(config.https.originCa).then(
+    () => undefined,
+    error => {
+      if (error instanceof Failure) return error.message
+      throw error
+    },
+  )
+  return [authority, origin].filter(problem => problem !== undefined)
+}

@@ -1,0 +1,117 @@
+/**
+ * What is wrong or doubtful about the rules of routing in a configuration. Pure.
+ */
+import type { Remark } from '../../config/config-file.ts'
+import { defaultPort, type TargetUri } from '../../http/message/target.ts'
+import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
+import { type RouteRules, route } from '../policy/route.ts'
+import { routeRules } from '../policy/routing.ts'
+import type { Config, Place } from './config.ts'
+
+/** Both ends of a rule as they were read; undefined when missing. */
+export interface WrittenRemap {
+  readonly from: Place | undefined
+  readonly to: Place | undefined
+}
+
+/** Problems keep a configuration from being taken, warnings do not. */
+export function checkRouting(
+  written: readonly WrittenRemap[],
+  config: Config,
+): { readonly problems: readonly Remark[]; readonly warnings: readonly Remark[] } {
+  const problems = written.flatMap(incomplete)
+  if (problems.length > 0) return { problems, warnings: [] }
+  const rules = routeRules(config)
+  const policy = compilePolicy(config, nobody)
+  const warnings: Remark[] = []
+  config.remap.forEach(({ from, to }, i) => {
+    const circle = circleOf(from, to, { rules, name: `remap[${i}]` })
+    if (circle?.wrong === true) problems.push(remark(['remap', i, 'to'], circle.text))
+    else if (circle !== undefined) warnings.push(remark(['remap', i, 'to'], circle.text))
+    warnings.push(
+      ...refused(from, policy).map(why =>
+        remark(['remap', i, 'from'], `never applies, for requests are refused: ${why}`),
+      ),
+      ...refusedAt(['remap', i, 'to'], to, policy),
+    )
+  })
+  const { ubuntuServer, debianServer } = config.overrides
+  warnings.push(
+    ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
+    ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
+  )
+  return { problems, warnings }
+}
+
+const nobody = {
+  names: new Set<string>(),
+  addresses: new Set<string>(),
+  ports: new Set<number>(),
+}
+
+function incomplete(rule: WrittenRemap, i: number): Remark[] {
+  return (['from', 'to'] as const)
+    .filter(end => rule[end] === undefined)
+    .map(end => remark(['remap', i], `${end} is missing; a rule has both, from and to`))
+}
+
+/** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */
+function circleOf(
+  from: Place,
+  to: Place,
+  { rules, name }: { readonly rules: RouteRules; readonly name: string },
+): { readonly wrong: boolean; readonly text: string } | undefined {
+  const asked = sampleOf(from)
+  const first = route(asked, rules)
+  // An earlier rule takes everything this one is for.
+  if (first.rule !== name) {
+    return { wrong: false, text: `never applies: ${first.rule ?? 'nothing'} decides before it` }
+  }
+  if (isSame(asked, first.target)) {
+    return { wrong: true, text: `leads to where ${from.text} is already; remove the rule` }
+  }
+  const second = route(first.target, rules)
+  if (second.rule === undefined || isSame(second.target, first.target)) return undefined
+  if (second.rule === name) {
+    return { wrong: true, text: `lies within ${from.text}, so the rule leads into itself` }
+  }
+  if (isSame(second.target, asked)) {
+    const text = `is sent back to ${from.text} by ${second.rule}; keep one of the two rules`
+    return { wrong: true, text }
+  }
+  const text = `is itself routed by ${second.rule}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
+  return { wrong: false, text }
+}
+
+/** Some target a place is for. */
+function sampleOf(place: Place): TargetUri {
+  const scheme = place.scheme ?? 'http'
+  return {
+    scheme,
+    host: place.host ?? 'archive.example.org',
+    port: place.port ?? defaultPort(scheme),
+    path: place.host === undefined ? place.path : `${place.path}/x`,
+  }
+}
+
+function isSame(one: TargetUri, other: TargetUri): boolean {
+  return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
+}
+
+/** A warning when the policy lets nobody reach the place requests are sent to. */
+function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
+  return refused(place, policy).map(why =>
+    remark(path, `requests routed there are refused: ${why}`),
+  )
+}
+
+function refused(place: Place | undefined, policy: Policy): string[] {
+  if (place?.host === undefined) return []
+  const { scheme, host, port } = sampleOf(place)
+  const admission = admitTarget({ kind: 'fetch', scheme, authority: { host, port } }, policy)
+  return 'deny' in admission ? [admission.sentence] : []
+}
+
+function remark(path: Remark['path'], text: string): Remark {
+  return { path, at: 'value', text }
+}

@@ -1,0 +1,47 @@
+/**
+ * Downloads whose clients have all left. Most are worth finishing, for apt comes back; an origin that drips, or never ends,
+ * would keep a connection and fill the disk for nobody.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
+import type { Download } from '../store/content/download.ts'
+
+/** How often is looked. apt comes back within seconds. */
+const interval: Milliseconds = 30_000
+/** What would take longer than this at the pace of the last interval is not waited for. */
+const longest: Milliseconds = 15 * 60_000
+
+/** Calls `abandon` once nobody has read for a whole interval and the end is too far off, or not to be known. The answer ends it. */
+export function watchOrphan(
+  download: Pick<Download, 'size' | 'length' | 'readers' | 'stored'>,
+  clock: Clock,
+  abandon: (reason: Failure) => void,
+): () => void {
+  let before = { size: download.size, readers: 1 }
+  const look = (): void => {
+    const { size, readers } = download
+    if (readers === 0 && before.readers === 0 && !isWorthFinishing(download, size - before.size)) {
+      abandon(abandoned())
+      return
+    }
+    before = { size, readers }
+    cancel = clock.after(interval, look)
+  }
+  let cancel = clock.after(interval, look)
+  return () => cancel()
+}
+
+function isWorthFinishing(
+  { size, length, stored }: Pick<Download, 'size' | 'length' | 'stored'>,
+  gained: number,
+): boolean {
+  return stored && length !== undefined && length - size <= gained * (longest / interval)
+}
+
+function abandoned(): Failure {
+  return new Failure('nobody waits for it any more, and it does not come to an end', {
+    code: 'ABANDONED',
+    fault: 'internal',
+    publicText: 'The fetch was given up; try again.',
+  })
+}

@@ -1,0 +1,59 @@
+/**
+ * The way to origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
+ */
+import { readFile } from 'node:fs/promises'
+import type { Clock } from '../../async/clock.ts'
+import { explainError, Failure, systemCode } from '../../errors.ts'
+import type { Lookup } from '../../http/client/name-lookup.ts'
+import { OriginClient } from '../../http/client/origin.ts'
+import { isPublicAddress } from '../../ip.ts'
+import { readCertificates } from '../../x509/x509.ts'
+import type { Config } from '../config/config.ts'
+
+/** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
+export async function originClient(
+  config: Config,
+  clock: Clock,
+  lookup?: Lookup,
+): Promise<OriginClient> {
+  const { connect, fields, content } = config.timeouts
+  return new OriginClient({
+    clock,
+    isPublic: isPublicAddress,
+    parent: config.parentProxy,
+    ca: await originAuthorities(config.https.originCa),
+    deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },
+    limits: { perOrigin: config.limits.originConnections },
+    ...(lookup === undefined ? {} : { lookup }),
+  })
+}
+
+/** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
+export async function originAuthorities(files: readonly string[]): Promise<readonly string[]> {
+  const found: string[] = []
+  for (const file of files) {
+    try {
+      const certificates = readCertificates(await readFile(file, 'latin1'))
+      if (certificates.length === 0) throw new Error('it has no certificate in PEM form')
+      found.push(...certificates.map(({ pem }) => pem))
+    } catch (error) {
+      throw unusable(file, error)
+    }
+  }
+  return found
+}
+
+function unusable(file: string, error: unknown): Failure {
+  const reasons: Readonly<Record<string, string>> = {
+    ENOENT: 'there is no such file',
+    EACCES: 'this process may not read it',
+    EISDIR: 'it is a directory',
+  }
+  const reason = reasons[systemCode(error) ?? ''] ?? explainError(error)
+  return new Failure(`https.origin_ca names ${file}, which cannot be used: ${reason}`, {
+    code: 'ORIGIN_CA',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    cause: error,
+  })
+}

@@ -1,0 +1,98 @@
+/**
+ * One question to the outside, redirects followed inside policy (RFC 9110 section 15.4): each hop passes the same admission
+ * as a client's request, https never leads back to http, and credentials do not travel to another host because none are sent.
+ */
+import { Failure } from '../../errors.ts'
+import type { OriginClient, OriginResponse } from '../../http/client/origin.ts'
+import { Fields } from '../../http/message/field.ts'
+import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
+import type { Admission, DenyRule } from '../policy/policy.ts'
+
+export interface FollowOptions {
+  readonly origin: OriginClient
+  readonly admit: (uri: TargetUri) => Admission
+}
+
+export interface Question {
+  readonly method: 'GET' | 'HEAD'
+  readonly uri: TargetUri
+  readonly fields: Fields
+  readonly signal: AbortSignal
+}
+
+/** Redirects in a row that are followed; a chain of archives rarely has two. */
+const maxRedirects = 5
+
+/** Asks and follows. Throws the origin client's failures, and `RedirectRefused`. */
+export async function follow(question: Question, options: FollowOptions): Promise<OriginResponse> {
+  let { uri } = question
+  for (let hop = 0; ; hop += 1) {
+    const admission = options.admit(uri)
+    if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
+    const response = await options.origin.request({
+      method: question.method,
+      uri,
+      fields: question.fields,
+      signal: question.signal,
+      trusted: admission.trusted,
+    })
+    const location = redirection(response)
+    if (location === undefined) return response
+    await response.content.return?.()
+    if (hop === maxRedirects) {
+      throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
+    }
+    uri = resolve(uri, location)
+  }
+}
+
+function redirection(response: OriginResponse): string | undefined {
+  return [301, 302, 303, 307, 308].includes(response.status)
+    ? response.fields.get('Location')
+    : undefined
+}
+
+function resolve(base: TargetUri, location: string): TargetUri {
+  let text: string
+  try {
+    const url = new URL(location, formatUri(base))
+    url.hash = ''
+    url.username = ''
+    url.password = ''
+    text = url.href
+  } catch {
+    throw new RedirectRefused(base, 'The origin redirects to something that is not a URL.')
+  }
+  const target = parseTarget('GET', text)
+  if ('problem' in target || target.form !== 'absolute') {
+    throw new RedirectRefused(
+      base,
+      'The origin redirects to something that is not an http or https URL.',
+    )
+  }
+  if (base.scheme === 'https' && target.uri.scheme === 'http') {
+    throw new RedirectRefused(target.uri, 'The origin redirects from https to http.')
+  }
+  return target.uri
+}
+
+/** A redirect that is not followed. */
+export class RedirectRefused extends Failure {
+  /** The rule of the policy that speaks against it; undefined when the redirect itself makes no sense. */
+  readonly deny: DenyRule | undefined
+
+  constructor(uri: TargetUri, sentence: string, deny?: DenyRule) {
+    super(`redirect to ${formatUri(uri)} not followed: ${sentence}`, {
+      code: 'REDIRECT_REFUSED',
+      fault: 'upstream',
+      publicText: `The origin's redirect was not followed. ${sentence}`,
+      facts: { target: formatUri(uri) },
+    })
+    this.deny = deny
+  }
+}
+
+/** The fields every shared question carries: nothing of the client, so that the answer is everybody's. */
+export function sharedFields(via: string, agent: string): Fields {
+  return Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
+}

@@ -1,0 +1,91 @@
+/**
+ * Something stored that must be asked about. The client waits for the origin's word no longer than the budget; then, and
+ * when the origin fails, it gets the stored copy, and the answer says so. An origin that says the file is gone, or refuses
+ * it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
+import { isAnswer } from '../answer/errors.ts'
+import type { HitReason } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Filling, Flight, Found } from './fetch.ts'
+
+export type Revalidated =
+  | { readonly use: 'store'; readonly entry: Entry; readonly because: HitReason }
+  | { readonly use: 'changed'; readonly entry: Entry }
+  | { readonly use: 'filling'; readonly filling: Filling }
+  /** The content came and was not stored; it must be fetched once more. */
+  | { readonly use: 'again' }
+  | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
+
+/** What to answer for `stored`, given the flight that asks the origin about it. Never rejects. */
+export async function revalidate(
+  stored: Entry,
+  flight: Flight,
+  budget: { clock: Clock; wait: Milliseconds },
+): Promise<Revalidated> {
+  const patience = new Patience(budget.clock, budget.wait)
+  try {
+    const found = await patience.orLose(flight.found)
+    return found === 'lost'
+      ? { use: 'store', entry: stored, because: 'stale-origin-slow' }
+      : await judge(stored, found, patience)
+  } finally {
+    patience.end()
+  }
+}
+
+async function judge(stored: Entry, found: Found, patience: Patience): Promise<Revalidated> {
+  switch (found.kind) {
+    case 'validated':
+      return { use: 'store', entry: found.entry, because: 'validated' }
+    case 'failed':
+      return { use: 'store', entry: stored, because: 'stale-origin-failed' }
+    case 'answered':
+      return isIllness(found.status)
+        ? { use: 'store', entry: stored, because: 'stale-origin-failed' }
+        : { use: 'answer', status: found.status, fields: found.fields }
+    case 'filling': {
+      // A 200 may be the same bytes again, from an origin without validators: wait and see, the client may have them.
+      const { filling } = found
+      if (!filling.download.stored) return { use: 'filling', filling }
+      const settled = await patience.orLose(filling.settled)
+      if (settled === 'lost') return { use: 'filling', filling }
+      if (settled.kind === 'failed') {
+        return { use: 'store', entry: stored, because: 'stale-origin-failed' }
+      }
+      if (settled.kind === 'passed') return { use: 'again' }
+      const { entry } = settled
+      return entry.digest === stored.digest
+        ? { use: 'store', entry, because: 'validated' }
+        : { use: 'changed', entry }
+    }
+  }
+}
+
+/** Whether a status speaks of an origin that is ill, so that a stored copy is the better answer. */
+export function isIllness(status: number): boolean {
+  return !isAnswer(status) || status === 408 || status === 429
+}
+
+/** One deadline over several waits. */
+class Patience {
+  readonly #lost: Promise<'lost'>
+  readonly #cancel: () => void
+
+  constructor(clock: Clock, wait: Milliseconds) {
+    let lose: () => void = () => undefined
+    this.#lost = new Promise(resolve => {
+      lose = () => resolve('lost')
+    })
+    this.#cancel = clock.after(wait, lose)
+  }
+
+  orLose<Result>(promise: Promise<Result>): Promise<Result | 'lost'> {
+    return Promise.race([promise, this.#lost])
+  }
+
+  end(): void {
+    this.#cancel()
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Freshness of a stored response, RFC 9111 section 4.2, and its age. Pure: fields and time.
+ *
+ * # Facts
+ * - Names that change with their content (by digest, by version, below a past date) are immutable: fresh for ever.
+ * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
+ *   Expires may shorten that but not lengthen it: content networks put a day on whole sites, Release files among them, and
+ *   clients would be told that their lists have expired. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
+ * - The configured time runs from the last answer of the origin, the origin's own from when the response was made. A copy
+ *   that comes from a content network ninety seconds old is still the newest there is.
+ * - Clocks jump. A copy from the future has an unknown age: it is stale, and nothing becomes negative.
+ */
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import { ageOf, responseDirectives } from '../../http/message/cache-control.ts'
+import { parseDate } from '../../http/message/date.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { ArchivePath, Kind } from '../archive/path.ts'
+import type { Config } from '../config/config.ts'
+import type { Entry } from '../store/entry.ts'
+
+export type FreshnessSettings = Config['freshness']
+
+/** What freshness asks of an entry. */
+export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
+
+export interface Freshness {
+  readonly immutable: boolean
+  /** Seconds it stays fresh: Infinity when immutable, zero or negative when stale, -Infinity when nobody knows. */
+  readonly remaining: Seconds
+}
+
+/** How long a stored response stays fresh from `now` on. */
+export function freshnessOf(
+  stored: Stored,
+  path: ArchivePath,
+  { settings, now }: { readonly settings: FreshnessSettings; readonly now: Milliseconds },
+): Freshness {
+  if (isImmutable(stored, path)) return { immutable: true, remaining: Number.POSITIVE_INFINITY }
+  if (isFromTheFuture(stored, now)) return { immutable: false, remaining: Number.NEGATIVE_INFINITY }
+  const configured = (configuredLifetime(path.kind, settings) - residentTime(stored, now)) / 1000
+  const lifetime = originLifetime(stored)
+  const remaining =
+    lifetime === undefined ? configured : Math.min(configured, lifetime - currentAge(stored, now))
+  return { immutable: false, remaining }
+}
+
+/**
+ * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age.
+ */
+export function currentAge(stored: Stored, now: Milliseconds): Seconds {
+  return Math.max(0, stored.initialAge) + Math.floor(residentTime(stored, now) / 1000)
+}
+
+/** Whether the origin has confirmed the response within `floor`: too recent to be asked again, whoever insists. */
+export function isJustValidated(stored: Stored, floor: Milliseconds, now: Milliseconds): boolean {
+  return !isFromTheFuture(stored, now) && residentTime(stored, now) < floor
+}
+
+/** When a request went out and when the head of its response arrived. */
+export interface ResponseTimes {
+  readonly requested: Milliseconds
+  readonly received: Milliseconds
+}
+
+/** The age a response has on arrival (4.2.3, corrected_initial_age), whole seconds: `Entry.initialAge`. */
+export function initialAge(response: Fields, { requested, received }: ResponseTimes): Seconds {
+  // apparent_age = max(0, response_time - date_value)
+  const apparent = received - (dateOf(response, 'date', received) ?? received)
+  // corrected_age_value = age_value + response_delay
+  const corrected = ageOf(response) * 1000 + Math.max(0, received - requested)
+  // corrected_initial_age = max(apparent_age, corrected_age_value)
+  return Math.floor(Math.max(0, apparent, corrected) / 1000)
+}
+
+/**
+ * Whether the path's promise holds for what is stored. Below a date it holds once the date had passed when the origin was
+ * last asked: an archive answers a date to come with the newest it has, and takes in a day's changes some hours late.
+ */
+function isImmutable(stored: Stored, path: ArchivePath): boolean {
+  if (path.immutable) return true
+  return path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING
+}
+
+/** Two days: dated archives have been seen to lag by most of one. */
+const SETTLING: Milliseconds = 2 * 24 * 3600 * 1000
+
+function isFromTheFuture(stored: Stored, now: Milliseconds): boolean {
+  return stored.validated > now + CLOCK_CORRECTION
+}
+
+/** A clock moved back by less than this was corrected, not set. */
+const CLOCK_CORRECTION: Milliseconds = 10_000
+
+/** resident_time (4.2.3) */
+function residentTime(stored: Stored, now: Milliseconds): Milliseconds {
+  return Math.max(0, now - stored.validated)
+}
+
+function configuredLifetime(kind: Kind, settings: FreshnessSettings): Milliseconds {
+  return kind === 'release' || kind === 'index' || kind === 'pdiff'
+    ? settings.index
+    : settings.other
+}
+
+/**
+ * freshness_lifetime as the origin states it (4.2.1): s-maxage, else max-age, else Expires less Date; undefined when it
+ * states none. `no-cache` is a lifetime of zero: to be confirmed every time.
+ */
+function originLifetime(stored: Stored): Seconds | undefined {
+  const fields = Fields.of(...stored.fields)
+  const { noCache, sMaxAge, maxAge } = responseDirectives(fields)
+  if (noCache) return 0
+  if (sMaxAge !== undefined) return sMaxAge
+  if (maxAge !== undefined) return maxAge
+  if (!fields.has('expires')) return undefined
+  // 5.3: an invalid date, `0` above all, is one in the past.
+  const expires = dateOf(fields, 'expires', stored.validated)
+  if (expires === undefined) return 0
+  const date = dateOf(fields, 'date', stored.validated) ?? stored.validated
+  return Math.max(0, expires - date) / 1000
+}
+
+function dateOf(fields: Fields, name: string, now: Milliseconds): Milliseconds | undefined {
+  const [value] = fields.all(name)
+  return value === undefined ? undefined : parseDate(value, now)
+}

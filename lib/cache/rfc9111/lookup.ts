@@ -1,0 +1,106 @@
+/**
+ * May what is stored answer this request? RFC 9111 section 4, with apt's habits. Pure.
+ *
+ * # Facts
+ * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. On an immutable
+ *   name it asks for what cannot be, so it is ignored there; `no-cache` is somebody's express wish and counts everywhere.
+ * - A fleet updates in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
+ * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { type RequestDirectives, responseDirectives } from '../../http/message/cache-control.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { ArchivePath } from '../archive/path.ts'
+import type { Entry } from '../store/entry.ts'
+import { currentAge, type FreshnessSettings, freshnessOf, isJustValidated } from './freshness.ts'
+
+export interface Question {
+  readonly stored: Entry | undefined
+  /** Until when the origin's 404 is remembered; undefined when there is none. */
+  readonly negativeUntil: Milliseconds | undefined
+  readonly path: ArchivePath
+  /** What the client's request asks of caches. */
+  readonly directives: RequestDirectives
+  /** Whether the request carries credentials for the origin, in a field or in the URL. */
+  readonly authorization: boolean
+  /** Whether the policy says passthrough. */
+  readonly passthrough: boolean
+  readonly settings: FreshnessSettings
+  readonly now: Milliseconds
+}
+
+export type StoreReason = 'immutable' | 'fresh' | 'validated-just-now' | 'max-stale'
+export type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
+export type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
+
+export type Decision =
+  | { readonly use: 'store'; readonly because: StoreReason; readonly entry: Entry }
+  | { readonly use: 'revalidate'; readonly because: RevalidateReason; readonly entry: Entry }
+  /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
+  | { readonly use: 'origin'; readonly because: OriginReason }
+  /** Answer 404 out of memory. */
+  | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
+  /** Answer 504 (RFC 9111 section 5.2.1.7). */
+  | { readonly use: 'fail'; readonly because: 'only-if-cached' }
+
+/** What to answer a request from, and why. */
+export function lookup(question: Question): Decision {
+  const decision = withoutAsking(question)
+  const asksOrigin = decision.use === 'origin' || decision.use === 'revalidate'
+  // 5.2.1.7: the client wants what is stored, or 504.
+  return asksOrigin && question.directives.onlyIfCached
+    ? { use: 'fail', because: 'only-if-cached' }
+    : decision
+}
+
+function withoutAsking(question: Question): Decision {
+  const { stored, directives, path, settings, now } = question
+  if (question.passthrough) return { use: 'origin', because: 'passthrough' }
+  // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
+  if (question.authorization) return { use: 'origin', because: 'authorization' }
+  if (stored === undefined) return withoutEntry(question)
+  // 5.2.1.4: not without successful validation.
+  if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
+  const { immutable, remaining } = freshnessOf(stored, path, { settings, now })
+  if (immutable) return { use: 'store', because: 'immutable', entry: stored }
+  const because = objection(question, stored, remaining)
+  if (because === undefined) {
+    return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
+  }
+  return isJustValidated(stored, settings.floor, now)
+    ? { use: 'store', because: 'validated-just-now', entry: stored }
+    : { use: 'revalidate', because, entry: stored }
+}
+
+function withoutEntry({ negativeUntil, directives, settings, now }: Question): Decision {
+  // A memory that outlives its longest time was made before the clock was set back.
+  const remembered =
+    negativeUntil !== undefined && negativeUntil > now && negativeUntil <= now + settings.negative
+  if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }
+  return { use: 'origin', because: directives.noStore ? 'no-store' : 'absent' }
+}
+
+/** What speaks against a copy that can change; undefined when nothing does. */
+function objection(
+  { directives, now }: Question,
+  stored: Entry,
+  remaining: number,
+): RevalidateReason | undefined {
+  const { maxAge, minFresh, maxStale } = directives
+  // 5.2.1.1. Zero is no age to reach but the demand to ask.
+  if (maxAge !== undefined && (maxAge === 0 || currentAge(stored, now) > maxAge)) return 'max-age'
+  if (remaining <= 0) {
+    // 5.2.1.2: stale by no more than this will do, if the origin allows it.
+    const enough = maxStale !== undefined && -remaining <= maxStale && allowsStale(stored)
+    return enough ? undefined : 'stale'
+  }
+  // 5.2.1.3
+  return minFresh !== undefined && remaining < minFresh ? 'min-fresh' : undefined
+}
+
+/** 4.2.4: directives of the origin that forbid a stale answer. */
+function allowsStale(stored: Entry): boolean {
+  const origin = responseDirectives(Fields.of(...stored.fields))
+  const forbids = origin.noCache || origin.mustRevalidate || origin.proxyRevalidate
+  return !forbids && origin.sMaxAge === undefined
+}

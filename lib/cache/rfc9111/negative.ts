@@ -1,0 +1,36 @@
+/**
+ * Targets the origin answered 404 for, remembered briefly and in memory: a flat repository without a Release file costs twenty
+ * of them an update.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+
+/** Remembered at most: more are forgotten, oldest use first. */
+const capacity = 10_000
+
+export class NegativeMemory {
+  readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
+  readonly #clock: Clock
+  readonly #lifetime: () => Milliseconds
+
+  constructor(clock: Clock, lifetime: () => Milliseconds) {
+    this.#clock = clock
+    this.#lifetime = lifetime
+  }
+
+  /** The moment until which the 404 holds; undefined when there is none. */
+  until(key: string): Milliseconds | undefined {
+    const until = this.#until.get(key)
+    if (until === undefined || until > this.#clock.now()) return until
+    this.#until.delete(key)
+    return undefined
+  }
+
+  remember(key: string): void {
+    this.#until.set(key, this.#clock.now() + this.#lifetime())
+  }
+
+  forget(key: string): void {
+    this.#until.delete(key)
+  }
+}

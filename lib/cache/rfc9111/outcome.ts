@@ -1,0 +1,49 @@
+/**
+ * What became of a request, in closed words: the same for the access log, the counters, the fields of the response and the
+ * tests.
+ */
+import type { Facts } from '../../errors.ts'
+
+/**
+ * - hit: answered from the store, whether or not the origin was asked first
+ * - miss: the content came from the origin for this request, or for others who asked at the same time
+ * - tunnel: a connection that was joined through
+ * - intercept: a connection that was opened; the requests that came through it have outcomes of their own
+ * - refused: policy or protocol said no
+ * - failed: neither the store nor the origin had an answer
+ * - operations: a page or figure about the proxy itself
+ */
+export type Outcome = 'hit' | 'miss' | 'tunnel' | 'intercept' | 'refused' | 'failed' | 'operations'
+
+export type HitReason =
+  | 'immutable'
+  | 'fresh'
+  | 'validated-just-now'
+  | 'validated'
+  | 'max-stale'
+  | 'stale-origin-failed'
+  | 'stale-origin-slow'
+
+export type MissReason =
+  | 'absent'
+  | 'changed'
+  | 'joined'
+  | 'authorization'
+  | 'no-store'
+  | 'passthrough'
+  | 'not-found-remembered'
+
+/** The facts every response of the proxy path carries; `logged` turns them into a record. */
+export interface Verdict {
+  readonly outcome: Outcome
+  readonly because: string
+  readonly key?: string
+  readonly kind?: string
+  /** Which host of the outside was asked for, without credentials. */
+  readonly origin?: string
+}
+
+/** The verdict as facts for the log. */
+export function verdictFacts(verdict: Verdict): Facts {
+  return { ...verdict }
+}

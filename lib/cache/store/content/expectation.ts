@@ -1,0 +1,92 @@
+/**
+ * What a download must turn out to be: its length as the origin announced it, its size and digest as the archive's index or a
+ * by-hash name promise them. Hashes while it grows; knows no files.
+ */
+import { createHash, type Hash } from 'node:crypto'
+import { Failure } from '../../../errors.ts'
+
+export interface Expected {
+  /** Bytes, as a signed index names them. */
+  readonly size?: number
+  readonly digest?: {
+    readonly algorithm: 'md5' | 'sha1' | 'sha256' | 'sha512'
+    /** Lower-case hex. */
+    readonly hex: string
+  }
+}
+
+/** Most bytes kept from readers until the digest is known to be right. */
+const heldBytes = 64 * 1024
+
+export class Expectation {
+  /** The final length, if anybody named it. */
+  readonly length: number | undefined
+  readonly #digest: Expected['digest']
+  readonly #sha256 = createHash('sha256')
+  readonly #other: Hash | undefined
+
+  /** Throws a Failure when the announced length is not the expected size: no byte need be fetched to know. */
+  constructor(expected: Expected, length: number | undefined) {
+    if (length !== undefined && expected.size !== undefined && length !== expected.size) {
+      throw wrongSize(length, expected.size)
+    }
+    this.length = expected.size ?? length
+    this.#digest = expected.digest
+    if (this.#digest !== undefined && this.#digest.algorithm !== 'sha256') {
+      this.#other = createHash(this.#digest.algorithm)
+    }
+  }
+
+  /** Takes the next bytes. Throws a Failure when `size`, with them, is more than there may be. */
+  update(block: Buffer, size: number): void {
+    if (this.length !== undefined && size > this.length) throw wrongSize(size, this.length)
+    this.#sha256.update(block)
+    this.#other?.update(block)
+  }
+
+  /**
+   * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected. Then
+   * the last block stays back, at least one byte, so that nobody ever gets the whole of wrong content.
+   */
+  visible(size: number): number {
+    if (this.#digest === undefined) return size
+    const length = this.length ?? size
+    return Math.max(0, Math.min(size, length - Math.min(heldBytes, length)))
+  }
+
+  /** The SHA-256 of the bytes so far: what a second delivery of the same content must begin with. */
+  digestSoFar(): string {
+    return this.#sha256.copy().digest('hex')
+  }
+
+  /** The SHA-256 of all bytes. Throws a Failure when they are not what was expected. To be called once. */
+  verify(size: number): string {
+    if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)
+    const sha256 = this.#sha256.digest('hex')
+    if (this.#digest === undefined) return sha256
+    const found = this.#other?.digest('hex') ?? sha256
+    if (found === this.#digest.hex.toLowerCase()) return sha256
+    throw new Failure(
+      `The content's ${this.#digest.algorithm} is ${found} and should be ${this.#digest.hex}.`,
+      {
+        code: 'wrong-digest',
+        fault: 'upstream',
+        publicText: 'The origin sent other content than the archive promises.',
+        facts: { algorithm: this.#digest.algorithm, found, expected: this.#digest.hex, size },
+      },
+    )
+  }
+}
+
+function wrongSize(found: number, expected: number): Failure {
+  const more = found > expected
+  return new Failure(
+    `The content has ${more ? 'at least ' : ''}${found} bytes and should have ${expected}.`,
+    {
+      code: 'wrong-size',
+      fault: 'upstream',
+      publicText: 'The origin sent content of another length than promised.',
+      facts: { found, expected },
+    },
+  )
+}

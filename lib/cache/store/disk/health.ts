@@ -1,0 +1,93 @@
+/**
+ * Whether the disk takes what it is given. Turns red on a failed write and stays so until a trial succeeds; trials come by
+ * the clock, and only while it is red.
+ */
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { explainError, systemCode } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+
+/** Readiness of the store for writing; reading goes on regardless. */
+export type Health =
+  | { readonly writable: true }
+  | { readonly writable: false; readonly because: string }
+
+/** How long a failing disk is left alone between two trials. */
+export const trialInterval: Milliseconds = 15_000
+
+export class DiskHealth {
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #trial: () => Promise<void>
+  #because: string | undefined
+  #cancel: (() => void) | undefined
+  #closed = false
+
+  constructor(parts: {
+    readonly clock: Clock
+    readonly log: Logger
+    readonly trial: () => Promise<void>
+  }) {
+    this.#clock = parts.clock
+    this.#log = parts.log
+    this.#trial = parts.trial
+  }
+
+  get state(): Health {
+    return this.#because === undefined
+      ? { writable: true }
+      : { writable: false, because: this.#because }
+  }
+
+  /** Notes that the disk failed at `doing`. Returns the reason in words. */
+  failed(error: unknown, doing: string): string {
+    const because = `${doing}: ${plainly(error)}`
+    if (this.#because === undefined) {
+      this.#log.warn('the disk fails; serving without it', { because, system: systemCode(error) })
+    }
+    this.#because = because
+    this.#schedule()
+    return because
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#cancel?.()
+  }
+
+  #schedule(): void {
+    if (this.#cancel !== undefined || this.#closed) return
+    this.#cancel = this.#clock.after(trialInterval, () => {
+      this.#trial().then(
+        () => this.#recovered(),
+        error => {
+          this.#cancel = undefined
+          this.failed(error, 'trial')
+        },
+      )
+    })
+  }
+
+  #recovered(): void {
+    this.#cancel = undefined
+    this.#because = undefined
+    this.#log.info('the disk takes writes again')
+  }
+}
+
+function plainly(error: unknown): string {
+  switch (systemCode(error)) {
+    case 'ENOSPC':
+      return 'no space left on the file system'
+    case 'EDQUOT':
+      return 'the disk quota is used up'
+    case 'EROFS':
+      return 'the file system is read-only'
+    case 'EIO':
+      return 'the disk reports an input/output error'
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied'
+    default:
+      return explainError(error)
+  }
+}

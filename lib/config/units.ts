@@ -1,0 +1,134 @@
+/**
+ * Durations and sizes as people write them: `30s`, `1h30m`, `64K`, `2G`.
+ *
+ * # Facts
+ * - A bare number is seconds for a duration and bytes for a size, as in the files our users come from.
+ * - Size units are binary: K is 1024 bytes. `KB` is refused, because half its readers mean 1000.
+ *
+ * Pure. What is wrong with a text is a value, a sentence that can stand in an error message.
+ */
+import type { Milliseconds } from '../async/clock.ts'
+
+export type Read<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string }
+
+const DURATION_UNITS: ReadonlyMap<string, Milliseconds> = new Map([
+  ['w', 7 * 86_400_000],
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+  ['ms', 1],
+])
+
+const SIZE_UNITS: ReadonlyMap<string, number> = new Map([
+  ['T', 2 ** 40],
+  ['G', 2 ** 30],
+  ['M', 2 ** 20],
+  ['K', 2 ** 10],
+])
+
+/** Reads `30s`, `1h30m`, `1.5d` or a bare number of seconds into milliseconds, rounded to a whole one. */
+export function parseDuration(text: string): Read<Milliseconds> {
+  const written = text.trim()
+  if (isNumber(written)) return whole(Number(written) * 1000, written)
+  if (/^[+-]/.test(written)) return wrong('a duration has no sign')
+  let total = 0
+  let rest = written
+  do {
+    const part = /^(\d+(?:\.\d+)?)\s*([^\d\s.]*)\s*/.exec(rest)
+    const [all = '', count = '', unit = ''] = part ?? []
+    if (part === null) return wrong('a duration is a number and a unit: 500ms, 30s, 5m, 1h, 7d, 2w')
+    const length = DURATION_UNITS.get(unit)
+    if (length === undefined) return wrong(badDurationUnit(unit, count))
+    total += Number(count) * length
+    rest = rest.slice(all.length)
+  } while (rest !== '')
+  return whole(total, written)
+}
+
+/** Reads `64K`, `1.5G`, `10MiB` or a bare number into bytes. */
+export function parseSize(text: string): Read<number> {
+  const written = text.trim()
+  if (isNumber(written)) return whole(Number(written), written)
+  if (/^[+-]/.test(written)) return wrong('a size has no sign')
+  const part = /^(\d+(?:\.\d+)?)\s*([A-Za-z]+)$/.exec(written)
+  if (part === null) return wrong('a size is a number and a unit: 512, 64K, 10M, 2G')
+  const [, count = '', unit = ''] = part
+  const letter = unit.charAt(0).toUpperCase()
+  const length = SIZE_UNITS.get(letter)
+  if (/^[kmgt]b$/i.test(unit)) {
+    return wrong(`${unit} may mean 1000 or 1024: write ${count}${letter} for the binary unit`)
+  }
+  if (length === undefined || !/^[kmgt](?:i|ib)?$/i.test(unit)) {
+    return wrong(`"${clip(unit)}" is no unit of size: use K, M, G or T`)
+  }
+  return whole(Number(count) * length, written)
+}
+
+/** Writes milliseconds the way `parseDuration` reads them, exactly: `1h30m`, `250ms`, `0s`. */
+export function formatDuration(duration: Milliseconds): string {
+  let rest = Math.max(0, Math.round(duration))
+  let text = ''
+  for (const [unit, length] of DURATION_UNITS) {
+    if (unit === 'w') continue
+    const count = Math.floor(rest / length)
+    if (count > 0) text += `${count}${unit}`
+    rest -= count * length
+  }
+  return text === '' ? '0s' : text
+}
+
+/** Writes bytes the way `parseSize` reads them, exactly: `64K`, `10M`, `1536`. */
+export function formatSize(bytes: number): string {
+  for (const [unit, length] of SIZE_UNITS) {
+    if (bytes >= length && bytes % length === 0) return `${bytes / length}${unit}`
+  }
+  return String(bytes)
+}
+
+/** Bytes for people to read, two decimals: `1.25 GiB`. Not for machines: digits are lost. */
+export function readableSize(bytes: number): string {
+  for (const [unit, length] of SIZE_UNITS) {
+    if (Math.abs(bytes) >= length) return `${(bytes / length).toFixed(2)} ${unit}iB`
+  }
+  return `${bytes} B`
+}
+
+function isNumber(text: string): boolean {
+  return /^\d+(?:\.\d+)?$/.test(text)
+}
+
+function whole(value: number, written: string): Read<number> {
+  const rounded = Math.round(value)
+  if (!Number.isSafeInteger(rounded)) return wrong(`${clip(written)} is too large`)
+  return { ok: true, value: rounded }
+}
+
+function badDurationUnit(unit: string, count: string): string {
+  if (unit === '') return `which unit? ${count} seconds are ${count}s, ${count} minutes ${count}m`
+  const lower = unit.toLowerCase()
+  const meant = LONG_UNITS.find(([word]) => lower.startsWith(word))?.[1]
+  if (meant !== undefined) return `write ${count}${meant} instead of ${count} ${clip(unit)}`
+  return `"${clip(unit)}" is no unit of time: use ms, s, m, h, d or w`
+}
+
+/** How people spell units we do not know; the first that fits. `M` is a minute here: sizes never reach this list. */
+const LONG_UNITS: ReadonlyArray<readonly [word: string, unit: string]> = [
+  ['ms', 'ms'],
+  ['milli', 'ms'],
+  ['s', 's'],
+  ['m', 'm'],
+  ['h', 'h'],
+  ['d', 'd'],
+  ['w', 'w'],
+]
+
+function clip(text: string): string {
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text
+}
+
+function wrong(problem: string): { readonly ok: false; readonly problem: string } {
+  return { ok: false, problem }
+}

@@ -1,0 +1,176 @@
+/**
+ * Cache-Control, Pragma and Age, RFC 9111 section 5, with the extensions of RFC 5861 and RFC 8246. Reads what is said; what
+ * follows from it is the cache's affair. Durations are seconds.
+ *
+ * Where one directive comes more than once the first counts, where two disagree both are reported and the stricter one is
+ * the reader's to honour, and what cannot be read as a duration counts as 0: stale (4.2.1).
+ */
+import type { Seconds } from '../../async/clock.ts'
+import { type Fields, isToken, listMembers, unquote } from './field.ts'
+
+/** What a request asks of caches (5.2.1). A duration is undefined when its directive is absent. */
+export interface RequestDirectives {
+  readonly noCache: boolean
+  readonly noStore: boolean
+  readonly onlyIfCached: boolean
+  readonly maxAge: Seconds | undefined
+  /** Infinity when any staleness will do. */
+  readonly maxStale: Seconds | undefined
+  readonly minFresh: Seconds | undefined
+  readonly staleIfError: Seconds | undefined
+}
+
+/** What a response demands of caches (5.2.2). A duration is undefined when its directive is absent. */
+export interface ResponseDirectives {
+  readonly noStore: boolean
+  /** Without field names: nothing of the response may be used without asking. */
+  readonly noCache: boolean
+  /** Fields in lower case that alone must not be used without asking. */
+  readonly noCacheFields: readonly string[]
+  /** Without field names: a shared cache may not store the response. */
+  readonly private: boolean
+  /** Fields in lower case that alone a shared cache may not store. */
+  readonly privateFields: readonly string[]
+  readonly public: boolean
+  readonly mustRevalidate: boolean
+  readonly proxyRevalidate: boolean
+  readonly mustUnderstand: boolean
+  readonly noTransform: boolean
+  readonly immutable: boolean
+  readonly maxAge: Seconds | undefined
+  readonly sMaxAge: Seconds | undefined
+  readonly staleIfError: Seconds | undefined
+  readonly staleWhileRevalidate: Seconds | undefined
+}
+
+/** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
+export function requestDirectives(fields: Fields): RequestDirectives {
+  const value = fields.get('cache-control')
+  if (value === undefined) {
+    const pragma = fields.get('pragma')
+    if (pragma === undefined) return noRequestDirectives
+    return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
+  }
+  const found = directives(value)
+  return {
+    noCache: found.has('no-cache'),
+    noStore: found.has('no-store'),
+    onlyIfCached: found.has('only-if-cached'),
+    maxAge: duration(found, 'max-age'),
+    // Without an argument any staleness will do (5.2.1.2); with a malformed one, none.
+    maxStale: isBare(found, 'max-stale') ? Number.POSITIVE_INFINITY : duration(found, 'max-stale'),
+    minFresh: duration(found, 'min-fresh'),
+    staleIfError: duration(found, 'stale-if-error'),
+  }
+}
+
+/** The directives of a response. Pragma means nothing there. */
+export function responseDirectives(fields: Fields): ResponseDirectives {
+  const value = fields.get('cache-control')
+  if (value === undefined) return noResponseDirectives
+  const found = directives(value)
+  const noCacheFields = fieldNames(found, 'no-cache')
+  const privateFields = fieldNames(found, 'private')
+  return {
+    noStore: found.has('no-store'),
+    noCache: found.has('no-cache') && noCacheFields.length === 0,
+    noCacheFields,
+    private: found.has('private') && privateFields.length === 0,
+    privateFields,
+    public: found.has('public'),
+    mustRevalidate: found.has('must-revalidate'),
+    proxyRevalidate: found.has('proxy-revalidate'),
+    mustUnderstand: found.has('must-understand'),
+    noTransform: found.has('no-transform'),
+    immutable: found.has('immutable'),
+    maxAge: duration(found, 'max-age'),
+    sMaxAge: duration(found, 's-maxage'),
+    staleIfError: duration(found, 'stale-if-error'),
+    staleWhileRevalidate: duration(found, 'stale-while-revalidate'),
+  }
+}
+
+/** The Age field: the first member of its list, 0 when it is absent or malformed (5.1, 4.2.3). */
+export function ageOf(fields: Fields): Seconds {
+  const [value] = fields.all('age')
+  const [first] = value === undefined ? [] : listMembers(value)
+  return first === undefined ? 0 : (parseDeltaSeconds(first) ?? 0)
+}
+
+/** delta-seconds; too many of them count as 2^31, as the standard has it (1.2.2). Undefined for anything else. */
+export function parseDeltaSeconds(text: string): Seconds | undefined {
+  return DIGITS.test(text) ? Math.min(Number(text), 2 ** 31) : undefined
+}
+
+const DIGITS = /^[0-9]+$/
+
+const noRequestDirectives: RequestDirectives = {
+  noCache: false,
+  noStore: false,
+  onlyIfCached: false,
+  maxAge: undefined,
+  maxStale: undefined,
+  minFresh: undefined,
+  staleIfError: undefined,
+}
+
+const noResponseDirectives: ResponseDirectives = {
+  noStore: false,
+  noCache: false,
+  noCacheFields: [],
+  private: false,
+  privateFields: [],
+  public: false,
+  mustRevalidate: false,
+  proxyRevalidate: false,
+  mustUnderstand: false,
+  noTransform: false,
+  immutable: false,
+  maxAge: undefined,
+  sMaxAge: undefined,
+  staleIfError: undefined,
+  staleWhileRevalidate: undefined,
+}
+
+/** Arguments by directive in lower case, in their order, still quoted; undefined stands for none. */
+type Directives = ReadonlyMap<string, ReadonlyArray<string | undefined>>
+
+/** cache-directive = token [ "=" ( token / quoted-string ) ] (5.2); names are case-insensitive, unknown ones harmless. */
+function directives(value: string): Directives {
+  const found = new Map<string, Array<string | undefined>>()
+  for (const member of listMembers(value)) {
+    const equals = member.indexOf('=')
+    // Space before "=" is not allowed; the argument then counts as malformed, but the directive as given.
+    const name = (equals < 0 ? member : member.slice(0, equals)).trimEnd().toLowerCase()
+    if (!isToken(name)) continue
+    const argument = equals < 0 ? undefined : member.slice(equals + 1)
+    const before = found.get(name)
+    if (before === undefined) found.set(name, [argument])
+    else before.push(argument)
+  }
+  return found
+}
+
+function isBare(found: Directives, name: string): boolean {
+  const given = found.get(name)
+  return given !== undefined && given[0] === undefined
+}
+
+/** Both forms of an argument are accepted, `max-age=5` and `max-age="5"` (5.2). */
+function duration(found: Directives, name: string): Seconds | undefined {
+  const given = found.get(name)
+  if (given === undefined) return undefined
+  const argument = given[0] ?? ''
+  return parseDeltaSeconds(unquote(argument) ?? argument) ?? 0
+}
+
+/** The fields a directive is limited to; none when it is unlimited even once, or its argument cannot be read. */
+function fieldNames(found: Directives, name: string): readonly string[] {
+  const names: string[] = []
+  for (const argument of found.get(name) ?? []) {
+    const listed = argument === undefined ? [] : listMembers(unquote(argument) ?? argument)
+    if (listed.length === 0 || !listed.every(isToken)) return []
+    names.push(...listed.map(field => field.toLowerCase()))
+  }
+  return names
+}

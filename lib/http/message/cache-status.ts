@@ -1,0 +1,89 @@
+/**
+ * The Cache-Status field, RFC 9211: what a cache did with a request, in one member. Knows words and figures; where they come
+ * from is the cache's affair. Parts of them may come from hostile text (a key, a detail), so nothing is written unquoted
+ * unless it is a token, and nothing at all that could end the field.
+ */
+import type { Seconds } from '../../async/clock.ts'
+import type { Fields } from './field.ts'
+
+/** Why a request went forward (RFC 9211 section 2.2). */
+export type ForwardReason =
+  | 'bypass'
+  | 'method'
+  | 'uri-miss'
+  | 'vary-miss'
+  | 'miss'
+  | 'request'
+  | 'stale'
+  | 'partial'
+
+/** Hit and forward exclude each other: a hit was answered without asking anybody (2.1, 2.2). */
+export type CacheStatus = Served & Remarks
+
+type Served =
+  | { readonly hit: true }
+  | {
+      readonly hit: false
+      /** Undefined when nobody was asked either, as for a refusal. */
+      readonly forward?: ForwardReason | undefined
+      /** Status the origin answered with, when it differs or there is something to learn from it (2.3). */
+      readonly forwardStatus?: number | undefined
+      /** Whether the answer was stored (2.5). */
+      readonly stored?: boolean | undefined
+      /** Whether the request joined another one's fetch (2.6). */
+      readonly collapsed?: boolean | undefined
+    }
+
+interface Remarks {
+  /** How much longer the response is fresh; negative when it is stale (2.4). */
+  readonly ttl?: Seconds | undefined
+  /** The cache key (2.7). Left out unless given: it may tell more than the client should know. */
+  readonly key?: string | undefined
+  /** A word or a sentence of our own about what happened (2.8). */
+  readonly detail?: string | undefined
+}
+
+/** These fields with our member as the last: caches stand in the order from the origin to the client (RFC 9211 section 2). */
+export function appendCacheStatus(fields: Fields, cache: string, status: CacheStatus): Fields {
+  return fields.plus('Cache-Status', formatCacheStatus(cache, status))
+}
+
+/** One member, such as `cachesvc; fwd=stale; fwd-status=304; ttl=300; detail=revalidated`. `cache` names this cache. */
+export function formatCacheStatus(cache: string, status: CacheStatus): string {
+  let member = formatTokenOrString(cache)
+  if (status.hit) member += '; hit'
+  else {
+    if (status.forward !== undefined) member += `; fwd=${status.forward}`
+    member += integer('fwd-status', status.forwardStatus)
+  }
+  member += integer('ttl', status.ttl)
+  if (!status.hit && status.stored === true) member += '; stored'
+  if (!status.hit && status.collapsed === true) member += '; collapsed'
+  if (status.key !== undefined) member += `; key=${formatString(status.key)}`
+  if (status.detail !== undefined) member += `; detail=${formatTokenOrString(status.detail)}`
+  return member
+}
+
+/** sf-token = ( ALPHA / "*" ) *( tchar / ":" / "/" ) (RFC 8941 section 3.3.4) */
+const TOKEN = /^[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*$/
+
+/** Longer text is cut here: a field is no place for essays, and some clients limit a line. */
+const MAX_TEXT = 256
+
+function formatTokenOrString(text: string): string {
+  return text.length <= MAX_TEXT && TOKEN.test(text) ? text : formatString(text)
+}
+
+/** sf-string: printable ASCII, quote and backslash escaped (RFC 8941 section 3.3.3); other characters become "?". */
+function formatString(text: string): string {
+  const printable = text.slice(0, MAX_TEXT).replace(/[^\x20-\x7e]/g, '?')
+  return `"${printable.replace(/["\\]/g, '\\$&')}"`
+}
+
+/** sf-integer: at most 15 digits (RFC 8941 section 3.3.1). What is no finite number is left out. */
+function integer(name: string, value: number | undefined): string {
+  if (value === undefined || !Number.isFinite(value)) return ''
+  const limit = 999_999_999_999_999
+  // Adding 0 makes 0 of minus 0.
+  return `; ${name}=${Math.min(Math.max(Math.trunc(value), -limit), limit) + 0}`
+}

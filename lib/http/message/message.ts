@@ -1,0 +1,93 @@
+/**
+ * Messages as values, RFC 9110 section 6: what a handler is given and what it answers. Knows no sockets; `server.ts` turns
+ * bytes into a Request and a Response into bytes.
+ */
+import type { Facts } from '../../errors.ts'
+import type { Fields } from './field.ts'
+import type { Authority, Target } from './target.ts'
+
+/** The content of a message (6.4). */
+export type Content =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'bytes'; readonly bytes: Buffer }
+  | StreamedContent
+
+export interface StreamedContent {
+  readonly kind: 'stream'
+  /** Bytes, when it is known before the first of them; otherwise the message is chunked or ends with its connection. */
+  readonly length: number | undefined
+  /**
+   * The content, block by block. Consumed at most once. A block is valid until the next one is asked for: the source may
+   * fill the same memory again. Ending the iteration early (`return`) releases whatever the source holds; `signal` fires
+   * when the reader has gone.
+   */
+  readonly open: (signal: AbortSignal) => AsyncIterable<Buffer>
+  /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
+  readonly trailers?: () => Fields
+}
+
+/** Sends an interim response (15.2) ahead of the final one. Nothing happens when it is too late or the client too old. */
+export type SendInterim = (status: number, fields: Fields) => void
+
+export const noContent: Content = { kind: 'none' }
+
+export interface Peer {
+  /** IP address without brackets or zone; IPv4-mapped IPv6 is given as IPv4. */
+  readonly address: string
+  readonly port: number
+}
+
+export interface Request {
+  /** Names this request in the log and on error pages. */
+  readonly id: string
+  readonly method: string
+  readonly target: Target
+  readonly version: '1.0' | '1.1'
+  readonly fields: Fields
+  /** What the client sends after its fields; reading it may throw when the client goes away. */
+  readonly content: AsyncIterable<Buffer>
+  /** Trailer fields of the content, none before it has been read to its end. Absent where there cannot be any. */
+  readonly trailers?: (() => Fields) | undefined
+  readonly interim?: SendInterim | undefined
+  readonly client: Peer
+  /** The address and port of ours the client connected to. */
+  readonly local: Peer
+  /** Whether the client's connection to us is TLS. */
+  readonly secure: boolean
+  /** Where the client wanted a tunnel to, when this request came through one that we opened. */
+  readonly tunnelEnd?: Authority
+  /** Moment the head had arrived, milliseconds since the epoch. */
+  readonly received: number
+  /** Fires when the client has gone or the exchange is over. */
+  readonly signal: AbortSignal
+}
+
+export interface Response {
+  readonly status: number
+  /** Reason phrase (RFC 9112 section 4) when it is to differ from the standard one. */
+  readonly reason?: string
+  /** Without Content-Length, Transfer-Encoding, Connection, Date: the server writes those. */
+  readonly fields: Fields
+  readonly content: Content
+  /**
+   * Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise.
+   */
+  readonly announcedLength?: number
+  /** Why this answer: words and figures for the access log and the counters. */
+  readonly facts?: Facts
+}
+
+/** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */
+export type Handler = (request: Request) => Promise<Response>
+
+/** What became of an exchange, told once, after the last byte or the broken connection. */
+export interface Exchange {
+  readonly request: Request
+  readonly response: Response
+  /** Bytes of content really handed to the client's connection. */
+  readonly sent: number
+  /** False when the connection broke before the end of the response. */
+  readonly complete: boolean
+  /** Milliseconds from the head of the request to the end of the response. */
+  readonly duration: number
+}

@@ -1,0 +1,143 @@
+/**
+ * Conditional requests, RFC 9110 section 13. Knows the request's fields and the validators of what would be sent.
+ *
+ * Section 13.2.1 is the caller's: preconditions count only when the answer without them would be 2xx or 412.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { parseDate } from './date.ts'
+import type { Fields } from './field.ts'
+import {
+  type EntityTag,
+  isLastModifiedStrong,
+  parseEntityTag,
+  parseEntityTags,
+  strongMatch,
+  type Validators,
+  weakMatch,
+} from './validator.ts'
+
+export interface Conditional {
+  readonly method: string
+  readonly fields: Fields
+}
+
+export interface Selected {
+  /** Of the current representation; undefined when there is none. */
+  readonly validators: Validators | undefined
+  /** A cache leaves If-Match and If-Unmodified-Since to the origin server (RFC 9111 section 4.3.2). */
+  readonly role: 'origin' | 'cache'
+}
+
+export type Outcome =
+  | { readonly proceed: true; readonly because: 'unconditional' | 'condition-holds' }
+  | {
+      readonly proceed: false
+      readonly status: 304
+      readonly because: 'etag-matches' | 'not-modified-since'
+    }
+  | {
+      readonly proceed: false
+      readonly status: 412
+      readonly because: 'if-match' | 'if-unmodified-since' | 'if-none-match'
+    }
+
+/** What the preconditions of a request come to, in the order of section 13.2.2; If-Range, its last step, is below. */
+export function evaluatePreconditions(
+  request: Conditional,
+  selected: Selected,
+  now: Milliseconds,
+): Outcome {
+  const { method, fields } = request
+  // Methods that neither select nor modify a representation have no preconditions (13.2.1).
+  if (method === 'CONNECT' || method === 'OPTIONS' || method === 'TRACE') return unconditional
+  const { validators, role } = selected
+  let conditional = false
+
+  if (role === 'origin') {
+    const ifMatch = fields.get('if-match')
+    const ifUnmodifiedSince = fields.get('if-unmodified-since')
+    // 1. If-Match, when true go on to step 3, when false answer 412.
+    if (ifMatch !== undefined) {
+      if (!anyMatches(ifMatch, validators, strongMatch)) return failed('if-match')
+      conditional = true
+    }
+    // 2. If-Match absent: If-Unmodified-Since, when true go on, when false answer 412.
+    else if (ifUnmodifiedSince !== undefined) {
+      const unmodified = isUnmodifiedSince(ifUnmodifiedSince, validators, now)
+      if (unmodified === false) return failed('if-unmodified-since')
+      conditional = unmodified !== undefined
+    }
+  }
+
+  const reading = method === 'GET' || method === 'HEAD'
+  const ifNoneMatch = fields.get('if-none-match')
+  // 3. If-None-Match, when true go on to step 5, when false answer 304 to GET and HEAD, 412 to others.
+  if (ifNoneMatch !== undefined) {
+    if (!anyMatches(ifNoneMatch, validators, weakMatch)) return holds
+    return reading ? notModified('etag-matches') : failed('if-none-match')
+  }
+  // 4. GET or HEAD, If-None-Match absent: If-Modified-Since, when true go on, when false answer 304.
+  const ifModifiedSince = reading ? fields.get('if-modified-since') : undefined
+  if (ifModifiedSince !== undefined) {
+    const unmodified = isUnmodifiedSince(ifModifiedSince, validators, now)
+    if (unmodified === true) return notModified('not-modified-since')
+    conditional ||= unmodified !== undefined
+  }
+  // 5. If-Range is `ifRangeHolds`, asked where ranges are chosen.
+  return conditional ? holds : unconditional
+}
+
+/**
+ * Whether If-Range lets the Range of a GET count (13.1.5); true when there is no If-Range. It holds only when the
+ * representation is certain to be the same to the byte: a weak entity tag never does, a date only when it equals a strong
+ * Last-Modified exactly, earlier or later is not enough.
+ */
+export function ifRangeHolds(fields: Fields, validators: Validators, now: Milliseconds): boolean {
+  const value = fields.get('if-range')
+  if (value === undefined) return true
+  const tag = parseEntityTag(value)
+  if (tag !== undefined) return validators.etag !== undefined && strongMatch(tag, validators.etag)
+  const moment = parseDate(value, now)
+  return (
+    moment !== undefined && moment === validators.lastModified && isLastModifiedStrong(validators)
+  )
+}
+
+const unconditional: Outcome = { proceed: true, because: 'unconditional' }
+const holds: Outcome = { proceed: true, because: 'condition-holds' }
+
+function notModified(because: 'etag-matches' | 'not-modified-since'): Outcome {
+  return { proceed: false, status: 304, because }
+}
+
+function failed(because: 'if-match' | 'if-unmodified-since' | 'if-none-match'): Outcome {
+  return { proceed: false, status: 412, because }
+}
+
+/** "*" matches any current representation, a list one whose tag it holds; without a representation nothing matches. */
+function anyMatches(
+  value: string,
+  validators: Validators | undefined,
+  match: (a: EntityTag, b: EntityTag) => boolean,
+): boolean {
+  if (validators === undefined) return false
+  const tags = parseEntityTags(value)
+  if (tags === undefined) return false
+  if (tags === '*') return true
+  const current = validators.etag
+  return current !== undefined && tags.some(tag => match(tag, current))
+}
+
+/**
+ * Undefined when the field is to be ignored: its value is no single valid date, or no modification date is known (13.1.3,
+ * 13.1.4).
+ */
+function isUnmodifiedSince(
+  value: string,
+  validators: Validators | undefined,
+  now: Milliseconds,
+): boolean | undefined {
+  const since = parseDate(value, now)
+  if (since === undefined || validators?.lastModified === undefined) return undefined
+  return validators.lastModified <= since
+}

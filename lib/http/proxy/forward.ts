@@ -1,0 +1,169 @@
+/**
+ * A gateway's work, RFC 9110 section 7.6: a request as it came in goes out to an origin, the response comes back, both
+ * streamed, neither changed but for the fields of one hop. Whoever calls has decided which fields go out.
+ */
+import type { Socket } from 'node:net'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
+import type { OriginClient, OriginRequest, OriginResponse } from '../client/origin.ts'
+import { OriginMalformed } from '../client/origin-errors.ts'
+import { Fields } from '../message/field.ts'
+import { type Content, noContent, type Request, type Response } from '../message/message.ts'
+import { announced } from '../message/reply.ts'
+import { formatAuthority, type TargetUri } from '../message/target.ts'
+import { hasContent } from '../message/upgrade.ts'
+import type { TakenOver } from '../server/take-over.ts'
+import { endToEnd } from './hop-by-hop.ts'
+import { join } from './tunnel.ts'
+
+export interface Forwarding {
+  readonly origin: OriginClient
+  readonly uri: TargetUri
+  /** Host field for the origin; that of the URI when undefined. */
+  readonly host: string | undefined
+  /** The fields the origin gets. */
+  readonly fields: Fields
+  /** Makes the trailer fields fit to be sent. */
+  readonly trailers: (fields: Fields) => Fields
+  readonly clock: Clock
+  /** The longest silence of the client within its content. */
+  readonly contentTime: Milliseconds
+}
+
+/** The client stopped sending its content. */
+export class ContentTooSlow extends Failure {
+  constructor(after: Milliseconds) {
+    super(`the client sent nothing of its content for ${after} ms`, {
+      code: 'CLIENT_CONTENT_TIMEOUT',
+      fault: 'downstream',
+      publicText: 'The content of the request did not arrive in time.',
+      facts: { after },
+    })
+  }
+}
+
+/** For an origin to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
+const CONTINUE_TIME: Milliseconds = 2000
+
+/** Sends a request on and settles with the response, its content still to be read. Throws an OriginFailure. */
+export async function forward(request: Request, to: Forwarding): Promise<Response> {
+  const expects = /^100-continue$/i.test(request.fields.get('Expect') ?? '')
+  const content = contentOf(request, to)
+  const response = await to.origin.request({
+    ...asked(request, to),
+    content,
+    ...(expects && content.kind === 'stream' ? { awaitContinue: CONTINUE_TIME } : {}),
+    trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(request.fields.get('TE') ?? ''),
+    onInterim: request.interim,
+  })
+  return answerOf(request, response)
+}
+
+export interface UpgradeForwarding extends Forwarding {
+  readonly socket: Socket
+  readonly head: Buffer
+  /** The longest silence in both directions. */
+  readonly idle: Milliseconds
+  /** Ends the tunnel. */
+  readonly signal: AbortSignal
+  /** Makes the fields of the answer that agrees fit for the client. */
+  readonly agreed: (fields: Fields) => Fields
+}
+
+/**
+ * Sends the opening handshake of a WebSocket on. When the origin agrees, both connections are joined and the answer comes
+ * when that is over; when it refuses, its response is the answer. Throws an OriginFailure before the client has heard anything.
+ */
+export async function forwardUpgrade(
+  request: Request,
+  to: UpgradeForwarding,
+): Promise<Response | TakenOver> {
+  const { clock, idle, socket: client } = to
+  const answer = await to.origin.upgrade(asked(request, to))
+  if (!('socket' in answer)) return answerOf(request, answer)
+  const { socket: far, head: farHead } = answer
+  if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
+    far.destroy()
+    const origin = formatAuthority(to.uri)
+    const { address } = answer
+    throw new OriginMalformed(origin, 'it changes to another protocol than was asked for', {
+      phase: 'fields',
+      address,
+    })
+  }
+  client.setKeepAlive(true, 60_000)
+  far.setTimeout(0)
+  client.write(switching(to.agreed(answer.fields)))
+  const { signal, head } = to
+  const report = await join({ client, head, far, farHead, idle, clock, signal })
+  return {
+    status: 101,
+    sent: report.down,
+    facts: { outcome: 'tunnelled', received: report.up, because: report.because },
+  }
+}
+
+function asked(request: Request, { uri, host, fields }: Forwarding): OriginRequest {
+  const { method, signal } = request
+  const base = { method, uri, fields, signal, trusted: true }
+  return host === undefined ? base : { ...base, host }
+}
+
+function contentOf(request: Request, to: Forwarding): Content {
+  if (!hasContent(request)) return noContent
+  const length = request.fields.get('Content-Length')
+  return {
+    kind: 'stream',
+    length: length === undefined ? undefined : Number(length),
+    open: () => inTime(request.content, to),
+    trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
+  }
+}
+
+async function* inTime(
+  content: AsyncIterable<Buffer>,
+  { clock, contentTime }: Forwarding,
+): AsyncGenerator<Buffer> {
+  const blocks = content[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      let cancelTimer = () => {}
+      const late = new Promise<never>((_, reject) => {
+        cancelTimer = clock.after(contentTime, () => reject(new ContentTooSlow(contentTime)))
+      })
+      const step = await Promise.race([blocks.next(), late]).finally(() => cancelTimer())
+      if (step.done) return
+      yield step.value
+    }
+  } finally {
+    await blocks.return?.()
+  }
+}
+
+async function answerOf(request: Request, response: OriginResponse): Promise<Response> {
+  const { status, reason, content, length, trailers } = response
+  const fields = endToEnd(response.fields).without('Content-Length')
+  const base = { status, fields, ...(PHRASE.test(reason) ? { reason } : {}) }
+  if (request.method === 'HEAD' || status === 204 || status === 304) {
+    await content.return?.()
+    return { ...base, content: noContent, ...announced(response.fields) }
+  }
+  return {
+    ...base,
+    content: {
+      kind: 'stream',
+      length,
+      open: () => content,
+      ...(trailers === undefined ? {} : { trailers: () => endToEnd(trailers()) }),
+    },
+  }
+}
+
+/** reason-phrase (RFC 9112 section 4) */
+const PHRASE = /^[\t\x20-\x7e\x80-\xff]+$/
+
+function switching(fields: Fields): Buffer {
+  const lines = ['HTTP/1.1 101 Switching Protocols', 'Connection: Upgrade', 'Upgrade: websocket']
+  for (const [name, value] of endToEnd(fields)) lines.push(`${name}: ${value}`)
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
+}

@@ -1,0 +1,71 @@
+/**
+ * Who the client is when proxies stand in front, and what the next hop is told of it: X-Forwarded-For and its relatives. They
+ * are believed only from peers the operator trusts, and what is handed on is ours.
+ */
+import { type AddressSet, normaliseAddress } from '../../ip.ts'
+import { Fields } from '../message/field.ts'
+import type { Request } from '../message/message.ts'
+
+export interface ClientView {
+  /** IP address of the client: the first forwarded one when the peer is trusted, else the peer's. */
+  readonly address: string
+  /** Whether the peer may speak for others. */
+  readonly trusted: boolean
+}
+
+/** Who sent this request. A first entry that is no address (`unknown`, a name) leaves the peer's. */
+export function clientOf(
+  request: Pick<Request, 'client' | 'fields'>,
+  trusted: AddressSet,
+): ClientView {
+  const peer = request.client.address
+  if (!trusted.has(peer)) return { address: peer, trusted: false }
+  const first = (request.fields.get('X-Forwarded-For') ?? '').split(',', 1)[0] ?? ''
+  return { address: forwardedAddress(first) ?? peer, trusted: true }
+}
+
+/** An address as proxies write it, with or without a port; undefined when it is none. */
+export function forwardedAddress(text: string): string | undefined {
+  const bare = text.trim().replace(/^"(.*)"$/, '$1')
+  const plain = normaliseAddress(bare)
+  if (plain !== undefined) return plain
+  const withPort = /^(\[[0-9A-Fa-f:.]+\]|\d+\.\d+\.\d+\.\d+):\d{1,5}$/.exec(bare)
+  return withPort?.[1] === undefined ? undefined : normaliseAddress(withPort[1])
+}
+
+/** The fields less everything that claims to know who the client is, how it came, or that it asked for something else. */
+export function withoutForwarding(fields: Fields): Fields {
+  const flat: string[] = []
+  for (const [name, value] of fields) if (!isForwarding(name)) flat.push(name, value)
+  return flat.length === fields.flat.length ? fields : Fields.fromFlat(flat)
+}
+
+/** What we tell the next hop in their place. */
+export function forwardingFields(of: {
+  readonly client: string
+  readonly host: string | undefined
+  readonly scheme: 'http' | 'https'
+}): Fields {
+  return Fields.of(
+    ['X-Forwarded-For', of.client],
+    ['X-Real-IP', of.client],
+    ['X-Forwarded-Proto', of.scheme],
+    ['X-Forwarded-Host', of.host],
+  )
+}
+
+/** In whatever spelling: frameworks read `X_Forwarded_For` as the same. */
+function isForwarding(name: string): boolean {
+  return FORWARDING.has(name.toLowerCase().replace(/[^a-z0-9]/g, '-'))
+}
+
+const FORWARDING: ReadonlySet<string> = new Set([
+  ...['forwarded', 'x-real-ip', 'x-forwarded', 'x-forwarded-for', 'x-forwarded-proto'],
+  ...['x-forwarded-host', 'x-forwarded-port', 'x-forwarded-by', 'x-forwarded-server'],
+  ...['x-forwarded-scheme', 'x-forwarded-protocol', 'x-forwarded-ssl', 'x-client-ip'],
+  ...['x-cluster-client-ip', 'x-original-forwarded-for', 'true-client-ip', 'cf-connecting-ip'],
+  ...['x-url-scheme', 'x-scheme', 'front-end-https', 'x-host', 'x-original-host'],
+  // Some servers take these for the path that is asked for (IIS, Symfony, Zend, Envoy), and what we have judged is another.
+  ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
+  ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-envoy-original-path'],
+])

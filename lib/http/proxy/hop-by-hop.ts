@@ -1,0 +1,84 @@
+/**
+ * Fields that concern one connection only and are not forwarded, RFC 9110 section 7.6.1.
+ *
+ * # Facts
+ * - Connection names further fields of the same message that go no further. Whoever sends the message writes it, and so can
+ *   aim at a field that somebody behind the proxy relies on: Content-Length, to change where the message ends; Host or
+ *   Authorization, to change who is asked or who asks; X-Forwarded-For, to look like the proxy itself.
+ * - The RFC says to drop what is named, and also that a sender must not name fields meant for all recipients.
+ *
+ * # Rule
+ * What is named is dropped, except the fields in PROTECTED, which are never a connection option in good faith. Callers add
+ * fields of their own after this step, never before, so nothing they add can be named away.
+ */
+import { Fields, listMembers } from '../message/field.ts'
+
+/** The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. */
+export function endToEnd(fields: Fields): Fields {
+  const named = new Set(connectionOptions(fields))
+  const flat: string[] = []
+  for (const [name, value] of fields) {
+    const lower = name.toLowerCase()
+    if (HOP_BY_HOP.has(lower)) continue
+    if (named.has(lower) && !isProtected(lower)) continue
+    flat.push(name, value)
+  }
+  return flat.length === fields.flat.length ? fields : Fields.fromFlat(flat)
+}
+
+/** The options of the Connection field in lower case, such as `close`, `upgrade` or the names of fields. */
+export function connectionOptions(fields: Fields): readonly string[] {
+  const value = fields.get('connection')
+  return value === undefined ? [] : listMembers(value).map(option => option.toLowerCase())
+}
+
+/** Whether the Connection field has this option. */
+export function hasConnectionOption(fields: Fields, option: string): boolean {
+  return connectionOptions(fields).includes(option.toLowerCase())
+}
+
+/** Dropped whether or not Connection names them, because old senders forget to. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  // For the next proxy only (11.7): we are that proxy, or have no business passing them on.
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-authentication-info',
+])
+
+/** Kept though Connection names them. */
+const PROTECTED: ReadonlySet<string> = new Set([
+  // Where the message ends and what it carries.
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'content-range',
+  // Who is asked, by whom, on whose behalf.
+  'host',
+  'authorization',
+  'www-authenticate',
+  'cookie',
+  'set-cookie',
+  'via',
+  'forwarded',
+  // What may be stored and what a stored answer is compared with.
+  'age',
+  'cache-control',
+  'date',
+  'etag',
+  'expires',
+  'last-modified',
+  'pragma',
+  'range',
+  'vary',
+])
+
+function isProtected(name: string): boolean {
+  return PROTECTED.has(name) || name.startsWith('if-') || name.startsWith('x-forwarded-')
+}

@@ -1,0 +1,54 @@
+/**
+ * The Via field, RFC 9110 section 7.6.3: which intermediaries a message has passed, and whether we are one of them already.
+ * A member is `[protocol-name "/"] protocol-version received-by [comment]`; a comment may hold commas and further comments.
+ */
+import { type Fields, isToken, sameName, trimWhitespace } from '../message/field.ts'
+
+export interface ViaMember {
+  /** Protocol as received, such as `1.1` or `HTTP/1.1`. */
+  readonly protocol: string
+  /** Pseudonym, or host and port, as written. */
+  readonly receivedBy: string
+}
+
+/** These fields with us as the last intermediary. `version` is that of the message we received. */
+export function appendVia(fields: Fields, version: string, pseudonym: string): Fields {
+  return fields.plus('Via', `${version} ${pseudonym}`)
+}
+
+/**
+ * Whether a message has come through the intermediary of this pseudonym before: it runs in a circle and must not be
+ * forwarded again. Hosts compare without case, so pseudonyms do.
+ */
+export function hasPassed(fields: Fields, pseudonym: string): boolean {
+  const value = fields.get('via')
+  if (value === undefined) return false
+  return parseVia(value).some(member => sameName(member.receivedBy, pseudonym))
+}
+
+/** The members of a Via field value in their order; malformed ones are left out, comments dropped. */
+export function parseVia(value: string): readonly ViaMember[] {
+  const members: ViaMember[] = []
+  for (const piece of withoutComments(value).split(',')) {
+    const [protocol, receivedBy, ...rest] = trimWhitespace(piece).split(SPACE)
+    if (protocol === undefined || receivedBy === undefined || rest.length > 0) continue
+    if (protocol.split('/').every(isToken)) members.push({ protocol, receivedBy })
+  }
+  return members
+}
+
+const SPACE = /[ \t]+/
+
+/** Comments nest, and a backslash takes the meaning from the next character (5.6.5). One that never ends takes the rest. */
+function withoutComments(value: string): string {
+  let depth = 0
+  let kept = ''
+  for (let i = 0; i < value.length; i += 1) {
+    const c = value[i]
+    if (c === '(') depth += 1
+    else if (c === ')' && depth > 0) depth -= 1
+    else if (depth === 0) kept += c
+    else if (c === '\\') i += 1
+  }
+  return kept
+}

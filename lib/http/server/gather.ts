@@ -1,0 +1,79 @@
+/**
+ * The content of a request in memory: within a size, within a time, and within the room there is for all such requests
+ * together, so that what thousands of strangers begin to send cannot fill the memory.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import type { Request } from '../message/message.ts'
+
+/** Bytes that all requests gathered at a time may hold. */
+export class Room {
+  readonly #most: number
+  #held = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get held(): number {
+    return this.#held
+  }
+
+  take(bytes: number): boolean {
+    if (this.#held + bytes > this.#most) return false
+    this.#held += bytes
+    return true
+  }
+
+  give(bytes: number): void {
+    this.#held -= bytes
+  }
+}
+
+export interface GatherLimits {
+  readonly clock: Clock
+  readonly room: Room
+  /** Bytes of the whole content. */
+  readonly size: number
+  /** For all of it to arrive. */
+  readonly time: Milliseconds
+}
+
+export type Gathered = Buffer | 'too-large' | 'late' | 'no-room'
+
+class TooSlow extends Error {}
+
+/** Gathers the content of a request. Throws only what reading throws when the client goes away. */
+export async function gather(request: Request, limits: GatherLimits): Promise<Gathered> {
+  const { clock, room, size, time } = limits
+  const blocks: Buffer[] = []
+  let read = 0
+  const gathering = async (stop: AbortSignal): Promise<Gathered> => {
+    for await (const block of request.content) {
+      if (stop.aborted) return 'late'
+      if (read + block.length > size) return 'too-large'
+      if (!room.take(block.length)) return 'no-room'
+      read += block.length
+      // A block of its own: what a socket hands out is a view of something larger.
+      blocks.push(Buffer.from(block))
+    }
+    return Buffer.concat(blocks)
+  }
+  try {
+    return await within(
+      {
+        clock,
+        after: time,
+        signal: request.signal,
+        late: () => new TooSlow(),
+        aborted: () => new Error('the client has gone'),
+      },
+      gathering,
+    )
+  } catch (error) {
+    if (error instanceof TooSlow) return 'late'
+    throw error
+  } finally {
+    room.give(read)
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * Opens a listener, at an address or on a socket the service manager hands over, and says in one sentence why it cannot.
+ */
+import { explainError, Failure, systemCode } from '../../errors.ts'
+import type { InheritedSocket } from '../../systemd.ts'
+import { formatAuthority } from '../message/target.ts'
+import type { HttpServer } from './server.ts'
+
+/** Where to listen; without an address on all the machine has. */
+export interface ListenAddress {
+  readonly address: string | undefined
+  readonly port: number
+}
+
+/** Where a listener is. */
+export interface ListensAt {
+  readonly address: string
+  readonly port: number
+}
+
+/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when somebody else listens there. */
+export async function startListening(
+  server: HttpServer,
+  place: ListenAddress | InheritedSocket,
+  inUse: string,
+): Promise<ListensAt> {
+  try {
+    if ('fd' in place) return await server.listen({ fd: place.fd })
+    const { address, port } = place
+    return await server.listen(address === undefined ? { port } : { host: address, port })
+  } catch (error) {
+    throw cannotListen(place, inUse, error)
+  }
+}
+
+function cannotListen(
+  place: ListenAddress | InheritedSocket,
+  inUse: string,
+  cause: unknown,
+): Failure {
+  const where =
+    'fd' in place
+      ? `the socket ${place.name} (descriptor ${place.fd})`
+      : formatAuthority({ host: place.address ?? '*', port: place.port })
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: inUse,
+    EACCES: 'ports below 1024 need a privilege this process does not have',
+    EADDRNOTAVAIL: 'this machine does not have the address',
+  }
+  const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
+  return new Failure(`cannot listen on ${where}: ${reason}`, {
+    code: 'LISTEN',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    cause,
+  })
+}

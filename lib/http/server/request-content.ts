@@ -1,0 +1,95 @@
+/**
+ * The content of a request, block by block, as its handler reads it (RFC 9110 section 6.4). What nobody reads stays in the
+ * kernel. Leaving early does not cut the connection, so that an answer given before the end of an upload can still be sent.
+ */
+import type { IncomingMessage } from 'node:http'
+import { Fields } from '../message/field.ts'
+
+export class RequestContent implements AsyncIterable<Buffer> {
+  readonly #message: IncomingMessage
+  readonly #begin: () => void
+
+  /** `begin` is called when somebody first asks for a block: the moment to send 100 (Continue). */
+  constructor(message: IncomingMessage, begin: () => void = () => {}) {
+    this.#message = message
+    this.#begin = begin
+  }
+
+  /** To be read once. `next` throws when the client goes away in the middle. */
+  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
+    return new Blocks(this.#message, this.#begin)
+  }
+
+  /** The trailer fields (RFC 9110 section 6.5); none before the content has ended. */
+  trailers(): Fields {
+    return this.#message.complete ? Fields.fromFlat(this.#message.rawTrailers) : Fields.empty
+  }
+}
+
+/** The content of a request that has none. */
+export const emptyContent: AsyncIterable<Buffer> = {
+  [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
+}
+
+class Blocks implements AsyncIterator<Buffer, undefined> {
+  readonly #message: IncomingMessage
+  readonly #begin: () => void
+  #state: 'new' | 'open' | 'ended' | 'broken' = 'new'
+  #wake: () => void = () => {}
+
+  constructor(message: IncomingMessage, begin: () => void) {
+    this.#message = message
+    this.#begin = begin
+  }
+
+  async next(): Promise<IteratorResult<Buffer, undefined>> {
+    if (this.#state === 'new') this.#start()
+    for (;;) {
+      const block: Buffer | null = this.#state === 'open' ? this.#message.read() : null
+      if (block !== null) return { done: false, value: block }
+      if (this.#state === 'ended') return { done: true, value: undefined }
+      if (this.#state === 'broken') throw new Error('the client went away before its content ended')
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  async return(): Promise<IteratorResult<Buffer, undefined>> {
+    if (this.#state === 'open') this.#stop('ended')
+    this.#state = 'ended'
+    return { done: true, value: undefined }
+  }
+
+  #start(): void {
+    const message = this.#message
+    this.#state = 'open'
+    if (message.readableEnded || message.destroyed) {
+      this.#stop(message.readableEnded ? 'ended' : 'broken')
+      return
+    }
+    message.on('readable', this.#onReadable)
+    message.on('end', this.#onEnd)
+    message.on('close', this.#onBroken)
+    message.on('error', this.#onBroken)
+    this.#begin()
+  }
+
+  readonly #onReadable = () => {
+    if (this.#message.readableLength === 0) this.#message.read(0) // lets 'end' happen
+    this.#wake()
+  }
+  readonly #onEnd = () => this.#stop('ended')
+  readonly #onBroken = () => this.#stop('broken')
+
+  #stop(state: 'ended' | 'broken'): void {
+    if (this.#state !== 'open') return
+    this.#state = state
+    const message = this.#message
+    message.off('readable', this.#onReadable)
+    message.off('end', this.#onEnd)
+    message.off('close', this.#onBroken)
+    // 'error' keeps its listener: without one it would end the process.
+    this.#wake()
+  }
+}

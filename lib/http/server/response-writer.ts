@@ -1,0 +1,94 @@
+/**
+ * The way a response leaves: one interface for `send.ts`, whoever writes the bytes. This file has Node's writer;
+ * `lane-response.ts` has ours.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Fields } from '../message/field.ts'
+import type { SendInterim } from '../message/message.ts'
+
+/** What stands before the content. */
+export interface ResponseHead {
+  readonly status: number
+  /** The standard phrase when undefined. */
+  readonly reason: string | undefined
+  readonly fields: Fields
+  /** Content-Length; undefined for none. */
+  readonly length: number | undefined
+  /** Whether content follows, of whatever length. */
+  readonly hasContent: boolean
+}
+
+/** Told when bytes are with the kernel, or why they never will be. */
+export type Taken = (error?: Error | null) => void
+
+/** One response on its way. In this order: `last` if need be, `head`, any number of `write`, `trailers` if need be, `end`. */
+export interface Outgoing {
+  /** The connection ends with this response. */
+  last(): void
+  /** Throws for fields that cannot be written; nothing has left then. */
+  head(head: ResponseHead): void
+  /** Whether the content goes in chunks (RFC 9112 section 7.1), so that there is room for trailer fields. */
+  readonly chunked: boolean
+  write(block: Buffer, taken: Taken): void
+  trailers(fields: Fields): void
+  /** The end, with the content when it is all in memory. */
+  end(bytes: Buffer | undefined, taken: Taken): void
+  /** Cuts the connection, so that nobody takes a part for the whole. */
+  destroy(): void
+}
+
+/** A response written by Node. */
+export class NodeOutgoing implements Outgoing {
+  readonly #out: ServerResponse
+
+  constructor(out: ServerResponse) {
+    this.#out = out
+  }
+
+  last(): void {
+    this.#out.shouldKeepAlive = false
+  }
+
+  head({ status, reason, fields, length }: ResponseHead): void {
+    const flat = [...fields.flat]
+    if (length !== undefined) flat.push('Content-Length', String(length))
+    if (reason === undefined) this.#out.writeHead(status, flat)
+    else this.#out.writeHead(status, reason, flat)
+  }
+
+  get chunked(): boolean {
+    return this.#out.chunkedEncoding
+  }
+
+  write(block: Buffer, taken: Taken): void {
+    this.#out.write(block, taken)
+  }
+
+  trailers(fields: Fields): void {
+    this.#out.addTrailers([...fields].map(([name, value]): [string, string] => [name, value]))
+  }
+
+  end(bytes: Buffer | undefined, taken: Taken): void {
+    this.#out.once('finish', taken)
+    if (bytes === undefined) this.#out.end()
+    else this.#out.end(bytes)
+  }
+
+  destroy(): void {
+    this.#out.destroy()
+  }
+}
+
+/** Sends early hints (RFC 8297) ahead of the response, the one interim response that is of use to anybody. */
+export function interimSender(out: ServerResponse): SendInterim {
+  return (status, fields) => {
+    const links = fields.all('Link')
+    if (status !== 103 || links.length === 0) return
+    if (out.headersSent || out.req.httpVersionMinor === 0) return
+    try {
+      out.writeEarlyHints({ link: [...links] })
+    } catch {
+      // Node refuses links it cannot read; a hint that does not arrive is no loss.
+    }
+  }
+}

@@ -1,0 +1,291 @@
+/**
+ * The way in: bytes on a connection become a Request, the handler's Response becomes bytes. Strict where Node's parser is
+ * lenient (request-rules.ts), bounded in every direction: head size and time, field count, connections, requests in a
+ * pipeline, idle and stalled clients.
+ *
+ * Handlers of pipelined requests run at once, their responses leave in the order the requests came: Node's doing, or that of
+ * the lane (lane.ts), in which a connection begins where the options say so.
+ */
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { Server as SecureServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { Milliseconds } from '../../async/clock.ts'
+import { systemCode } from '../../errors.ts'
+import { Lane } from '../fast-path/fast-path.ts'
+import { LoopShare } from '../fast-path/loop-share.ts'
+import type { Response } from '../message/message.ts'
+import { textResponse } from '../message/reply.ts'
+import type { Authority } from '../message/target.ts'
+import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
+import { TargetReader } from '../wire/target-reader.ts'
+import { type Connection, Connections } from './connections.ts'
+import { Exchanges } from './exchanges.ts'
+import type { LiveRequest } from './live-request.ts'
+import { type NodeRequestParts, nodeRequest } from './node-request.ts'
+import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
+import { headProblem, rawRefusal } from './raw-refusal.ts'
+import { emptyContent, RequestContent } from './request-content.ts'
+import { interimSender, NodeOutgoing } from './response-writer.ts'
+import type { HttpServerOptions } from './server-options.ts'
+import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
+
+export type { HttpServerLimits, HttpServerOptions } from './server-options.ts'
+export type { Adopt, ConnectHandler, TakenOver } from './take-over.ts'
+
+/** For the rest of a request that was answered before its end. */
+const REST_TIME: Milliseconds = 10_000
+
+export class HttpServer {
+  readonly #server: Server | SecureServer
+  /** The event by which Node's server takes a connection that is ready for requests. */
+  readonly #arrival: 'connection' | 'secureConnection'
+  /** Connections below those of a TLS listener, and those whose handshake is under way. */
+  readonly #raw = new Set<Socket>()
+  readonly #connections = new Connections()
+  readonly #targets = new TargetReader()
+  readonly #options: HttpServerOptions
+  readonly #exchanges: Exchanges
+  readonly #lane: Lane | undefined
+  /** How Node's server takes a connection. */
+  readonly #toNode: (socket: Socket) => void
+  #stopWatching: (() => void) | undefined
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options
+    const { limits } = options
+    this.#server = nodeServer(limits, options.tls)
+    this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
+    const share = new LoopShare(options.clock)
+    this.#exchanges = new Exchanges(options, share)
+    const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
+    this.#lane = options.lane === true ? new Lane(parts) : undefined
+    const takers = this.#server.listeners(this.#arrival)
+    this.#server.removeAllListeners(this.#arrival)
+    this.#toNode = socket => {
+      for (const take of takers) take.call(this.#server, socket)
+    }
+    this.#server.on('connection', () => share.arrive())
+    this.#server.on(this.#arrival, (socket: Socket) => this.#arrived(socket))
+    if (options.tls !== undefined) this.#server.on('connection', socket => this.#remember(socket))
+    this.#server.on('request', (message, out) => void this.#answer(message, out))
+    // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
+    this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
+    if (options.upgrade !== undefined) {
+      this.#server.on('upgrade', (message, socket, head) => {
+        void this.#answerUpgrade(message, socket as Socket, head)
+      })
+    }
+    this.#server.on('connect', (message, socket, head) => {
+      void this.#answerConnect(message, socket as Socket, head)
+    })
+    this.#server.on('clientError', (error, socket) => this.#refuseHead(error, socket as Socket))
+  }
+
+  /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
+  async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 }, () => {
+        this.#server.off('error', reject)
+        resolve()
+      })
+    })
+    const { clock, limits } = this.#options
+    if (limits.stalled > 0) {
+      this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
+    }
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
+    return address
+  }
+
+  /** Shows another certificate from now on; for listeners with TLS. */
+  setIdentity(identity: KeyAndCertificate): void {
+    if ('setSecureContext' in this.#server) {
+      this.#server.setSecureContext({ ...identity, minVersion: tlsRules.minVersion })
+    }
+  }
+
+  /** Open client connections. */
+  get connections(): number {
+    return this.#connections.count
+  }
+
+  /**
+   * Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut.
+   */
+  async close(deadline: AbortSignal): Promise<void> {
+    this.#exchanges.draining = true
+    const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
+    this.#connections.endIdle()
+    const cut = () => {
+      this.#connections.destroyAll()
+      for (const socket of this.#raw) socket.destroy()
+    }
+    if (deadline.aborted) cut()
+    else deadline.addEventListener('abort', cut, { once: true })
+    await closed
+    deadline.removeEventListener('abort', cut)
+    this.#stopWatching?.()
+  }
+
+  /** A new connection, or one that a handler of CONNECT gives back. */
+  #arrived(socket: Socket): void {
+    const connection = this.#connectionOf(socket)
+    if (this.#lane === undefined) this.#toNode(socket)
+    else {
+      const refuse = (code: string) => this.#refuse(socket, connection, code)
+      this.#lane.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
+    }
+  }
+
+  async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
+    const connection = this.#connectionOf(message.socket)
+    let awaited = expected
+    const content = new RequestContent(message, () => {
+      if (awaited && !out.headersSent) out.writeContinue()
+      awaited = false
+    })
+    const { request, refusal } = this.#read(message, connection, {
+      content,
+      interim: interimSender(out),
+    })
+    connection.requests += 1
+    if (connection.underWay.size >= this.#options.limits.pipelined) {
+      message.socket.destroy()
+      return
+    }
+    connection.underWay.add(request)
+    const response = refusal ?? (await this.#exchanges.handle(request))
+    const outgoing = new NodeOutgoing(out)
+    // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
+    if (awaited || refusal !== undefined) outgoing.last()
+    await this.#exchanges.answer(request, connection, { out: outgoing, response })
+    if (!message.complete && !message.socket.destroyed) this.#passOver(message)
+    this.#exchanges.settle(connection, message.socket)
+  }
+
+  async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    const connection = this.#connectionOf(socket)
+    // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const { request, refusal } = this.#read(message, connection)
+    connection.takenOver = true
+    connection.underWay.add(request)
+    const { connect } = this.#options
+    const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
+    if ('fields' in answer) {
+      const raw = rawRefusal(answer)
+      socket.end(raw.bytes)
+      socket.once('finish', () => socket.destroySoon())
+      this.#exchanges.report(request, answer, { bytes: raw.contentLength, complete: true })
+    } else this.#reportTakenOver(request, answer)
+    connection.underWay.delete(request)
+  }
+
+  /** Takes the rest of a request that has its answer, for a while. */
+  #passOver(message: IncomingMessage): void {
+    const cancel = this.#options.clock.after(REST_TIME, () => message.socket.destroy())
+    message.once('close', cancel)
+    message.once('end', cancel)
+    message.resume()
+  }
+
+  async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(0)
+    const connection = this.#connectionOf(socket)
+    // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const checked = this.#read(message, connection, { content: emptyContent })
+    const { request } = checked
+    connection.underWay.add(request)
+    const { upgrade = this.#options.connect } = this.#options
+    let answer: Response | TakenOver
+    if (checked.refusal !== undefined) answer = checked.refusal
+    else if (hasContent(request)) {
+      answer = textResponse(400, 'A request with content cannot change the protocol here.')
+    } else if (asksForWebSocket(request)) {
+      answer = await this.#takeOver(upgrade, request, { socket, head })
+    } else answer = await this.#exchanges.handle(request)
+    if ('fields' in answer) {
+      const response = new ServerResponse(message)
+      response.assignSocket(socket)
+      const out = new NodeOutgoing(response)
+      out.last()
+      await this.#exchanges.answer(request, connection, { out, response: answer })
+      socket.destroySoon()
+    } else this.#reportTakenOver(request, answer)
+    connection.underWay.delete(request)
+  }
+
+  #reportTakenOver(request: LiveRequest, answer: TakenOver): void {
+    const sent = { bytes: answer.sent, complete: true }
+    this.#exchanges.report(request, afterTakeOver(answer), sent)
+  }
+
+  #read(
+    message: IncomingMessage,
+    connection: Connection,
+    more: Pick<NodeRequestParts, 'content' | 'interim'> = {},
+  ) {
+    const parts = { options: this.#options, targets: this.#targets, connection }
+    return nodeRequest(message, { ...parts, ...more })
+  }
+
+  async #takeOver(
+    handler: ConnectHandler,
+    request: LiveRequest,
+    given: { socket: Socket; head: Buffer },
+  ): Promise<Response | TakenOver> {
+    try {
+      return await handler(request, given.socket, given.head, (secure, end) =>
+        this.#adopt(given.socket, secure, end),
+      )
+    } catch (error) {
+      return this.#options.onFailure(request, error)
+    }
+  }
+
+  /** A head Node's parser refused. */
+  #refuseHead(error: Error, socket: Socket): void {
+    const connection = this.#connections.of(socket)
+    const code = systemCode(error) ?? ''
+    if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
+    else this.#refuse(socket, connection, code)
+  }
+
+  /** Good requests before it on the same connection get their answers first. */
+  #refuse(socket: Socket, connection: Connection, code: string): void {
+    const { status, sentence } = headProblem(code)
+    const refuse = () => {
+      this.#options.onMalformed(connection.client, status, code)
+      socket.end(rawRefusal(textResponse(status, sentence)).bytes, () => socket.destroySoon())
+    }
+    if (connection.underWay.size === 0) refuse()
+    else connection.afterLast = refuse
+  }
+
+  #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {
+    const connection = this.#connections.addWithin(this.#connectionOf(below), secure, end)
+    this.#server.emit(this.#arrival, secure)
+    if (this.#exchanges.draining) secure.destroySoon()
+    return new Promise(resolve => {
+      if (secure.closed) resolve(connection.requests)
+      else secure.once('close', () => resolve(connection.requests))
+    })
+  }
+
+  /** Keeps a connection whose TLS handshake is to come, so that a stop can cut it. */
+  #remember(socket: Socket): void {
+    this.#raw.add(socket)
+    socket.once('close', () => this.#raw.delete(socket))
+  }
+
+  #connectionOf(socket: Socket): Connection {
+    const secure = this.#arrival === 'secureConnection'
+    return this.#connections.of(socket) ?? this.#connections.add(socket, secure)
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The heads of the lane: requests beyond doubt, read by us and not by Node's parser. The grammar is narrower than RFC 9112 on
+ * purpose; whatever lies outside is not refused here but left to Node's parser and its rules, byte for byte.
+ *
+ * # What is taken
+ * - GET or HEAD, one space, a target in origin- or absolute-form of characters RFC 3986 knows, one space, `HTTP/1.1`, CRLF.
+ * - Field lines: a token, a colon, spaces, visible ASCII and spaces, CRLF. No tab, no folding, no bare CR or LF.
+ * - One Host. Connection and Proxy-Connection absent, `keep-alive` or `close`. Nothing that frames content or changes the
+ *   protocol.
+ * - And what is taken keeps the rules of `request-rules.ts`.
+ *
+ * # Memory
+ * A client says the same about itself with every request: what the last block of field lines meant is kept, and only its
+ * bytes are compared.
+ */
+import { Fields } from '../message/field.ts'
+import type { Target } from '../message/target.ts'
+import { checkRequest, type HeadLimits } from './request-rules.ts'
+import type { TargetReader } from './target-reader.ts'
+
+export interface LaneHead {
+  readonly method: 'GET' | 'HEAD'
+  readonly version: '1.1'
+  readonly target: Target
+  readonly fields: Fields
+  /** False when the client wants the connection to end with the answer. */
+  readonly keepAlive: boolean
+  /** Where the next request begins. */
+  readonly end: number
+}
+
+/** `other`: not for the lane. `incomplete`: a beginning to which nothing is wrong so far. */
+export type LaneReading = LaneHead | 'incomplete' | 'other'
+
+export interface LaneLimits {
+  /** Bytes of a head. */
+  readonly head: number
+  readonly heads: HeadLimits
+}
+
+interface FieldBlock {
+  /** From the first field line to the empty one. */
+  readonly bytes: Buffer
+  readonly fields: Fields
+  readonly keepAlive: boolean
+}
+
+/** Longer blocks are read anew each time. */
+const longestKept = 1024
+
+/** Reads the heads of one connection. */
+export class LaneReader {
+  readonly #targets: TargetReader
+  readonly #limits: LaneLimits
+  #kept: FieldBlock | undefined
+
+  constructor(targets: TargetReader, limits: LaneLimits) {
+    this.#targets = targets
+    this.#limits = limits
+  }
+
+  /** The head that begins at `from`. */
+  read(bytes: Buffer, from: number): LaneReading {
+    const reading = this.#read(bytes, from)
+    // What Node's parser would call too large, it shall say so itself.
+    const length = (typeof reading === 'string' ? bytes.length : reading.end) - from
+    return length > this.#limits.head ? 'other' : reading
+  }
+
+  #read(bytes: Buffer, from: number): LaneReading {
+    const method = bytes[from] === 0x47 ? 'GET' : 'HEAD'
+    const start = from + method.length + 1
+    const begins = expect(bytes, from, method === 'GET' ? 'GET ' : 'HEAD ')
+    if (begins !== 'there') return begins
+    let at = start
+    while (at < bytes.length && IN_TARGET[bytes[at] ?? 0] === 1) at += 1
+    const version = expect(bytes, at, ' HTTP/1.1\r\n')
+    if (version !== 'there') return version
+    if (at - start > this.#limits.heads.target) return 'other'
+    const target = this.#targets.read(method, bytes.toString('latin1', start, at))
+    if ('problem' in target) return 'other'
+    const block = this.#block(bytes, at + ' HTTP/1.1\r\n'.length)
+    if (typeof block === 'string') return block
+    const { fields, keepAlive, end } = block
+    return { method, version: '1.1', target, fields, keepAlive, end }
+  }
+
+  #block(
+    bytes: Buffer,
+    from: number,
+  ):
+    | (Pick<FieldBlock, 'fields' | 'keepAlive'> & { readonly end: number })
+    | 'incomplete'
+    | 'other' {
+    const kept = this.#kept
+    if (kept !== undefined && startsWith(bytes, from, kept.bytes)) {
+      return { fields: kept.fields, keepAlive: kept.keepAlive, end: from + kept.bytes.length }
+    }
+    const read = readFields(bytes, from)
+    if (typeof read === 'string') return read
+    const { flat, end } = read
+    const keepAlive = keepsAlive(flat)
+    if (keepAlive === undefined) return 'other'
+    const fields = Fields.fromFlat(flat)
+    const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
+    if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
+    if (end - from <= longestKept) {
+      this.#kept = { bytes: Buffer.from(bytes.subarray(from, end)), fields, keepAlive }
+    }
+    return { fields, keepAlive, end }
+  }
+}
+
+/** Whether `text` stands there, as far as there is anything. */
+function expect(bytes: Buffer, at: number, text: string): 'there' | 'incomplete' | 'other' {
+  for (let i = 0; i < text.length; i += 1) {
+    if (at + i >= bytes.length) return 'incomplete'
+    if (bytes[at + i] !== text.charCodeAt(i)) return 'other'
+  }
+  return 'there'
+}
+
+function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
+  const end = at + wanted.length
+  return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
+}
+
+/** Field lines up to the empty one, RFC 9112 section 5. */
+function readFields(
+  bytes: Buffer,
+  from: number,
+): { readonly flat: readonly string[]; readonly end: number } | 'incomplete' | 'other' {
+  const flat: string[] = []
+  let at = from
+  for (;;) {
+    const end = expect(bytes, at, '\r\n')
+    if (end === 'there') return { flat, end: at + 2 }
+    if (end === 'incomplete') return end
+    const name = at
+    while (at < bytes.length && IN_NAME[bytes[at] ?? 0] === 1) at += 1
+    if (at === bytes.length) return 'incomplete'
+    if (at === name || bytes[at] !== 0x3a) return 'other'
+    const colon = at
+    at += 1
+    while (bytes[at] === 0x20) at += 1
+    const value = at
+    while (at < bytes.length && isValue(bytes[at] ?? 0)) at += 1
+    let valueEnd = at
+    while (valueEnd > value && bytes[valueEnd - 1] === 0x20) valueEnd -= 1
+    const line = expect(bytes, at, '\r\n')
+    if (line !== 'there') return line
+    flat.push(bytes.toString('latin1', name, colon), bytes.toString('latin1', value, valueEnd))
+    at += 2
+  }
+}
+
+/** Whether the connection goes on after the answer; undefined when the fields are not for the lane. */
+function keepsAlive(flat: readonly string[]): boolean | undefined {
+  let connection: string | undefined
+  let hosts = 0
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const name = flat[i]?.toLowerCase() ?? ''
+    if (NOT_HERE.has(name)) return undefined
+    if (name === 'host') hosts += 1
+    if (name !== 'connection' && name !== 'proxy-connection') continue
+    if (connection !== undefined) return undefined
+    connection = flat[i + 1]?.toLowerCase()
+    if (connection !== 'keep-alive' && connection !== 'close') return undefined
+  }
+  return hosts === 1 ? connection !== 'close' : undefined
+}
+
+/** Fields that frame content, change the protocol or want an interim response. */
+const NOT_HERE: ReadonlySet<string> = new Set([
+  'content-length',
+  'transfer-encoding',
+  'expect',
+  'upgrade',
+  'http2-settings',
+  'trailer',
+  'te',
+])
+
+function isValue(byte: number): boolean {
+  return byte >= 0x20 && byte <= 0x7e
+}
+
+const alphanumeric = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+/** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */
+const IN_TARGET = table(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
+/** tchar (RFC 9110 section 5.6.2) */
+const IN_NAME = table(`${alphanumeric}!#$%&'*+-.^_\`|~`)
+
+/** 1 for each byte that is among these characters. */
+function table(characters: string): Uint8Array {
+  const bytes = new Uint8Array(256)
+  for (const character of characters) bytes[character.charCodeAt(0)] = 1
+  return bytes
+}

@@ -1,0 +1,194 @@
+/**
+ * What may never reach a log: credentials in URLs, in queries and under names that announce a secret, and text without end.
+ * Pure, and linear in the length of what strangers send.
+ */
+import { explainError, Failure, systemCode } from '../errors.ts'
+
+/** What stands where a secret stood. */
+export const redacted = '[redacted]'
+
+const LONGEST_TEXT = 8192
+const DEEPEST = 4
+const MOST_MEMBERS = 100
+
+/** Names of fields, settings and query parameters whose values are secrets, in lower case. */
+const SECRET_NAMES: ReadonlySet<string> = new Set([
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'set-cookie',
+  'credentials',
+  'password',
+  'passwd',
+  'passphrase',
+  'secret',
+  'client_secret',
+  'token',
+  'access_token',
+  'refresh_token',
+  'id_token',
+  'api_key',
+  'apikey',
+  'signature',
+  'sig',
+  'x-amz-signature',
+  'x-amz-security-token',
+  'x-goog-signature',
+  'samlresponse',
+  'samlrequest',
+  'samlart',
+  'relaystate',
+  'x-authproxy-identity',
+])
+
+/** Whether values under this name are kept out of logs. Case does not count, and `proxyAuthorization` is understood. */
+export function isSecretName(name: string): boolean {
+  // Names come from our code, a few dozen, again and again; what comes from strangers must not fill the memory.
+  const known = verdicts.get(name)
+  if (known !== undefined) return known
+  const secret = announcesSecret(name)
+  if (verdicts.size < mostVerdicts && name.length <= longestVerdict) verdicts.set(name, secret)
+  return secret
+}
+
+const verdicts = new Map<string, boolean>()
+const mostVerdicts = 1000
+const longestVerdict = 40
+
+function announcesSecret(name: string): boolean {
+  const lower = name.toLowerCase()
+  if (SECRET_NAMES.has(lower)) return true
+  return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
+}
+
+/**
+ * Any text with the userinfo of every URL in it replaced, and the values of query parameters that announce a secret. Text
+ * without either comes back as it was.
+ */
+export function redactUrl(text: string): string {
+  let out = text
+  if (out.includes('//') && out.includes('@')) out = redactUserinfo(out)
+  if (out.includes('?')) out = redactQuery(out)
+  return out
+}
+
+/** The authority runs from `//` to the next delimiter (RFC 3986 section 3.2); what stands before its last `@` is userinfo. */
+function redactUserinfo(text: string): string {
+  let out = ''
+  let done = 0
+  for (let from = text.indexOf('//'); from >= 0; from = text.indexOf('//', from)) {
+    from += 2
+    const authority = text.slice(from, endOf(text, from, '/?#'))
+    let at = authority.lastIndexOf('@')
+    if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
+      // A password with a bare slash in it ends the authority too early. Rather lose a path than keep that.
+      const far = text.slice(from, from + 1024)
+      at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
+    }
+    if (at < 0) continue
+    out += `${text.slice(done, from)}${redacted}`
+    done = from + at
+    from = done
+  }
+  return out + text.slice(done)
+}
+
+/** No colon but before a port or inside brackets. */
+const LOOKS_LIKE_HOST = /^(?:\[[^\]]*\]|[^:[\]]*)(?::\d*)?$/
+
+/** Index of the first of `delimiters`, white space, quote or angle bracket at or after `from`. */
+function endOf(text: string, from: number, delimiters: string): number {
+  for (let i = from; i < text.length; i += 1) {
+    const c = text.charAt(i)
+    if (c <= ' ' || c === '"' || c === '<' || c === '>' || delimiters.includes(c)) return i
+  }
+  return text.length
+}
+
+function redactQuery(text: string): string {
+  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) =>
+    isSecretName(String(name))
+      ? `${mark}${name}=${redacted}`
+      : `${mark}${name}=${redactEscapedUrl(String(value))}`,
+  )
+}
+
+/** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
+function redactEscapedUrl(value: string): string {
+  const lower = value.toLowerCase()
+  const from = lower.indexOf('%2f%2f') + '%2f%2f'.length
+  const to = lower.lastIndexOf('%40')
+  return from >= '%2f%2f'.length && to >= from
+    ? `${value.slice(0, from)}${redacted}${value.slice(to)}`
+    : value
+}
+
+type CleanFacts = Readonly<Record<string, unknown>>
+
+/** The same facts without secrets, of bounded size, errors taken apart. */
+export function clean(facts: CleanFacts): CleanFacts {
+  const out: Record<string, unknown> = {}
+  for (const name of Object.keys(facts)) {
+    const value = facts[name]
+    if (value === undefined) continue
+    out[name] = isSecretName(name) ? redacted : cleanValue(value, DEEPEST)
+  }
+  return out
+}
+
+function cleanValue(value: unknown, depth: number): unknown {
+  switch (typeof value) {
+    case 'string':
+      return cleanText(value)
+    case 'bigint':
+      return String(value)
+    case 'object':
+      break
+    default:
+      return typeof value === 'function' || typeof value === 'symbol' ? String(typeof value) : value
+  }
+  if (value === null) return null
+  if (value instanceof Error) return cleanError(value, depth)
+  if (value instanceof Date)
+    return Number.isNaN(value.getTime()) ? 'invalid date' : value.toISOString()
+  if (depth === 0) return '[deeper]'
+  if (Array.isArray(value))
+    return value.slice(0, MOST_MEMBERS).map(member => cleanValue(member, depth - 1))
+  if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
+  const out: Record<string, unknown> = {}
+  for (const [name, member] of Object.entries(value).slice(0, MOST_MEMBERS)) {
+    out[name] = isSecretName(name) ? redacted : cleanValue(member, depth - 1)
+  }
+  return out
+}
+
+function cleanError(error: Error, depth: number): CleanFacts {
+  const failure = error instanceof Failure ? { fault: error.fault, ...error.facts } : {}
+  return {
+    name: error.name,
+    message: cleanText(error.message === '' ? explainError(error) : error.message),
+    ...(systemCode(error) === undefined ? {} : { code: systemCode(error) }),
+    ...(depth > 0 ? clean(failure) : {}),
+    ...(error.cause === undefined || depth === 0
+      ? {}
+      : { cause: cleanValue(error.cause, depth - 1) }),
+    ...(error.stack === undefined ? {} : { stack: cleanText(error.stack) }),
+  }
+}
+
+/** Text of bounded length without credentials in its URLs. */
+export function cleanText(text: string): string {
+  const short =
+    text.length > LONGEST_TEXT
+      ? `${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`
+      : text
+  return redactUrl(short)
+}
+
+/** Text whose control characters are written out: what strangers send must not move the cursor of whoever reads. */
+export function printable(text: string): string {
+  return text.replace(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    c => `\\u${c.codePointAt(0)?.toString(16).padStart(4, '0')}`,
+  )
+}

@@ -1,0 +1,85 @@
+/**
+ * The other messages of a development IdP: its metadata, the AuthnRequests it reads, the logout messages it writes.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { formatInstant } from '../../auth/saml/core/instant.ts'
+import { messageLimits } from '../../auth/saml/core/scan.ts'
+import { bindings, ns } from '../../auth/saml/core/vocabulary.ts'
+import { attributeOf, childOf, escapeXml, parseXml } from '../../auth/saml/core/xml.ts'
+
+export interface DevMetadata {
+  readonly entityId: string
+  /** Certificates in PEM. */
+  readonly certificates: readonly string[]
+  readonly signOn: string
+  /** Bindings offered for signing on. */
+  readonly signOnBindings?: ReadonlyArray<'redirect' | 'post'>
+  readonly logout?: string | undefined
+  readonly logoutResponse?: string
+  readonly logoutBindings?: ReadonlyArray<'redirect' | 'post'>
+  readonly wantAuthnRequestsSigned?: boolean
+  readonly validUntil?: Milliseconds
+  readonly cacheDuration?: string
+}
+
+/** Metadata of the IdP, not signed. */
+export function metadataXml(values: DevMetadata): string {
+  const endpoint =
+    (name: string, location: string, more = '') =>
+    (binding: 'redirect' | 'post') =>
+      `<md:${name} Binding="${bindings[binding]}" Location="${escapeXml(location)}"${more}/>`
+  const keys = values.certificates.map(certificate => {
+    const base64 = certificate.replace(/-----[^-]+-----|\s/g, '')
+    return `<md:KeyDescriptor use="signing"><ds:KeyInfo xmlns:ds="${ns.signature}"><ds:X509Data><ds:X509Certificate>${base64}</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`
+  })
+  const elsewhere =
+    values.logoutResponse === undefined
+      ? ''
+      : ` ResponseLocation="${escapeXml(values.logoutResponse)}"`
+  const logouts =
+    values.logout === undefined
+      ? []
+      : (values.logoutBindings ?? ['redirect', 'post']).map(
+          endpoint('SingleLogoutService', values.logout, elsewhere),
+        )
+  const signOns = (values.signOnBindings ?? ['redirect', 'post']).map(
+    endpoint('SingleSignOnService', values.signOn),
+  )
+  const dates =
+    (values.validUntil === undefined ? '' : ` validUntil="${formatInstant(values.validUntil)}"`) +
+    (values.cacheDuration === undefined ? '' : ` cacheDuration="${values.cacheDuration}"`)
+  const wants =
+    values.wantAuthnRequestsSigned === undefined
+      ? ''
+      : ` WantAuthnRequestsSigned="${values.wantAuthnRequestsSigned}"`
+  return (
+    `<md:EntityDescriptor xmlns:md="${ns.metadata}" entityID="${escapeXml(values.entityId)}"${dates}>` +
+    `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"${wants}>` +
+    `${keys.join('')}${logouts.join('')}${signOns.join('')}</md:IDPSSODescriptor></md:EntityDescriptor>`
+  )
+}
+
+export interface ReadAuthnRequest {
+  readonly id: string
+  readonly issuer: string
+  readonly acs: string
+  readonly destination: string
+  readonly forceAuthn: boolean
+}
+
+/** Reads an AuthnRequest (saml-core-2.0-os section 3.4.1). Throws when it is none. */
+export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
+  const parsed = parseXml(bytes, messageLimits)
+  if (!parsed.ok) throw new Error(parsed.problem)
+  const { root } = parsed
+  if (root.name !== 'AuthnRequest' || root.namespace !== ns.protocol) {
+    throw new Error('not an AuthnRequest')
+  }
+  return {
+    id: attributeOf(root, 'ID') ?? '',
+    issuer: childOf(root, ns.assertion, 'Issuer')?.text ?? '',
+    acs: attributeOf(root, 'AssertionConsumerServiceURL') ?? '',
+    destination: attributeOf(root, 'Destination') ?? '',
+    forceAuthn: attributeOf(root, 'ForceAuthn') === 'true',
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * What a development IdP writes: Responses, signed and encrypted, saml-core-2.0-os. Every value can be set, so that the same
+ * code plays the good IdP and the forger.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import {
+  type SigningKey,
+  type SigningOptions,
+  signElement,
+} from '../../auth/saml/core/signature.ts'
+import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
+import { escapeXml } from '../../auth/saml/core/xml.ts'
+import { encryptAssertion, encryptElement } from './encrypt.ts'
+import type { DevAttribute, DevProfile } from './profile.ts'
+
+export interface AssertionValues {
+  readonly id: string
+  readonly issuer: string
+  readonly issued: Milliseconds
+  readonly nameId: { readonly value: string; readonly format: string } | undefined
+  readonly recipient: string
+  readonly inResponseTo: string | undefined
+  readonly audience: string
+  readonly notBefore: Milliseconds
+  readonly notOnOrAfter: Milliseconds
+  readonly authenticated: Milliseconds
+  readonly sessionIndex: string
+  readonly sessionNotOnOrAfter?: Milliseconds
+  readonly attributes: readonly DevAttribute[]
+  readonly method?: string
+  readonly version?: string
+  /** More children of Conditions, as XML. */
+  readonly conditions?: string
+  /** In the place of the NameID, as XML. */
+  readonly nameIdXml?: string
+  /** In the place of the attributes, as XML. */
+  readonly attributesXml?: string
+}
+
+export interface ResponseValues {
+  readonly id: string
+  readonly issuer: string
+  readonly issued: Milliseconds
+  readonly destination: string | undefined
+  readonly inResponseTo: string | undefined
+  readonly status?: string
+  readonly version?: string
+}
+
+const instant = (moment: Milliseconds) => new Date(moment).toISOString()
+
+function attribute(name: string, value: string | undefined): string {
+  return value === undefined ? '' : ` ${name}="${escapeXml(value)}"`
+}
+
+/** An Assertion, not yet signed. */
+export function assertionXml(values: AssertionValues): string {
+  const { nameId, attributes } = values
+  const name = values.nameIdXml ?? (nameId === undefined ? '' : nameIdXml(nameId))
+  const items = values.attributesXml ?? attributes.map(each => attributeXml(each)).join('')
+  const statement =
+    items === '' ? '' : `<saml:AttributeStatement>${items}</saml:AttributeStatement>`
+  return (
+    `<saml:Assertion xmlns:saml="${ns.assertion}" ID="${values.id}"` +
+    ` Version="${values.version ?? '2.0'}" IssueInstant="${instant(values.issued)}">` +
+    `<saml:Issuer>${escapeXml(values.issuer)}</saml:Issuer><saml:Subject>${name}` +
+    `<saml:SubjectConfirmation Method="${values.method ?? bearer}"><saml:SubjectConfirmationData` +
+    attribute('InResponseTo', values.inResponseTo) +
+    attribute('Recipient', values.recipient) +
+    ` NotOnOrAfter="${instant(values.notOnOrAfter)}"/></saml:SubjectConfirmation></saml:Subject>` +
+    `<saml:Conditions NotBefore="${instant(values.notBefore)}"` +
+    ` NotOnOrAfter="${instant(values.notOnOrAfter)}"><saml:AudienceRestriction>` +
+    `<saml:Audience>${escapeXml(values.audience)}</saml:Audience></saml:AudienceRestriction>` +
+    `${values.conditions ?? ''}</saml:Conditions>` +
+    `<saml:AuthnStatement AuthnInstant="${instant(values.authenticated)}"` +
+    attribute('SessionIndex', values.sessionIndex) +
+    attribute(
+      'SessionNotOnOrAfter',
+      values.sessionNotOnOrAfter === undefined ? undefined : instant(values.sessionNotOnOrAfter),
+    ) +
+    '><saml:AuthnContext><saml:AuthnContextClassRef>' +
+    'urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport' +
+    `</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>${statement}` +
+    '</saml:Assertion>'
+  )
+}
+
+/** A NameID; `more` goes into its tag, such as namespaces of one that stands alone. */
+function nameIdXml({ value, format }: { value: string; format: string }, more = ''): string {
+  return `<saml:NameID${more}${attribute('Format', format)}>${escapeXml(value)}</saml:NameID>`
+}
+
+function attributeXml({ name, friendlyName, format, values }: DevAttribute, more = ''): string {
+  const xsi = 'http://www.w3.org/2001/XMLSchema-instance'
+  const xs = 'http://www.w3.org/2001/XMLSchema'
+  const all = values.map(
+    value =>
+      `<saml:AttributeValue xmlns:xsi="${xsi}" xmlns:xs="${xs}" xsi:type="xs:string">${escapeXml(value)}</saml:AttributeValue>`,
+  )
+  const names =
+    attribute('Name', name) +
+    attribute('FriendlyName', friendlyName) +
+    attribute('NameFormat', format)
+  return `<saml:Attribute${more}${names}>${all.join('')}</saml:Attribute>`
+}
+
+/** The values with name and attributes encrypted one by one, as they go into an assertion before it is signed. */
+function inParts(
+  values: AssertionValues,
+  to: Parameters<typeof encryptElement>[2],
+): AssertionValues {
+  const alone = ` xmlns:saml="${ns.assertion}"`
+  const { nameId, attributes } = values
+  const each = attributes.map(one =>
+    encryptElement('EncryptedAttribute', attributeXml(one, alone), to),
+  )
+  const name =
+    nameId === undefined ? '' : encryptElement('EncryptedID', nameIdXml(nameId, alone), to)
+  return { nameIdXml: name, attributesXml: each.join(''), ...values }
+}
+
+/** A Response around an assertion, not yet signed. */
+export function responseXml(values: ResponseValues, assertion: string): string {
+  return (
+    `<samlp:Response xmlns:samlp="${ns.protocol}" ID="${values.id}"` +
+    ` Version="${values.version ?? '2.0'}" IssueInstant="${instant(values.issued)}"` +
+    attribute('Destination', values.destination) +
+    attribute('InResponseTo', values.inResponseTo) +
+    `><saml:Issuer xmlns:saml="${ns.assertion}">${escapeXml(values.issuer)}</saml:Issuer>` +
+    `<samlp:Status><samlp:StatusCode Value="${values.status ?? status.success}"/></samlp:Status>` +
+    `${assertion}</samlp:Response>`
+  )
+}
+
+export interface Writing {
+  readonly response: ResponseValues
+  readonly assertion: AssertionValues
+  readonly signs: DevProfile['signs'] | 'nothing'
+  readonly key: SigningKey
+  /** Certificate to encrypt the assertion to. */
+  readonly encryptTo?: string
+  readonly encryption?: DevProfile['encryption']
+  /** Encrypts the NameID and every attribute instead of the whole. */
+  readonly encryptParts?: boolean
+  readonly algorithms?: Pick<SigningOptions, 'signatureMethod' | 'digestMethod'>
+}
+
+/** A whole Response, signed and encrypted as told. */
+export function writeResponse(writing: Writing): string {
+  const { response, key, signs } = writing
+  const options = { key, ...writing.algorithms }
+  const { encryptTo, encryptParts = false } = writing
+  const methods = writing.encryption ?? { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' }
+  const values =
+    encryptTo !== undefined && encryptParts
+      ? inParts(writing.assertion, { certificate: encryptTo, methods })
+      : writing.assertion
+  let assertion = assertionXml(values)
+  if (signs === 'assertion' || signs === 'both') {
+    assertion = signElement(assertion, { ...options, id: writing.assertion.id })
+  }
+  if (encryptTo !== undefined && !encryptParts) {
+    assertion = encryptAssertion(assertion, encryptTo, methods)
+  }
+  const whole = responseXml(response, assertion)
+  if (signs !== 'response' && signs !== 'both') return whole
+  const issuer = `/*[@ID='${response.id}']/*[local-name()='Issuer']`
+  return signElement(whole, { ...options, id: response.id, after: issuer })
+}

@@ -1,0 +1,113 @@
+/**
+ * The two extensions of RFC 5280 that @peculiar/x509 has no class for: name constraints (4.2.1.10) and the number of a
+ * revocation list (5.2.3). For x509.ts alone; the only importer of the ASN.1 modules below the library.
+ */
+import 'reflect-metadata'
+import { isIP } from 'node:net'
+import { AsnConvert } from '@peculiar/asn1-schema'
+import {
+  CRLNumber,
+  GeneralName,
+  GeneralSubtree,
+  GeneralSubtrees,
+  id_ce_cRLNumber,
+  id_ce_nameConstraints,
+  NameConstraints,
+} from '@peculiar/asn1-x509'
+import { AddressSet, cidrProblem } from '../ip.ts'
+
+/** An extension as DER. */
+export interface RawExtension {
+  readonly type: string
+  readonly critical: boolean
+  readonly value: ArrayBuffer
+}
+
+/** What an authority is limited to: DNS names, each with all below it, and networks in CIDR notation. */
+export interface Permitted {
+  readonly names: readonly string[]
+  readonly networks: readonly string[]
+}
+
+/** Name constraints that permit this and nothing else of either kind. Critical, as it has to be. */
+export function nameConstraints({ names, networks }: Permitted): RawExtension {
+  const subtree = (base: GeneralName) => new GeneralSubtree({ base })
+  const none = [
+    ...(names.length > 0 ? [] : [new GeneralName({ dNSName: '' })]),
+    ...(networks.length > 0 ? [] : everywhere.map(iPAddress => new GeneralName({ iPAddress }))),
+  ].map(subtree)
+  const permitted = [
+    ...names.map(dNSName => subtree(new GeneralName({ dNSName }))),
+    ...networks.map(iPAddress => subtree(new GeneralName({ iPAddress }))),
+  ]
+  const constraints = new NameConstraints({
+    ...(permitted.length > 0 ? { permittedSubtrees: new GeneralSubtrees(permitted) } : {}),
+    ...(none.length > 0 ? { excludedSubtrees: new GeneralSubtrees(none) } : {}),
+  })
+  return {
+    type: id_ce_nameConstraints,
+    critical: true,
+    value: AsnConvert.serialize(constraints),
+  }
+}
+
+const everywhere = ['0.0.0.0/0', '::/0'] as const
+
+/**
+ * A predicate out of the name constraints among a certificate's extensions: whether it may issue for a DNS name or an IP
+ * address. Constraints that cannot be read permit nothing.
+ */
+export function permitting(extensions: readonly RawExtension[]): (name: string) => boolean {
+  const found = extensions.find(({ type }) => type === id_ce_nameConstraints)
+  if (found === undefined) return () => true
+  try {
+    const { permittedSubtrees, excludedSubtrees } = AsnConvert.parse(found.value, NameConstraints)
+    const permitted = subtrees(permittedSubtrees)
+    const excluded = subtrees(excludedSubtrees)
+    return name => {
+      const kind = isIP(name) === 0 ? 'names' : 'networks'
+      if (excluded[kind].some(within => within(name))) return false
+      return permitted[kind].length === 0 || permitted[kind].some(within => within(name))
+    }
+  } catch {
+    return () => false
+  }
+}
+
+type Within = (name: string) => boolean
+
+function subtrees(from: GeneralSubtrees | undefined): { names: Within[]; networks: Within[] } {
+  const names: Within[] = []
+  const networks: Within[] = []
+  for (const { base } of from ?? []) {
+    if (base.dNSName !== undefined) names.push(belowName(base.dNSName.toLowerCase()))
+    if (base.iPAddress !== undefined) networks.push(inNetwork(base.iPAddress))
+  }
+  return { names, networks }
+}
+
+/** A name "constructed by simply adding zero or more labels to the left"; a leading dot, as OpenSSL has it: one or more. */
+function belowName(base: string): Within {
+  if (base === '') return () => true
+  if (base.startsWith('.')) return name => name.endsWith(base)
+  return name => name === base || name.endsWith(`.${base}`)
+}
+
+function inNetwork(cidr: string): Within {
+  if (cidrProblem(cidr) !== undefined) throw new TypeError('an address constraint with holes')
+  const network = AddressSet.fromCidrs([cidr])
+  return address => network.has(address)
+}
+
+/** The number of a revocation list. */
+export function listNumberExtension(number: number): RawExtension {
+  const value = AsnConvert.serialize(new CRLNumber(number))
+  return { type: id_ce_cRLNumber, critical: false, value }
+}
+
+/** The number among a revocation list's extensions; undefined when it has none. Throws when it is malformed. */
+export function listNumberIn(extensions: readonly RawExtension[]): number | undefined {
+  const found = extensions.find(({ type }) => type === id_ce_cRLNumber)
+  // What has more than four bytes comes as decimal digits.
+  return found === undefined ? undefined : Number(AsnConvert.parse(found.value, CRLNumber).value)
+}

@@ -1,0 +1,294 @@
+/**
+ * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new one.
+ * The only importer of @peculiar/x509. Knows PEM and DER, no files and no policy.
+ *
+ * Reading is left to Node's OpenSSL where it can do it. Signing and new keys go through WebCrypto: threads, not the event loop.
+ */
+import 'reflect-metadata'
+import {
+  createPrivateKey,
+  type KeyObject,
+  X509Certificate as NodeCertificate,
+  webcrypto,
+} from 'node:crypto'
+import { isIP } from 'node:net'
+import * as x509 from '@peculiar/x509'
+import type { Milliseconds } from '../async/clock.ts'
+import {
+  listNumberExtension,
+  listNumberIn,
+  nameConstraints,
+  type Permitted,
+  permitting,
+  type RawExtension,
+} from './extensions.ts'
+
+export type { Permitted } from './extensions.ts'
+
+/** What is to be known of a certificate before it is used. */
+export interface Certificate {
+  readonly pem: string
+  readonly der: Buffer
+  /** `CN=Example CA, O=Example`, in one line. */
+  readonly subject: string
+  /** SHA-256 of the DER, upper-case hex with colons, as `openssl x509 -fingerprint -sha256` prints it. */
+  readonly fingerprint: string
+  readonly notBefore: Milliseconds
+  readonly notAfter: Milliseconds
+  /** Whether it may sign certificates: basicConstraints with CA:TRUE and, where there is a key usage, keyCertSign. */
+  readonly isAuthority: boolean
+  /** Whether its key usage lets it sign revocation lists. */
+  readonly maySignLists: boolean
+  readonly selfSigned: boolean
+  /** Whether a certificate for this DNS name or IP address lies within its name constraints (4.2.1.10). */
+  permits(name: string): boolean
+  /** Whether `other` was signed with the key of this one. */
+  signed(other: Certificate): boolean
+  /** Whether the private key is the one of this certificate. */
+  hasKey(key: KeyObject): boolean
+}
+
+/** The certificates in a PEM text, in its order; private keys and other text are passed over. Throws when one is malformed. */
+export function readCertificates(pem: string): readonly Certificate[] {
+  const blocks = pem.match(
+    /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]+-----END [A-Z0-9 ]+-----/g,
+  )
+  return (blocks ?? []).map(readCertificate)
+}
+
+function readCertificate(block: string): Certificate {
+  const node = new NodeCertificate(block)
+  const parsed = new x509.X509Certificate(node.raw)
+  const usage = parsed.getExtension(x509.KeyUsagesExtension)?.usages
+  return {
+    pem: `${node.toString().trim()}\n`,
+    der: node.raw,
+    subject: node.subject.split('\n').join(', '),
+    fingerprint: node.fingerprint256,
+    notBefore: parsed.notBefore.getTime(),
+    notAfter: parsed.notAfter.getTime(),
+    isAuthority: node.ca && (usage === undefined || (usage & x509.KeyUsageFlags.keyCertSign) !== 0),
+    maySignLists: usage === undefined || (usage & x509.KeyUsageFlags.cRLSign) !== 0,
+    selfSigned: node.checkIssued(node),
+    permits: permitting(parsed.extensions),
+    signed: other => {
+      const certificate = new NodeCertificate(other.der)
+      return certificate.checkIssued(node) && certificate.verify(node.publicKey)
+    },
+    hasKey: key => node.checkPrivateKey(key),
+  }
+}
+
+export type KeyProblem = 'password-missing' | 'password-wrong' | 'absent' | 'unreadable'
+
+/**
+ * The first private key in a PEM text: PKCS#8, PKCS#1 or SEC 1, plain or encrypted, among certificates or alone. Works
+ * synchronously, and an encrypted key takes its time: for start-up only.
+ */
+export function readPrivateKey(pem: string, password: string): KeyObject | KeyProblem {
+  const [block] =
+    /-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY)-----[\s\S]+?-----END \1-----/.exec(pem) ?? []
+  if (block === undefined) return 'absent'
+  const encrypted = /ENCRYPTED/.test(block)
+  if (encrypted && password === '') return 'password-missing'
+  try {
+    return createPrivateKey({ key: block, ...(encrypted ? { passphrase: password } : {}) })
+  } catch {
+    return encrypted ? 'password-wrong' : 'unreadable'
+  }
+}
+
+/** How WebCrypto knows the key; undefined for kinds that are not supported. */
+function algorithmOf(key: KeyObject) {
+  const { namedCurve } = key.asymmetricKeyDetails ?? {}
+  if (key.asymmetricKeyType === 'rsa') {
+    return { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }
+  }
+  const curves: Readonly<Record<string, readonly [curve: string, hash: string]>> = {
+    prime256v1: ['P-256', 'SHA-256'],
+    secp384r1: ['P-384', 'SHA-384'],
+    secp521r1: ['P-521', 'SHA-512'],
+  }
+  const found = curves[namedCurve ?? '']
+  if (key.asymmetricKeyType !== 'ec' || found === undefined) return undefined
+  return { name: 'ECDSA', namedCurve: found[0], hash: found[1] }
+}
+
+/** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
+export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefined
+
+/** For leaves. */
+export interface LeafKey {
+  readonly publicKey: webcrypto.CryptoKey
+  /** The private key, PKCS#8. */
+  readonly pem: string
+}
+
+/** A new P-256 pair. */
+export async function generateLeafKey(): Promise<LeafKey> {
+  const { publicKey, privateKey } = await webcrypto.subtle.generateKey(p256, true, usages)
+  return { publicKey, pem: await exportKey(privateKey) }
+}
+
+export interface LeafOptions {
+  /** DNS names and IP addresses, at least one; the first is the subject's common name when it fits. */
+  readonly names: readonly [string, ...string[]]
+  readonly publicKey: webcrypto.CryptoKey
+  readonly notBefore: Milliseconds
+  readonly notAfter: Milliseconds
+  /** Where the authority's certificate can be had (4.2.2.1). */
+  readonly caIssuers?: string | undefined
+  /** Where its revocation list can be had (4.2.1.13). */
+  readonly distributionPoint?: string | undefined
+}
+
+type SigningAlgorithm = NonNullable<ReturnType<typeof algorithmOf>>
+
+/** An authority's certificate with its key, ready to sign. */
+export class Issuer {
+  readonly #certificate: x509.X509Certificate
+  readonly #key: webcrypto.CryptoKey
+  readonly #algorithm: SigningAlgorithm
+
+  private constructor(
+    certificate: x509.X509Certificate,
+    key: webcrypto.CryptoKey,
+    algorithm: SigningAlgorithm,
+  ) {
+    this.#certificate = certificate
+    this.#key = key
+    this.#algorithm = algorithm
+  }
+
+  /** Throws for keys `canIssue` says no to. */
+  static async create(certificate: Certificate, key: KeyObject): Promise<Issuer> {
+    const algorithm = algorithmOf(key)
+    if (algorithm === undefined) throw new TypeError('not a key that can issue')
+    const der = key.export({ type: 'pkcs8', format: 'der' })
+    const imported = await webcrypto.subtle.importKey('pkcs8', der, algorithm, false, ['sign'])
+    return new Issuer(new x509.X509Certificate(certificate.der), imported, algorithm)
+  }
+
+  /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
+  async issueLeaf(options: LeafOptions): Promise<string> {
+    const { names, publicKey, caIssuers, distributionPoint } = options
+    const [first] = names
+    // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
+    // DNS names. Without a subject the names are critical (4.2.1.6).
+    const named = first.length <= 64 && isIP(first) === 0
+    const general = names.map(
+      name => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: name }) as const,
+    )
+    const certificate = await x509.X509CertificateGenerator.create({
+      issuer: this.#certificate.subjectName,
+      ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
+      notBefore: wholeSeconds(options.notBefore),
+      notAfter: wholeSeconds(options.notAfter),
+      publicKey,
+      signingKey: this.#key,
+      signingAlgorithm: this.#algorithm,
+      extensions: [
+        new x509.BasicConstraintsExtension(false, undefined, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+        new x509.SubjectAlternativeNameExtension(general, !named),
+        await x509.SubjectKeyIdentifierExtension.create(publicKey),
+        await this.#authorityKeyIdentifier(),
+        ...(caIssuers === undefined ? [] : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
+        ...(distributionPoint === undefined
+          ? []
+          : [new x509.CRLDistributionPointsExtension([distributionPoint])]),
+      ],
+    })
+    return `${certificate.toString('pem').trim()}\n`
+  }
+
+  /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
+  async issueList(options: {
+    readonly number: number
+    readonly thisUpdate: Milliseconds
+    readonly nextUpdate: Milliseconds
+  }): Promise<Buffer> {
+    const list = await x509.X509CrlGenerator.create({
+      issuer: this.#certificate.subjectName,
+      thisUpdate: wholeSeconds(options.thisUpdate),
+      nextUpdate: wholeSeconds(options.nextUpdate),
+      signingKey: this.#key,
+      signingAlgorithm: this.#algorithm,
+      extensions: [
+        await this.#authorityKeyIdentifier(),
+        extensionOf(listNumberExtension(options.number)),
+      ],
+    })
+    return Buffer.from(list.rawData)
+  }
+
+  /** The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1). */
+  async #authorityKeyIdentifier(): Promise<x509.Extension> {
+    const own = this.#certificate.getExtension(x509.SubjectKeyIdentifierExtension)
+    return own === null
+      ? x509.AuthorityKeyIdentifierExtension.create(this.#certificate.publicKey)
+      : new x509.AuthorityKeyIdentifierExtension(own.keyId)
+  }
+}
+
+/** The number of a revocation list in DER; undefined when there is none. */
+export function listNumber(der: Buffer): number | undefined {
+  try {
+    return listNumberIn(new x509.X509Crl(der).extensions)
+  } catch {
+    return undefined
+  }
+}
+
+export interface AuthorityOptions {
+  readonly commonName: string
+  /** What it is limited to; undefined for no limit. */
+  readonly permitted: Permitted | undefined
+  readonly notBefore: Milliseconds
+  readonly notAfter: Milliseconds
+}
+
+/** A new self-signed authority on P-256 that may issue leaves alone; certificate and key in PEM. */
+export async function generateAuthority(
+  options: AuthorityOptions,
+): Promise<{ readonly certificate: string; readonly key: string }> {
+  const { commonName, permitted } = options
+  const keys = await webcrypto.subtle.generateKey(p256, true, usages)
+  const { keyCertSign, cRLSign } = x509.KeyUsageFlags
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    name: [{ CN: [{ utf8String: commonName }] }] as never,
+    notBefore: wholeSeconds(options.notBefore),
+    notAfter: wholeSeconds(options.notAfter),
+    keys,
+    signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' } as never,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      ...(permitted === undefined ? [] : [extensionOf(nameConstraints(permitted))]),
+    ],
+  })
+  return {
+    certificate: `${certificate.toString('pem').trim()}\n`,
+    key: await exportKey(keys.privateKey),
+  }
+}
+
+const p256 = { name: 'ECDSA', namedCurve: 'P-256' } as const
+const usages = ['sign', 'verify'] as const
+
+async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
+  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key))
+  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
+  return ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n')
+}
+
+function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
+  return new x509.Extension(type, critical, value)
+}
+
+/** Certificates know no fractions of a second (4.1.2.5). */
+function wholeSeconds(moment: Milliseconds): Date {
+  return new Date(Math.floor(moment / 1000) * 1000)
+}

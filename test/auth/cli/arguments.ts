@@ -1,0 +1,53 @@
+import t from 'tap'
+import { helpText, readArguments } from '../../../lib/auth/cli/arguments.ts'
+
+const read = (...argv: string[]) => readArguments(argv, '/here')
+
+t.test('what is asked for', t => {
+  const instance = (name: string) => ({
+    instance: name,
+    configFile: undefined,
+    configDirectory: '/etc/authproxy',
+  })
+  t.match(read('app'), { run: 'serve', ...instance('app') })
+  t.match(read('serve', 'app'), { run: 'serve', ...instance('app') })
+  t.match(read(), { run: 'serve', ...instance('default') })
+  t.match(read('app', '--check-config'), { run: 'check-config', ...instance('app') })
+  t.match(read('rotate-keys', 'app'), { run: 'rotate-keys', ...instance('app') })
+  t.match(read('doctor'), { run: 'doctor', groups: undefined, ...instance('default') })
+  t.match(read('doctor', 'app', '--groups', '150'), { run: 'doctor', groups: 150 })
+  t.match(read('explain', 'abc-1', 'app'), {
+    run: 'explain',
+    requestId: 'abc-1',
+    ...instance('app'),
+  })
+  t.match(read('-c', 'x/wiki.yaml'), { instance: 'wiki', configFile: '/here/x/wiki.yaml' })
+  t.match(read('app', '--config-dir=conf'), { instance: 'app', configDirectory: '/here/conf' })
+  t.same(read('dev-idp', '--port', '1'), { run: 'dev-idp', rest: ['--port', '1'] })
+  t.match(read('app', '--help'), { run: 'help' })
+  t.match(read('--version'), { run: 'version' })
+  t.end()
+})
+
+t.test('what is wrong is said in one sentence', t => {
+  for (const [argv, sentence] of [
+    [['--confg', 'x'], /did you mean --config/],
+    [['-c'], /needs a value/],
+    [['--config', '--check-config'], /needs a value/],
+    [['--help=yes'], /takes no value/],
+    [['rotate-key', 'app'], /did you mean the command rotate-keys/],
+    [['../etc/passwd'], /no name of an instance/],
+    [['explain'], /REQUEST-ID/],
+    [['doctor', '--groups', 'many'], /--groups: found "many", expected a number/],
+    [['doctor', '--groups'], /--groups needs a value: --groups NUMBER/],
+    [['app', '--groups', '150'], /an option of doctor/],
+  ] as const) {
+    t.match(read(...argv), { run: 'usage', message: sentence }, argv.join(' '))
+  }
+  t.end()
+})
+
+t.test('the help fits a terminal', t => {
+  for (const line of helpText().split('\n')) t.ok(line.length <= 80, line)
+  t.end()
+})

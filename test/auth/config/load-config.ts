@@ -1,0 +1,172 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { variableOf } from '../../../lib/auth/config/environment.ts'
+import { configCheck, loadConfig } from '../../../lib/auth/config/load-config.ts'
+import { decodeConfig } from '../../../lib/config/config-file.ts'
+
+const least = `domain: app.example.org
+idpMetadataURL: https://idp.example.org/metadata
+proxy:
+  listenAddress: 127.0.0.1:8080
+  targetURL: http://127.0.0.1:3000
+`
+
+function load(text: string) {
+  return decodeConfig(text, 'app.yaml', configCheck('app'))
+}
+
+function problemsOf(text: string): readonly string[] {
+  const loaded = load(text)
+  return loaded.ok ? [] : loaded.problems
+}
+
+t.test('the least there can be is enough', t => {
+  const loaded = load(least)
+  t.match(loaded, {
+    ok: true,
+    warnings: [],
+    value: {
+      domain: 'app.example.org',
+      baseUrl: 'https://app.example.org',
+      listen: { address: '127.0.0.1', port: 8080 },
+      target: { scheme: 'http', host: '127.0.0.1', port: 3000 },
+      configPath: '/var/lib/authproxy/app.json',
+      saml: {
+        entityId: 'https://app.example.org/saml/metadata',
+        acsUrl: 'https://app.example.org/saml/acs',
+        sloUrl: 'https://app.example.org/saml/slo',
+      },
+    },
+  })
+  t.end()
+})
+
+t.test('everything that is missing is told at once', t => {
+  const problems = problemsOf('samlRequestSigning: sometimes').join('\n')
+  for (const text of [
+    'domain not set',
+    'proxy.listenAddress not set',
+    'proxy.targetURL not set',
+    'no IdP metadata source',
+    'one of auto, always, never',
+  ]) {
+    t.match(problems, text)
+  }
+  t.match(problemsOf(`${least}idpMetadataFile: /x.xml\n`), [/two IdP metadata sources/])
+  t.end()
+})
+
+t.test('what is wrong is told with its place and the mend', t => {
+  const change = (from: string, to: string) => problemsOf(least.replace(from, to)).join('\n')
+  for (const [from, to, expected] of [
+    [
+      'app.example.org',
+      'https://app.example.org/x',
+      /app.yaml:1:9: domain: .*write app.example.org/,
+    ],
+    ['targetURL', 'targetUrl', /did you mean targetURL/],
+    ['http://127.0.0.1:3000', 'http://127.0.0.1:3000/base', /a path cannot be added/],
+    ['http://127.0.0.1:3000', 'http://user:secret@127.0.0.1', /^(?!.*secret).*user name/],
+    ['http://127.0.0.1:3000', '127.0.0.1:3000', /origin of the backend/],
+    ['http://127.0.0.1:3000', 'https://app.example.org', /leads back to the public origin/],
+    ['http://127.0.0.1:3000', 'https://APP.example.org.:443/', /leads back to the public origin/],
+    ['http://127.0.0.1:3000', 'http://127.0.0.1:8080', /leads back to proxy.listenAddress/],
+    ['http://127.0.0.1:3000', 'http://localhost:8080', /leads back to proxy.listenAddress/],
+    ['127.0.0.1:8080', 'localhost:8080', /write 127.0.0.1:8080/],
+    ['127.0.0.1:8080', '127.0.0.1', /port is missing/],
+  ] as const) {
+    t.match(change(from, to), expected, to)
+  }
+  for (const [more, expected] of [
+    ['passthroughPaths: ["/"]', /let everybody pass/],
+    ['passthroughPaths: [api]', /begins with/],
+    ['passthroughPaths: ["/a/../b"]', /dot segments/],
+    ['passthroughPaths: ["/a?b"]', /path alone/],
+    ['passthroughTokens: [{name: a, token: short}]', /fewer than 16/],
+    ['passthroughTokens: [{name: a}]', /neither token nor sha256/],
+    ['passthroughTokens: [{sha256: abc, name: a}]', /64 hexadecimal/],
+    ['passthroughTokens: [{token: 0123456789abcdef}]', /has no name/],
+    ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: soon}]', /a date such as/],
+    ['identity: {attributes: [{name: User, from: [x]}]}', /taken by a field of our own/],
+    ['admin: {listenAddress: 127.0.0.1:8080}', /same as proxy.listenAddress/],
+  ] as const) {
+    t.match(problemsOf(`${least}${more}\n`).join('\n'), expected, more)
+  }
+  t.end()
+})
+
+t.test('what is dangerous is said and done all the same', t => {
+  const warned = (text: string) => load(text).warnings.join('\n')
+  t.match(
+    warned(`${least}  targetDisableSSLVerify: true\n`.replace('http://127', 'https://127')),
+    /targetDisableSSLVerify.*read and change everything/,
+  )
+  t.match(warned(`${least}  trustedProxies: [10.0.0.0/8]\n`), /trustedProxies\[0\].*wide/)
+  t.match(warned(least.replace('https://idp', 'http://idp')), /without TLS/)
+  t.match(warned(least.replace(':8080', ':443')), /below 1024/)
+  t.end()
+})
+
+t.test('a complete environment is used alone; an incomplete one not at all', async t => {
+  const directory = await mkdtemp(join(tmpdir(), 'authproxy-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  await writeFile(join(directory, 'app.yaml'), `${least}passthroughPaths: [/file/]\n`)
+  const place = { instance: 'app', file: undefined, configDirectory: directory }
+  const some = { AUTHPROXY_DOMAIN: 'env.example.org', AUTHPROXY_PASSTHROUGH_PATHS: '/env/' }
+  const fromFile = await loadConfig({ ...place, environment: some })
+  t.match(fromFile, {
+    ok: true,
+    value: { domain: 'app.example.org', passthroughPaths: ['/file/'] },
+  })
+  t.match(
+    fromFile.notes.join(),
+    /AUTHPROXY_DOMAIN, AUTHPROXY_PASSTHROUGH_PATHS are not used.*AUTHPROXY_PROXY_TARGET_URL/,
+  )
+  const whole = {
+    ...some,
+    AUTHPROXY_PROXY_LISTEN_ADDRESS: '127.0.0.1:1234',
+    AUTHPROXY_PROXY_TARGET_URL: 'http://127.0.0.1:1',
+    AUTHPROXY_IDP_METADATA_FILE: '/idp.xml',
+    AUTHPROXY_PROXY_USE_BASIC_AUTH: 'true',
+    AUTHPROXY_PASSTHROUGH_TOKEN: '0123456789abcdef0123',
+    AUTHPROXY_LIMITS_FIELDS: '300',
+    AUTHPROXY_IDENTITY_ONLY: '',
+  }
+  const fromEnvironment = await loadConfig({ ...place, environment: whole })
+  t.match(fromEnvironment, {
+    ok: true,
+    from: 'the environment',
+    value: {
+      domain: 'env.example.org',
+      passthroughPaths: ['/env/'],
+      identityFields: { basicAuth: true },
+      passthroughTokens: [{ name: 'environment' }],
+      limits: { fields: 300 },
+    },
+  })
+  const wrong = await loadConfig({
+    ...place,
+    environment: { ...whole, AUTHPROXY_DOMIAN: 'x', AUTHPROXY_PASSTHROUGH_PATHS: '/' },
+  })
+  t.match(wrong, {
+    ok: false,
+    problems: [/AUTHPROXY_DOMIAN.*AUTHPROXY_DOMAIN/, /^AUTHPROXY_PASSTHROUGH_PATHS/],
+  })
+  const none = await loadConfig({ ...place, instance: 'absent', environment: {} })
+  t.match(none, { ok: false, problems: [/absent\.yaml/] })
+})
+
+t.test('variables are named after their settings', t => {
+  for (const [path, variable] of [
+    ['idpMetadataURL', 'AUTHPROXY_IDP_METADATA_URL'],
+    ['idpEntityID', 'AUTHPROXY_IDP_ENTITY_ID'],
+    ['proxy.targetDisableSSLVerify', 'AUTHPROXY_PROXY_TARGET_DISABLE_SSL_VERIFY'],
+    ['samlRequestSigning', 'AUTHPROXY_SAML_REQUEST_SIGNING'],
+    ['configPath', 'AUTHPROXY_CONFIG_PATH'],
+  ] as const) {
+    t.equal(variableOf(path.split('.')), variable)
+  }
+  t.end()
+})

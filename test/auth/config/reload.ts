@@ -1,0 +1,51 @@
+import t from 'tap'
+import type { Config } from '../../../lib/auth/config/config.ts'
+import { inForce, needRestart } from '../../../lib/auth/config/reload.ts'
+import { gatewayConfig } from '../../fixtures/gateway.ts'
+
+const least = {
+  domain: 'app.example.org',
+  idpMetadataURL: 'https://idp.example.org/metadata',
+  configPath: '/var/lib/authproxy/app.json',
+}
+const proxy = { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' }
+const configOf = (more: Readonly<Record<string, unknown>> = {}): Config =>
+  gatewayConfig({ ...least, proxy, ...more })
+const started = configOf()
+
+t.test('what only a restart can change is named, and stays as it was', t => {
+  for (const [name, more] of [
+    ['domain', { domain: 'new.example.org' }],
+    ['idpMetadataURL or idpMetadataFile', { idpMetadataURL: 'https://idp.example.org/new' }],
+    ['idpEntityID', { idpEntityID: 'https://idp.example.org' }],
+    ['idpMetadataCertificate', { idpMetadataCertificate: '/etc/authproxy/idp.pem' }],
+    ['proxy.listenAddress', { proxy: { ...proxy, listenAddress: '127.0.0.1:8081' } }],
+    ['configPath', { configPath: '/var/lib/authproxy/new.json' }],
+    ['session.revocation', { session: { revocation: false } }],
+    ['admin.listenAddress', { admin: { listenAddress: '127.0.0.1:9080' } }],
+    ['limits', { limits: { head: '2M', fields: 100, connections: 50 } }],
+    ['timeouts', { timeouts: { drain: '1s', clientHead: '5s' } }],
+  ] as const) {
+    const wanted = configOf(more)
+    t.same(needRestart(started, wanted), [name])
+    t.same(inForce(started, wanted), started, `${name} is not half in force`)
+    t.same(needRestart(started, inForce(started, wanted)), [])
+  }
+  t.end()
+})
+
+t.test('everything else is in force at once', t => {
+  const wanted = configOf({
+    passthroughPaths: ['/new/'],
+    proxy: { ...proxy, targetURL: 'http://127.0.0.1:3001', trustedProxies: ['192.0.2.7'] },
+    session: { lifetime: '1h', idle: '30m', cookieSize: '4K' },
+    saml: { clockSkew: '1s', forceAuthn: true },
+    identity: { groups: ['app-*'] },
+    timeouts: { response: '9s' },
+    limits: { responseHead: '8K' },
+    log: { level: 'debug' },
+  })
+  t.same(needRestart(started, wanted), [])
+  t.same(inForce(started, wanted), wanted)
+  t.end()
+})

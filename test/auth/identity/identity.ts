@@ -1,0 +1,142 @@
+import t from 'tap'
+import { type IdentityRules, identityOf } from '../../../lib/auth/identity/identity.ts'
+import {
+  encodeValue,
+  identityLines,
+  mayBeBasicUser,
+} from '../../../lib/auth/identity/identity-fields.ts'
+import type { Session } from '../../../lib/auth/saml/contract.ts'
+import type { VerifiedSubject } from '../../../lib/auth/saml/core/subject.ts'
+import { subject } from '../../fixtures/gateway.ts'
+
+const rules: IdentityRules = {
+  claims: [],
+  looseNames: false,
+  groups: [],
+  groupForm: 'whole',
+  only: undefined,
+}
+const persistent = 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent'
+const transient = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
+
+function nameId(value: string, format = persistent): Partial<VerifiedSubject> {
+  return { nameId: { value, format, nameQualifier: undefined, spNameQualifier: undefined } }
+}
+
+t.test('the subject is the first that is not empty of email, sAMAccountName, NameID', t => {
+  const all = { email: ['e@x'], sAMAccountName: ['sam'] }
+  for (const [attributes, more, expected, from] of [
+    [all, nameId('n'), 'e@x', 'email'],
+    [{ ...all, email: [''] }, nameId('n'), 'sam', 'sAMAccountName'],
+    [{ ...all, email: [' ', 'second@x'] }, nameId('n'), 'second@x', 'email'],
+    [{ sAMAccountName: ['CORP\\sam'] }, nameId('n'), 'sam', 'sAMAccountName'],
+    [{}, nameId('n'), 'n', 'nameId'],
+    [{}, nameId('n', transient), 'n', 'transient-nameId'],
+    [{ uid: ['ada'] }, nameId('n'), 'n', 'nameId'],
+  ] as const) {
+    const outcome = identityOf(subject(attributes, more), rules)
+    t.match(outcome, { ok: true, identity: { subject: expected, from } })
+  }
+  for (const more of [nameId(''), nameId('  '), {}]) {
+    t.match(identityOf(subject({ uid: ['ada'] }, more), rules), {
+      ok: false,
+      because: 'no-subject',
+    })
+  }
+  for (const unfit of ['a\nb', 'a\u0000', 'a\u2028b', '\u0007']) {
+    t.match(identityOf(subject({ email: [unfit] }), rules), { ok: false, because: 'unfit-subject' })
+  }
+  t.end()
+})
+
+t.test('groups are chosen and shortened as told', t => {
+  const groups = ['app-admins', 'APP-users', 'CN=Staff\\, all,OU=x,DC=y', 'other', 'app-admins']
+  const of = (more: Partial<IdentityRules>) => {
+    const outcome = identityOf(subject({ email: ['e'], groups }), { ...rules, ...more })
+    return outcome.ok ? outcome.identity.attributes.get('groups') : undefined
+  }
+  t.same(of({}), groups.slice(0, 4), 'all, each once')
+  t.same(of({ groups: ['app-*'] }), ['app-admins', 'APP-users'])
+  t.same(of({ groups: ['cn=staff*'], groupForm: 'name' }), ['Staff, all'])
+  t.same(of({ groups: ['nothing'] }), undefined, 'an empty attribute is none')
+  t.same(of({ groups: ['app.admins', '(.*)+$'] }), undefined, 'no pattern is a regular expression')
+  t.same(of({ only: ['email'] }), undefined)
+  t.end()
+})
+
+function session(attributes: Readonly<Record<string, readonly string[]>>, who = 'ada'): Session {
+  return {
+    id: 's',
+    subject: who,
+    attributes: new Map(Object.entries(attributes)),
+    issuer: 'i',
+    nameId: undefined,
+    sessionIndex: undefined,
+    authenticated: 0,
+    created: 0,
+    expires: 1,
+  }
+}
+
+const fieldRules = { claims: [], encoding: 'percent', limit: 100, basicAuth: false } as const
+
+t.test(
+  'fields carry what is there, lists with their commas encoded, and say what is too long',
+  t => {
+    const { fields, omitted } = identityLines(
+      session({
+        displayName: ['Doe, John'],
+        groups: ['a', 'b,c'],
+        uid: ['1', '2,3'],
+        roles: ['x'.repeat(200)],
+      }),
+      fieldRules,
+    )
+    t.equal(fields.get('X-Authproxy-User'), 'ada')
+    t.equal(fields.get('X-Authproxy-Displayname'), 'Doe, John', 'a single value keeps its comma')
+    t.equal(fields.get('X-Authproxy-Groups'), 'a,b%2Cc')
+    t.equal(fields.get('X-Authproxy-Uid'), '1,2%2C3')
+    t.notOk(fields.has('X-Authproxy-Roles'), 'never a part of a list')
+    t.same(omitted, ['X-Authproxy-Roles'])
+    t.equal(fields.get('X-Authproxy-Omitted'), 'X-Authproxy-Roles')
+    t.notOk(fields.has('X-Authproxy-Email'), 'empty ones are left out')
+    t.end()
+  },
+)
+
+t.test('Basic credentials carry the subject with an empty password, where that is possible', t => {
+  const basic = (who: string) =>
+    identityLines(session({}, who), { ...fieldRules, basicAuth: true }).fields.get('Authorization')
+  t.equal(basic('ada'), `Basic ${Buffer.from('ada:').toString('base64')}`)
+  t.equal(basic('ada:admin'), undefined)
+  t.notOk(mayBeBasicUser('a\nb'))
+  t.end()
+})
+
+t.test('values are encoded so that decoding is no guess', t => {
+  for (const text of [
+    'plain',
+    'two words',
+    ' ends ',
+    'Zoë',
+    '100%',
+    'a,b',
+    '\r\nX: y',
+    '日本',
+    '😀',
+    '%41',
+    '\u0080',
+  ]) {
+    for (const inList of [true, false]) {
+      const encoded = encodeValue(text, 'percent', inList)
+      t.match(encoded, /^(?! )[\x20-\x7e]*(?<! )$/)
+      t.equal(decodeURIComponent(encoded), text)
+      if (inList) t.notMatch(encoded, ',')
+      const raw = Buffer.from(encodeValue(text, 'utf8', inList), 'latin1').toString('utf8')
+      t.equal(decodeURIComponent(raw), text)
+    }
+  }
+  t.equal(encodeValue('Zoë', 'utf8', false), Buffer.from('Zoë').toString('latin1'))
+  t.equal(decodeURIComponent(encodeValue('\ud800', 'percent', false)), '\ufffd')
+  t.end()
+})

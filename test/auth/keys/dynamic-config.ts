@@ -1,0 +1,208 @@
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
+import { chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-config.ts'
+import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
+import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
+import { createMemoryLog } from '../../../lib/log/log.ts'
+
+const start = Date.UTC(2030, 0, 1)
+const entityId = 'https://app.example.org/saml/metadata'
+const making = {
+  entityId,
+  domain: 'app.example.org',
+  now: start,
+  random: randomBytes,
+  modulusLength: 1024,
+}
+
+async function place(t: Test): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'authproxy-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  return join(directory, 'app.json')
+}
+
+async function ringAt(t: Test, path: string, clock = new ManualClock(start)) {
+  const log = createMemoryLog()
+  const ring = await KeyRing.open({ ...making, path, clock, log })
+  t.teardown(() => ring.close())
+  return { ring, log, clock }
+}
+
+t.test('what is made is what an identity provider can use, and reads back the same', async t => {
+  const path = await place(t)
+  const made = await makeDynamicConfig(making)
+  await saveDynamicConfig(path, made)
+  t.same(await readDynamicConfig(path), made)
+  const [pair] = made.saml
+  const certificate = new X509Certificate(pair?.certificate ?? '')
+  t.equal(certificate.subject, 'CN=app.example.org')
+  t.ok(certificate.checkPrivateKey(createPrivateKey(pair?.privateKey ?? '')))
+  t.ok(certificate.verify(certificate.publicKey))
+  t.ok(Date.parse(certificate.validTo) - start > 9 * 365 * 86_400_000)
+  t.equal(made.session[0]?.key.length, 32)
+  t.not(made.session[0]?.key.toString('hex'), made.sealing[0]?.key.toString('hex'))
+})
+
+t.test(
+  'a planned rotation puts new keys first and lets the old ones retire in their time',
+  async t => {
+    const before = await makeDynamicConfig(making)
+    const later = { ...making, now: start + 1000 }
+    const after = await rotated(before, later, { session: 60_000, saml: 600_000 })
+    t.equal(after.session.length, 2)
+    t.not(after.session[0]?.kid, before.session[0]?.kid)
+    t.equal(after.session[1]?.retires, start + 61_000)
+    t.equal(after.saml[1]?.retires, start + 601_000)
+    const again = await rotated(
+      after,
+      { ...making, now: start + 31_000 },
+      { session: 60_000, saml: 600_000 },
+    )
+    t.equal(
+      again.session[2]?.retires,
+      start + 61_000,
+      'a second rotation does not prolong the first',
+    )
+    const path = await place(t)
+    await saveDynamicConfig(path, after)
+    const { ring, clock } = await ringAt(t, path)
+    t.equal(ring.session().length, 2)
+    clock.advance(61_000)
+    t.equal(ring.session().length, 1)
+    t.equal(ring.saml().length, 2)
+    clock.advance(600_000)
+    t.equal(ring.saml().length, 1)
+  },
+)
+
+t.test('replacing or deleting the file is noticed; nonsense in it is not believed', async t => {
+  const path = await place(t)
+  const { ring, log } = await ringAt(t, path)
+  const [first] = ring.session()
+  const generation = ring.generation
+  await ring.check()
+  t.equal(ring.generation, generation, 'nothing happened')
+  const other = await makeDynamicConfig(making)
+  await saveDynamicConfig(path, other)
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, other.session[0]?.kid)
+  t.ok(ring.generation > generation)
+  await writeFile(path, '{"version": 1, "session": []}')
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, other.session[0]?.kid, 'the keys in use stay')
+  t.ok(log.lines.some(({ level }) => level === 'error'))
+  await rm(path)
+  await ring.check()
+  t.notOk([first?.kid, other.session[0]?.kid].includes(ring.session()[0]?.kid))
+  t.equal((await readDynamicConfig(path))?.session[0]?.kid, ring.session()[0]?.kid)
+})
+
+/** What version 1 wrote: no keys of identities. */
+async function writeVersion1(path: string): Promise<void> {
+  await saveDynamicConfig(path, await makeDynamicConfig(making))
+  const { identity, ...rest } = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(path, JSON.stringify({ ...rest, version: 1 }))
+}
+
+t.test('a file of version 1 gets what it lacks, in place, and keeps the rest', async t => {
+  const path = await place(t)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  t.same(before?.identity, [])
+  const { ring } = await ringAt(t, path)
+  const after = await readDynamicConfig(path)
+  t.match(JSON.parse(await readFile(path, 'utf8')), { version: 2 })
+  t.same({ ...after, identity: [] }, before)
+  t.same(after?.identity, ring.identity())
+  t.equal(createPrivateKey(after?.identity[0]?.privateKey ?? '').asymmetricKeyType, 'ec')
+  const generation = ring.generation
+  await ring.check()
+  t.equal(ring.generation, generation, 'what it wrote itself is no news')
+})
+
+t.test('so does one that is put in the place of a newer one while it runs', async t => {
+  const path = await place(t)
+  const { ring } = await ringAt(t, path)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, before?.session[0]?.kid)
+  t.equal(ring.identity().length, 1)
+  t.same((await readDynamicConfig(path))?.identity, ring.identity())
+})
+
+t.test('a rotation of a file of version 1 makes its first key of identities', async t => {
+  const path = await place(t)
+  await writeVersion1(path)
+  const before = await readDynamicConfig(path)
+  if (before === undefined) throw new Error('it was written')
+  const after = await rotated(before, making, { session: 60_000, saml: 60_000 })
+  t.equal(after.identity.length, 1)
+  const again = await rotated(after, making, { session: 60_000, saml: 60_000 })
+  t.equal(again.identity[1]?.retires, start + 3_600_000)
+})
+
+t.test('files that cannot be used say why without quoting a key', async t => {
+  const good = JSON.parse(
+    JSON.stringify({
+      version: 1,
+      entityId,
+      session: [{ kid: 'a', key: randomBytes(32).toString('base64url'), created: 1 }],
+    }),
+  )
+  const { saml } = await makeDynamicConfig(making)
+  const whole = { sealing: good.session, saml }
+  for (const [content, why] of [
+    ['hunter2', /not JSON/],
+    ['[]', /not an object/],
+    ['{}', /no version/],
+    ['{"version": 3}', /newer authproxy/],
+    [JSON.stringify(good), /"sealing" is not a list/],
+    [
+      JSON.stringify({ ...good, session: [{ kid: 'a', key: 'aHVudGVyMg', created: 1 }] }),
+      /32 bytes/,
+    ],
+    [
+      JSON.stringify({ ...good, session: [{ kid: '../x', key: good.session[0].key, created: 1 }] }),
+      /"kid"/,
+    ],
+    [JSON.stringify({ ...good, ...whole, version: 2 }), /"identity" is not a list/],
+    [
+      JSON.stringify({
+        ...{ ...good, ...whole, version: 2 },
+        identity: [{ kid: 'a', privateKey: whole.saml[0]?.privateKey, created: 1 }],
+      }),
+      /not of P-256/,
+    ],
+    [
+      JSON.stringify({
+        ...{ ...good, ...whole, version: 2 },
+        identity: [{ kid: 'a', privateKey: 'hunter2', created: 1 }],
+      }),
+      /not of P-256/,
+    ],
+  ] as const) {
+    const path = await place(t)
+    await writeFile(path, content)
+    await t.rejects(readDynamicConfig(path), { cause: { message: why } })
+    await readDynamicConfig(path).catch(error =>
+      t.notMatch(`${error.message} ${error.cause.message}`, 'hunter2'),
+    )
+  }
+})
+
+t.test(
+  'root who rotates keys leaves a file the service can read',
+  { skip: process.getuid?.() !== 0 && 'SKIPPED: only root can write in the name of others' },
+  async t => {
+    const path = await place(t)
+    await chown(dirname(path), 65_534, 65_534)
+    await saveDynamicConfig(path, await makeDynamicConfig(making))
+    const { uid, gid, mode } = await stat(path)
+    t.same([uid, gid, mode & 0o777], [65_534, 65_534, 0o600])
+  },
+)

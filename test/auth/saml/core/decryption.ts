@@ -1,0 +1,114 @@
+import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
+import t from 'tap'
+import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
+import { messageLimits } from '../../../../lib/auth/saml/core/scan.ts'
+import { parseXmlText } from '../../../../lib/auth/saml/core/xml.ts'
+import { encryptAssertion } from '../../../../lib/tools/dev-idp/encrypt.ts'
+import { rsaPair } from '../../../fixtures/saml-keys.ts'
+
+const own = rsaPair('sp')
+const other = rsaPair('stranger')
+
+function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
+  const parsed = parseXmlText(xml, messageLimits)
+  if (!parsed.ok) throw new Error(parsed.problem)
+  return decryptElement(parsed.root, keys)
+}
+
+t.test('every pair of methods we publish decrypts, with the old key too', async t => {
+  for (const content of ['aes128-cbc', 'aes256-cbc', 'aes128-gcm', 'aes256-gcm'] as const) {
+    for (const key of ['rsa-oaep-mgf1p', 'rsa-oaep-sha256'] as const) {
+      const xml = encryptAssertion('<a>é</a>', own.certificate, { content, key })
+      t.match(
+        decrypt(xml, [other.privateKey, own.privateKey]),
+        { ok: true, text: '<a>é</a>' },
+        `${content} ${key}`,
+      )
+      t.match(decrypt(xml, [other.privateKey]), { ok: false, because: 'encryption_key' })
+    }
+  }
+})
+
+/** EME-OAEP encoding (RFC 8017 section 7.1.1) with a digest and another hash for the mask, which Node cannot do. */
+function oaep(key: Buffer, digest: string, mask: string, size: number): Buffer {
+  const hash = (name: string, ...parts: readonly Buffer[]) => {
+    const made = createHash(name)
+    for (const part of parts) made.update(part)
+    return made.digest()
+  }
+  const mgf = (seed: Buffer, length: number) => {
+    const blocks = Array.from({ length: Math.ceil(length / 20) + 1 }, (_, i) =>
+      hash(mask, seed, Buffer.from([0, 0, 0, i])),
+    )
+    return Buffer.concat(blocks).subarray(0, length)
+  }
+  const xor = (a: Buffer, b: Buffer) => Buffer.from(a.map((byte, i) => byte ^ (b[i] ?? 0)))
+  const label = hash(digest)
+  const db = Buffer.concat([
+    label,
+    Buffer.alloc(size - key.length - 2 * label.length - 2),
+    Buffer.from([1]),
+    key,
+  ])
+  const seed = randomBytes(label.length)
+  const maskedDb = xor(db, mgf(seed, db.length))
+  return Buffer.concat([Buffer.from([0]), xor(seed, mgf(maskedDb, seed.length)), maskedDb])
+}
+
+t.test('OAEP whose digest is SHA-256 and whose mask is SHA-1', async t => {
+  const secrets = encryptAssertion('<a/>', own.certificate, {
+    content: 'aes256-gcm',
+    key: 'rsa-oaep-mgf1p',
+  })
+  // Unwrap by our own key what was wrapped in the usual way, and wrap it in the other.
+  const { privateDecrypt } = await import('node:crypto')
+  const wrapped = /<xenc:CipherValue>([^<]+)/.exec(secrets)?.[1] ?? ''
+  const padding = constants.RSA_PKCS1_OAEP_PADDING
+  const key = privateDecrypt(
+    { key: own.privateKey, padding, oaepHash: 'sha1' },
+    Buffer.from(wrapped, 'base64'),
+  )
+  const { publicKey } = new X509Certificate(own.certificate)
+  const again = publicEncrypt(
+    { key: publicKey, padding: constants.RSA_NO_PADDING },
+    oaep(key, 'sha256', 'sha1', 256),
+  )
+  const digest = '<ds:DigestMethod Algorithm="http://www.w3.org/2001/04/xmlenc#sha256"/>'
+  const xml = secrets
+    .replace(wrapped, again.toString('base64'))
+    .replace(
+      /(<xenc:EncryptionMethod Algorithm="[^"]*rsa-oaep-mgf1p")\/>/,
+      `$1>${digest}</xenc:EncryptionMethod>`,
+    )
+  t.match(decrypt(xml), { ok: true, text: '<a/>' })
+  t.match(decrypt(xml.replace('xmlenc#sha256', 'xmlenc#sha512')), {
+    ok: false,
+    because: 'encryption_key',
+  })
+})
+
+t.test('what cannot be decrypted has one of three codes', async t => {
+  const good = encryptAssertion('<a/>', own.certificate, {
+    content: 'aes256-cbc',
+    key: 'rsa-oaep-mgf1p',
+  })
+  const cases: ReadonlyArray<readonly [string, string]> = [
+    [good.replace('aes256-cbc', 'tripledes-cbc'), 'encryption_algorithm'],
+    [good.replace('xmlenc#aes256-cbc', 'xmlenc#constructor'), 'encryption_algorithm'],
+    [good.replace('rsa-oaep-mgf1p', 'rsa-1_5'), 'encryption_algorithm'],
+    [good.replace('aes256-cbc', 'aes128-cbc'), 'encryption_key'],
+    [good.replace(/(.*<xenc:CipherValue>)..../, '$1AAAA'), 'encryption_key'],
+    [good.replace(/<xenc:CipherValue>[^<]*/, '<xenc:CipherValue>AAAA'), 'encryption_key'],
+    [good.replace(/<xenc:CipherValue>[^<]*/g, '<xenc:CipherValue>!'), 'encryption_form'],
+    [good.replaceAll('EncryptedKey', 'Other'), 'encryption_form'],
+    [good.replaceAll('EncryptedData', 'Other'), 'encryption_form'],
+    [
+      encryptAssertion('no document', own.certificate, {
+        content: 'aes256-gcm',
+        key: 'rsa-oaep-mgf1p',
+      }),
+      'encryption_key',
+    ],
+  ]
+  for (const [xml, because] of cases) t.match(decrypt(xml), { ok: false, because }, because)
+})

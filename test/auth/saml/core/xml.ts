@@ -1,0 +1,57 @@
+import t from 'tap'
+import { messageLimits } from '../../../../lib/auth/saml/core/scan.ts'
+import {
+  attributeOf,
+  childOf,
+  cutOut,
+  escapeXml,
+  parseXmlText,
+} from '../../../../lib/auth/saml/core/xml.ts'
+
+function root(text: string) {
+  const parsed = parseXmlText(text, messageLimits)
+  if (!parsed.ok) throw new Error(parsed.problem)
+  return parsed.root
+}
+
+t.test('a document becomes names, namespaces, attributes and text', async t => {
+  const text = '<p:a xmlns:p="urn:p" xmlns="urn:d" id="1" p:id="2">x<b>y&amp;</b>z</p:a>'
+  const a = root(text)
+  t.match(a, { name: 'a', namespace: 'urn:p', tag: 'p:a', text: 'xz' })
+  t.equal(attributeOf(a, 'id'), '1', 'the attribute without a namespace')
+  t.equal(a.attributes.length, 2, 'declarations are no attributes')
+  t.match(childOf(a, 'urn:d', 'b'), { text: 'y&', namespace: 'urn:d' })
+  t.equal(childOf(a, '', 'b'), undefined)
+})
+
+t.test('prefixes must be declared, and attributes once by any prefix', async t => {
+  const bad = [
+    '<p:a/>',
+    '<a p:b=""/>',
+    '<a xmlns:p="u" xmlns:q="u" p:b="" q:b=""/>',
+    '<a xmlns:p=""/>',
+    '<xmlns:a/>',
+  ]
+  for (const text of bad)
+    t.match(parseXmlText(text, messageLimits), { ok: false, because: 'parser' }, text)
+})
+
+t.test('an element cut out means the same alone', async t => {
+  const text =
+    '<a xmlns="urn:d" xmlns:p="urn:p" xmlns:q="urn:q"><p:b q:x="1>2" xmlns:q="urn:other"><c/></p:b></a>'
+  const b = childOf(root(text), 'urn:p', 'b')
+  if (b === undefined) throw new Error('no b')
+  const alone = root(cutOut(b, text))
+  t.match(alone, {
+    name: 'b',
+    namespace: 'urn:p',
+    attributes: [{ namespace: 'urn:other', value: '1>2' }],
+  })
+  t.match(alone.children, [{ name: 'c', namespace: 'urn:d' }])
+})
+
+t.test('text that was escaped comes back', async t => {
+  const odd = `<&>"'\t\r\n é`
+  t.equal(root(`<a>${escapeXml(odd)}</a>`).text, odd)
+  t.equal(attributeOf(root(`<a b="${escapeXml(odd)}"/>`), 'b'), odd)
+})

@@ -1,0 +1,237 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { ManualClock } from '../../../../lib/async/clock.ts'
+import type { SamlConfig } from '../../../../lib/auth/saml/contract.ts'
+import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import { IdpMetadataSource } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
+import { createMemoryLog } from '../../../../lib/log/log.ts'
+import { ScriptedIdp } from '../../../fixtures/idp.ts'
+import { makeClient, until } from '../../../fixtures/origin-client.ts'
+import { rsaPair } from '../../../fixtures/saml-keys.ts'
+import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+
+const start = Date.parse('2026-11-20T12:00:00Z')
+const minute = 60_000
+
+type Config = Pick<
+  SamlConfig,
+  'idpMetadata' | 'idpEntityId' | 'idpMetadataCertificate' | 'metadataCacheFile' | 'allowSha1'
+>
+
+interface Test {
+  testdir(): string
+  teardown(action: () => unknown): void
+}
+
+async function lab(t: Test) {
+  const directory = t.testdir()
+  const clock = new ManualClock(start)
+  const log = createMemoryLog()
+  const idp = new ScriptedIdp('okta', { now: () => clock.now() })
+  const origin = await ScriptedOrigin.listen(t)
+  const { client } = makeClient(t, { clock })
+  const cache = join(directory, 'cache.xml')
+  const config: Config = {
+    idpMetadata: { from: 'url', url: origin.url('/metadata') },
+    idpEntityId: undefined,
+    idpMetadataCertificate: undefined,
+    metadataCacheFile: cache,
+    allowSha1: false,
+  }
+  const open = async (more: Partial<Config> = {}) => {
+    const all = { ...config, ...more }
+    // The source asks for nothing else.
+    const source = await IdpMetadataSource.open({
+      config: () => all as SamlConfig,
+      origin: client,
+      clock,
+      log,
+    })
+    t.teardown(() => source.close())
+    return source
+  }
+  const warnings = () => log.lines.filter(line => line.level === 'warn').map(line => line.message)
+  return { directory, clock, log, idp, origin, cache, open, warnings }
+}
+
+t.test('remote: downloaded, cached, and refreshed every 30 minutes', async t => {
+  const { clock, log, idp, origin, cache, open } = await lab(t)
+  origin.at('/metadata', reply({ content: idp.metadata() }))
+  const source = await open()
+  t.equal(source.current()?.entityId, idp.entityId)
+  t.equal(readFileSync(cache, 'utf8'), idp.metadata())
+  t.ok(log.lines.some(line => line.message === 'IdP metadata was updated and cached'))
+  t.equal(source.fetched, start)
+  const moved = idp.metadata({ signOn: 'https://idp.example.org/new' })
+  origin.at('/metadata', reply({ content: moved }))
+  clock.advance(30 * minute - 1)
+  t.equal(origin.seen('/metadata').length, 1)
+  clock.advance(1)
+  await until(() => source.current()?.singleSignOn[0]?.location === 'https://idp.example.org/new')
+  await until(
+    () => log.lines.filter(line => /was updated and cached/.test(line.message)).length === 2,
+  )
+  t.equal(readFileSync(cache, 'utf8'), moved)
+})
+
+t.test('remote: only 200 is taken, whole and as metadata', async t => {
+  const { idp, origin, open } = await lab(t)
+  const good = idp.metadata()
+  const cases: ReadonlyArray<readonly [Parameters<typeof reply>[0], RegExp]> = [
+    [{ status: 404, content: good }, /answered 404/],
+    [{ status: 203, content: good }, /answered 203/],
+    [{ status: 302, content: '' }, /answered 302/],
+    [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
+    [{ content: good.slice(0, -20) }, /well-formed/],
+    [{ content: '<html></html>' }, /EntityDescriptor/],
+    [{ content: 'x'.repeat(10 * 1024 * 1024 + 1) }, /larger than 10 MiB/],
+    [{ content: idp.metadata({ validUntil: start - 1000 }) }, /expired/],
+  ]
+  for (const [answer, problem] of cases) {
+    origin.at('/metadata', reply(answer))
+    await t.rejects(open(), { message: problem, code: 'idp_metadata' }, String(problem))
+  }
+})
+
+t.test('remote: after 30 seconds the download is given up', async t => {
+  const { clock, origin, open } = await lab(t)
+  origin.at('/metadata', async answer => {
+    await answer.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n<a')
+    await origin.seen('/metadata')[0]?.gone
+  })
+  const opened = open()
+  await origin.arrived('/metadata')
+  const timer = setInterval(() => clock.advance(1000), 5)
+  await t.rejects(opened, { message: /did not deliver within 30 s|ORIGIN|within/ })
+  clearInterval(timer)
+})
+
+t.test('remote: a start without download needs a valid cache', async t => {
+  const { idp, origin, cache, open, warnings } = await lab(t)
+  origin.at('/metadata', reply({ status: 503 }))
+  await t.rejects(open(), { message: /answered 503.*no valid cache/ })
+  writeFileSync(cache, '<broken')
+  await t.rejects(open(), { message: /no valid cache/ })
+  writeFileSync(cache, idp.metadata({ validUntil: start - 1 }))
+  await t.rejects(open(), { message: /no valid cache.*expired/ })
+  writeFileSync(cache, idp.metadata())
+  const source = await open()
+  t.equal(source.current()?.entityId, idp.entityId)
+  t.equal(source.fetched, undefined)
+  t.ok(warnings().includes('IdP metadata could not be downloaded; the cached metadata is used'))
+})
+
+t.test('remote: a refresh that fails changes nothing and warns', async t => {
+  const { clock, idp, origin, cache, open, warnings } = await lab(t)
+  origin.at(
+    '/metadata',
+    inTurn(
+      reply({ content: idp.metadata() }),
+      reply({ content: '<broken' }),
+      reply({ content: idp.metadata() }),
+    ),
+  )
+  const source = await open()
+  clock.advance(30 * minute)
+  await until(() =>
+    warnings().includes('IdP metadata could not be refreshed; the last one stays in use'),
+  )
+  t.equal(source.current()?.entityId, idp.entityId)
+  t.equal(readFileSync(cache, 'utf8'), idp.metadata())
+  await until(() => origin.seen('/metadata').length === 2)
+  // Let the loop set its next appointment.
+  await new Promise(resolve => setImmediate(resolve))
+  clock.advance(30 * minute)
+  await until(() => origin.seen('/metadata').length === 3)
+})
+
+t.test('remote: a cache that cannot be written costs a warning', async t => {
+  const { idp, origin, directory, open, warnings } = await lab(t)
+  origin.at('/metadata', reply({ content: idp.metadata() }))
+  const source = await open({ metadataCacheFile: join(directory, 'missing/cache.xml') })
+  t.ok(source.current())
+  t.ok(warnings().includes('IdP metadata was updated, but could not be cached'))
+})
+
+t.test('metadata that has expired is used no more', async t => {
+  const { clock, idp, origin, open, warnings } = await lab(t)
+  origin.at(
+    '/metadata',
+    inTurn(
+      reply({ content: idp.metadata({ validUntil: start + 10 * minute }) }),
+      reply({ status: 500 }),
+    ),
+  )
+  const source = await open()
+  t.ok(warnings().includes('the metadata of the IdP expires within a day'))
+  clock.advance(10 * minute)
+  t.equal(source.current(), undefined)
+  t.match(source.problems(), [/expired/])
+})
+
+t.test('an unknown key brings one refresh, a minute apart at the least', async t => {
+  const { clock, idp, origin, open } = await lab(t)
+  origin.at('/metadata', reply({ content: idp.metadata() }))
+  const source = await open()
+  t.equal(await source.refreshForUnknownKey(), false, 'nothing new')
+  t.equal(origin.seen('/metadata').length, 2)
+  const both = [rsaPair('idp').certificate, rsaPair('next').certificate]
+  origin.at('/metadata', reply({ content: idp.metadata({ certificates: both }) }))
+  t.equal(await source.refreshForUnknownKey(), false, 'too soon')
+  t.equal(origin.seen('/metadata').length, 2)
+  clock.advance(minute)
+  t.strictSame(await Promise.all([source.refreshForUnknownKey(), source.refreshForUnknownKey()]), [
+    true,
+    true,
+  ])
+  t.equal(origin.seen('/metadata').length, 3, 'one for both')
+  t.equal(source.current()?.keys.length, 2)
+})
+
+t.test('local: read once, no cache, no refresh', async t => {
+  const { clock, idp, origin, directory, cache, open } = await lab(t)
+  const path = join(directory, 'idp.xml')
+  await t.rejects(open({ idpMetadata: { from: 'file', path } }), {
+    message: /idp\.xml cannot be read/,
+  })
+  writeFileSync(path, idp.metadata())
+  const source = await open({ idpMetadata: { from: 'file', path } })
+  writeFileSync(path, '<changed/>')
+  clock.advance(24 * 60 * minute)
+  t.equal(source.current()?.entityId, idp.entityId)
+  t.equal(await source.refreshForUnknownKey(), false)
+  t.strictSame(origin.requests, [])
+  t.throws(() => readFileSync(cache))
+})
+
+t.test('with a certificate configured the metadata has to be signed with its key', async t => {
+  const { idp, origin, directory, open } = await lab(t)
+  const trusted = join(directory, 'trusted.pem')
+  writeFileSync(trusted, rsaPair('federation').certificate)
+  const plain = idp.metadata().replace('<md:EntityDescriptor', '<md:EntityDescriptor ID="_m"')
+  const signed = (name: string) =>
+    signElement(plain, {
+      id: '_m',
+      key: rsaPair(name),
+      after: "/*/*[local-name()='IDPSSODescriptor']",
+    })
+  for (const [content, problem] of [
+    [plain, /is not signed/],
+    [signed('stranger'), /does not verify/],
+    [signed('federation').replace('/sso"', '/evil"'), /does not verify/],
+  ] as const) {
+    origin.at('/metadata', file({ content }))
+    await t.rejects(open({ idpMetadataCertificate: trusted }), { message: problem })
+  }
+  origin.at('/metadata', file({ content: signed('federation') }))
+  t.ok((await open({ idpMetadataCertificate: trusted })).current())
+})
+
+t.test('a certificate of the IdP that ends soon is warned about', async t => {
+  const { clock, idp, origin, open, warnings } = await lab(t)
+  origin.at('/metadata', reply({ content: idp.metadata() }))
+  clock.advance(Date.parse('2048-12-20T00:00:00Z') - start)
+  await open()
+  t.ok(warnings().includes('a certificate of the IdP expires soon'))
+})

@@ -1,0 +1,152 @@
+import t from 'tap'
+import {
+  parentProxy,
+  readHostPattern,
+  readListenAddress,
+  readNetwork,
+  readParentProxy,
+} from '../../../lib/cache/config/setting-kinds.ts'
+
+const problem = (read: { ok: boolean; problem?: string }) => (read.ok ? undefined : read.problem)
+
+t.test('host patterns', t => {
+  const table: ReadonlyArray<readonly [string, string, boolean, number | undefined]> = [
+    ['archive.example.org', 'archive.example.org', false, undefined],
+    ['Archive.Example.ORG.', 'archive.example.org', false, undefined],
+    ['.example.org', 'example.org', true, undefined],
+    ['.example.org:8080', 'example.org', true, 8080],
+    ['localhost', 'localhost', false, undefined],
+    ['under_score.example.org', 'under_score.example.org', false, undefined],
+    ['192.0.2.1:80', '192.0.2.1', false, 80],
+    ['2001:DB8:0::1', '2001:db8::1', false, undefined],
+    ['[2001:db8::1]:8080', '2001:db8::1', false, 8080],
+    ['[2001:db8::1]', '2001:db8::1', false, undefined],
+    ['bücher.example', 'xn--bcher-kva.example', false, undefined],
+  ]
+  for (const [text, host, subdomains, port] of table) {
+    t.strictSame(readHostPattern(text), { ok: true, value: { text, host, subdomains, port } }, text)
+  }
+  t.end()
+})
+
+t.test('bad host patterns say how to mend them', t => {
+  const table: ReadonlyArray<readonly [unknown, RegExp]> = [
+    ['http://archive.example.org/debian', /write archive\.example\.org$/],
+    ['http://bob:secret@archive.example.org/', /write archive\.example\.org$/],
+    ['bob:secret@archive.example.org', /user name/],
+    ['archive.example.org/debian', /only its host/],
+    ['*.example.org', /write \.example\.org$/],
+    ['ftp.*.example.org', /no wildcards/],
+    ['archive.example.org:99999', /from 1 to 65535/],
+    ['archive.example.org:', /from 1 to 65535/],
+    ['archive..example.org', /expected a host/],
+    ['-a.example.org', /expected a host/],
+    [`${'a'.repeat(64)}.org`, /expected a host/],
+    [`${'a.'.repeat(130)}org`, /expected a host/],
+    ['256.1.1.1', /expected a host/],
+    ['1.2', /expected a host/],
+    ['.192.0.2.1', /expected a host/],
+    ['[192.0.2.1]', /expected a host/],
+    ['fe80::1%eth0', /expected a host/],
+    ['.', /expected a host/],
+    ['a b', /expected a host/],
+    ['', /expected a host/],
+    [5, /found 5/],
+    [null, /found nothing/],
+  ]
+  for (const [text, expected] of table) {
+    t.match(problem(readHostPattern(text)), expected, String(text).slice(0, 40))
+    t.notMatch(problem(readHostPattern(text)), 'secret')
+  }
+  t.end()
+})
+
+t.test('addresses to listen on', t => {
+  const table: ReadonlyArray<readonly [unknown, string | undefined, number]> = [
+    ['127.0.0.1:3142', '127.0.0.1', 3142],
+    ['[::1]:3142', '::1', 3142],
+    ['[fe80::1%eth0]:3142', 'fe80::1%eth0', 3142],
+    [':3142', undefined, 3142],
+    ['*:3142', undefined, 3142],
+    ['3142', undefined, 3142],
+    [3142, undefined, 3142],
+    ['127.0.0.1:0', '127.0.0.1', 0],
+  ]
+  for (const [text, address, port] of table) {
+    t.strictSame(readListenAddress(text), { ok: true, value: { address, port } }, String(text))
+  }
+  t.match(problem(readListenAddress('::1')), /write \[::1\]:3142/)
+  t.match(problem(readListenAddress('localhost:80')), /write 127\.0\.0\.1:80/)
+  t.match(problem(readListenAddress('host.example.org:80')), /a name is not an address/)
+  t.match(problem(readListenAddress('127.0.0.1')), /the port is missing/)
+  t.match(problem(readListenAddress('127.0.0.1:x')), /from 0 to 65535/)
+  t.match(problem(readListenAddress(70_000)), /from 0 to 65535/)
+  t.match(problem(readListenAddress({})), /expected ADDRESS:PORT/)
+  t.end()
+})
+
+t.test('networks are whole and canonical', t => {
+  const table: ReadonlyArray<readonly [string, string]> = [
+    ['10.0.0.0/8', '10.0.0.0/8'],
+    ['192.0.2.7', '192.0.2.7/32'],
+    ['0.0.0.0/0', '0.0.0.0/0'],
+    ['::/0', '::/0'],
+    ['FC00::/7', 'fc00::/7'],
+    ['fe80::/10', 'fe80::/10'],
+    ['2001:db8:0:0::1', '2001:db8::1/128'],
+    ['[2001:db8::]/32', '2001:db8::/32'],
+    ['::ffff:10.0.0.0/104', '::ffff:10.0.0.0/104'],
+  ]
+  for (const [text, value] of table) t.strictSame(readNetwork(text), { ok: true, value }, text)
+  t.match(problem(readNetwork('10.1.2.3/8')), /write 10\.0\.0\.0\/8/)
+  t.match(problem(readNetwork('2001:db8:ffff::1/33')), /write 2001:db8:8000::\/33/)
+  t.match(problem(readNetwork('10.0.0.0/33')), /at most 32/)
+  t.match(problem(readNetwork('all')), /0\.0\.0\.0\/0 and ::\/0/)
+  for (const bad of ['10.0.0/8', 'host', '', '10.0.0.0/', '10.0.0.0/8/8', 'fe80::1%eth0']) {
+    t.match(problem(readNetwork(bad)), /expected a network/, bad)
+  }
+  t.match(problem(readNetwork(7)), /found 7/)
+  t.end()
+})
+
+t.test('a parent proxy brings its credentials decoded and shows them to nobody', t => {
+  const value = (text: string) => {
+    const read = readParentProxy(text)
+    return read.ok ? read.value : read.problem
+  }
+  t.strictSame(value('http://proxy.example.org:3128'), {
+    host: 'proxy.example.org',
+    port: 3128,
+    credentials: undefined,
+  })
+  t.strictSame(value('HTTP://Proxy.Example.Org/'), {
+    host: 'proxy.example.org',
+    port: 80,
+    credentials: undefined,
+  })
+  t.strictSame(value('http://bob:p%40ss%3A@[::1]:8080'), {
+    host: '::1',
+    port: 8080,
+    credentials: 'bob:p@ss:',
+  })
+  t.strictSame(value('http://bob@proxy:1'), { host: 'proxy', port: 1, credentials: 'bob:' })
+  const table: ReadonlyArray<readonly [string, RegExp]> = [
+    ['https://bob:hunter2@proxy.example.org', /the scheme https.*not supported/],
+    ['socks5://bob:hunter2@proxy.example.org', /the scheme socks5/],
+    ['bob:hunter2@proxy.example.org:3128', /no scheme/],
+    ['http://bob:hunter2@proxy.example.org/x', /found a path/],
+    ['http://bob:hunter2@proxy.example.org:0', /a port is a number/],
+    ['http://bob:hunter2@', /no usable host/],
+    ['http://bob:hunter2%zz@proxy', /begins no escape/],
+    ['http://b%3Aob:hunter2@proxy', /a colon/],
+    ['http://bob:hunter2%0d%0aX: y@proxy', /control character/],
+    ['', /no scheme/],
+  ]
+  for (const [text, expected] of table) {
+    t.match(problem(readParentProxy(text)), expected, expected.source)
+    t.notMatch(problem(readParentProxy(text)), 'hunter2')
+  }
+  t.match(problem(readParentProxy(5)), /no text/)
+  t.equal(parentProxy.name, 'URL')
+  t.end()
+})

@@ -1,0 +1,91 @@
+/**
+ * What a fetcher keeps of clients' wishes has an end.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { classify } from '../../../lib/cache/archive/path.ts'
+import { Fetcher } from '../../../lib/cache/fetch/fetch.ts'
+import type { Entry } from '../../../lib/cache/store/entry.ts'
+import { openStore } from '../../../lib/cache/store/store.ts'
+import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
+import { silentLog } from '../../../lib/log/log.ts'
+
+async function fetcherForTest(t: { teardown(act: () => unknown): void }) {
+  const directory = await mkdtemp(join(tmpdir(), 'cachesvc-'))
+  const clock = new ManualClock(0)
+  const store = await openStore({ directory, clock, log: silentLog, memory: 0 })
+  const fetcher = new Fetcher({
+    store,
+    clock,
+    log: silentLog,
+    // An origin that says nothing, ever.
+    ask: (_uri, _fields, signal) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    onFetched: () => undefined,
+    failureMemory: 10_000,
+  })
+  t.teardown(async () => {
+    await fetcher.close(AbortSignal.abort())
+    await store.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+  return fetcher
+}
+
+function hostNamed(host: string): TargetUri {
+  return { scheme: 'http', host, port: 80, path: '/file' }
+}
+
+function wanted(uri: TargetUri) {
+  const archive = classify(uri.path)
+  return { key: formatUri(uri), uri, archive, stored: undefined, insist: false }
+}
+
+t.test('so many fetches are under way at once; the next is told to come again', async t => {
+  const fetcher = await fetcherForTest(t)
+  for (let n = 0; n < 4096; n += 1) fetcher.fetch(wanted(hostNamed(`${n}.example.org`)))
+  const { found, joined } = fetcher.fetch(wanted(hostNamed('one-more.example.org')))
+  t.notOk(joined)
+  t.match(await found, {
+    kind: 'failed',
+    failure: { code: 'TOO_MANY_FETCHES', fault: 'upstream' },
+  })
+  t.ok(fetcher.fetch(wanted(hostNamed('7.example.org'))).joined, 'joining is still possible')
+  t.equal(fetcher.count, 4096)
+})
+
+t.test('slow origins are remembered, but not every name that was ever slow', async t => {
+  const fetcher = await fetcherForTest(t)
+  const first = hostNamed('0.example.org')
+  fetcher.noteSlow(first)
+  t.ok(fetcher.isFailing(first))
+  const last = hostNamed('2000.example.org')
+  for (let n = 1; n <= 2000; n += 1) fetcher.noteSlow(hostNamed(`${n}.example.org`))
+  t.ok(fetcher.isFailing(last))
+  t.notOk(fetcher.isFailing(first))
+})
+
+t.test('what is fetched because it was not there need not be looked for meanwhile', async t => {
+  const fetcher = await fetcherForTest(t)
+  const absent = wanted(hostNamed('absent.example.org'))
+  t.notOk(fetcher.isFetchedAnew(absent.key))
+  fetcher.fetch(absent)
+  t.ok(fetcher.isFetchedAnew(absent.key))
+  const stored = wanted(hostNamed('stored.example.org'))
+  const entry: Entry = {
+    key: stored.key,
+    size: 1,
+    digest: '0'.repeat(64),
+    fields: [],
+    lastModified: 'Sat, 21 Nov 2026 00:00:00 GMT',
+    stored: 0,
+    validated: 0,
+    initialAge: 0,
+  }
+  fetcher.fetch({ ...stored, stored: entry })
+  t.ok(fetcher.isFlying(stored.key))
+  t.notOk(fetcher.isFetchedAnew(stored.key), 'a revalidation is not told apart by its key')
+})

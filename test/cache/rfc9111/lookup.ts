@@ -1,0 +1,204 @@
+import t from 'tap'
+import { classify } from '../../../lib/cache/archive/path.ts'
+import { lookup, type Question } from '../../../lib/cache/rfc9111/lookup.ts'
+import type { Entry } from '../../../lib/cache/store/entry.ts'
+import { requestDirectives } from '../../../lib/http/message/cache-control.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+
+const T = Date.UTC(2025, 4, 20, 12)
+const SECOND = 1000
+
+const entry: Entry = {
+  key: 'http://archive.example.org/x',
+  fields: [],
+  digest: '0'.repeat(64),
+  size: 5,
+  lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT',
+  stored: T,
+  validated: T,
+  initialAge: 0,
+}
+
+const INDEX = '/d/dists/sid/InRelease'
+const BY_HASH = `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}`
+const POOL = '/d/pool/main/a/apt/apt_2.6.1_amd64.deb'
+const OTHER = '/key.asc'
+
+interface Case extends Partial<Omit<Question, 'path' | 'directives' | 'now'>> {
+  /** Cache-Control of the request. */
+  readonly says?: string
+  /** Seconds since the entry was validated; none stored when undefined. */
+  readonly after?: number
+  /** Cache-Control of the stored response. */
+  readonly origin?: string
+}
+
+function ask(path: string, { says, after, origin, ...rest }: Case = {}): string {
+  const fields = origin === undefined ? [] : [['Cache-Control', origin] as const]
+  const decision = lookup({
+    stored: after === undefined ? undefined : { ...entry, fields },
+    negativeUntil: undefined,
+    path: classify(path),
+    directives: requestDirectives(Fields.of(['Cache-Control', says])),
+    authorization: false,
+    passthrough: false,
+    settings: { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5_000 },
+    now: T + (after ?? 0) * SECOND,
+    ...rest,
+  })
+  return `${decision.use} ${decision.because}`
+}
+
+t.test('nothing stored', async t => {
+  for (const path of [INDEX, BY_HASH, POOL, OTHER]) {
+    t.equal(ask(path), 'origin absent')
+    t.equal(ask(path, { says: 'max-age=0' }), 'origin absent')
+    t.equal(ask(path, { says: 'no-cache' }), 'origin absent')
+    t.equal(ask(path, { says: 'no-store' }), 'origin no-store')
+    t.equal(ask(path, { says: 'only-if-cached' }), 'fail only-if-cached')
+    t.equal(ask(path, { authorization: true }), 'origin authorization')
+    t.equal(ask(path, { passthrough: true }), 'origin passthrough')
+  }
+})
+
+t.test('immutable names answer for ever; only no-cache asks the origin', async t => {
+  for (const path of [BY_HASH, POOL]) {
+    for (const after of [0, 1, 100_000_000, -100_000_000]) {
+      const says = (value?: string) => ask(path, { after, ...(value && { says: value }) })
+      t.equal(says(), 'store immutable')
+      t.equal(says('max-age=0'), 'store immutable', 'apt says so on by-hash')
+      t.equal(says('max-age=5, min-fresh=1000'), 'store immutable')
+      t.equal(says('no-store'), 'store immutable')
+      t.equal(says('only-if-cached'), 'store immutable')
+      t.equal(says('no-cache'), 'revalidate no-cache')
+      t.equal(says('no-cache, no-store'), 'revalidate no-cache')
+      t.equal(says('no-cache, only-if-cached'), 'fail only-if-cached')
+    }
+  }
+})
+
+t.test('names whose content changes', async t => {
+  for (const [path, after, says, outcome] of [
+    [INDEX, 10, undefined, 'store fresh'],
+    [INDEX, 59, undefined, 'store fresh'],
+    [INDEX, 60, undefined, 'revalidate stale'],
+    [OTHER, 60, undefined, 'store fresh'],
+    [OTHER, 3600, undefined, 'revalidate stale'],
+    // max-age=0, as apt says it, within and after the floor
+    [INDEX, 0, 'max-age=0', 'store validated-just-now'],
+    [INDEX, 4, 'max-age=0', 'store validated-just-now'],
+    [INDEX, 5, 'max-age=0', 'revalidate max-age'],
+    [INDEX, 100, 'max-age=0', 'revalidate max-age'],
+    [OTHER, 5, 'max-age=0', 'revalidate max-age'],
+    // max-age
+    [INDEX, 20, 'max-age=20', 'store fresh'],
+    [INDEX, 21, 'max-age=20', 'revalidate max-age'],
+    [INDEX, 21, 'max-age=1000', 'store fresh'],
+    [INDEX, 61, 'max-age=1000', 'revalidate stale'],
+    [INDEX, 21, 'max-age=nonsense', 'revalidate max-age'],
+    // no-cache
+    [INDEX, 0, 'no-cache', 'revalidate no-cache'],
+    [OTHER, 0, 'no-cache', 'revalidate no-cache'],
+    // no-store
+    [INDEX, 10, 'no-store', 'store fresh'],
+    [INDEX, 60, 'no-store', 'revalidate stale'],
+    // min-fresh
+    [INDEX, 10, 'min-fresh=50', 'store fresh'],
+    [INDEX, 10, 'min-fresh=51', 'revalidate min-fresh'],
+    [INDEX, 4, 'min-fresh=1000', 'store validated-just-now'],
+    [INDEX, 60, 'min-fresh=1', 'revalidate stale'],
+    // max-stale
+    [INDEX, 60, 'max-stale=0', 'store max-stale'],
+    [INDEX, 70, 'max-stale=10', 'store max-stale'],
+    [INDEX, 71, 'max-stale=10', 'revalidate stale'],
+    [INDEX, 1_000_000, 'max-stale', 'store max-stale'],
+    [INDEX, 10, 'max-stale', 'store fresh'],
+    [INDEX, 70, 'max-stale, max-age=60', 'revalidate max-age'],
+    [INDEX, 70, 'max-stale, max-age=80', 'store max-stale'],
+    // only-if-cached
+    [INDEX, 10, 'only-if-cached', 'store fresh'],
+    [INDEX, 60, 'only-if-cached', 'fail only-if-cached'],
+    [INDEX, 60, 'only-if-cached, max-stale', 'store max-stale'],
+    [INDEX, 10, 'only-if-cached, no-cache', 'fail only-if-cached'],
+    [INDEX, 10, 'only-if-cached, max-age=0', 'fail only-if-cached'],
+    // a clock set back
+    [INDEX, -11, undefined, 'revalidate stale'],
+    [INDEX, -11, 'max-stale=1000000', 'revalidate stale'],
+    [INDEX, -11, 'max-stale', 'store max-stale'],
+    [INDEX, -9, undefined, 'store fresh'],
+    [INDEX, -9, 'max-age=0', 'store validated-just-now'],
+  ] as const) {
+    t.equal(ask(path, { after, ...(says && { says }) }), outcome, `${path} ${after} ${says}`)
+  }
+})
+
+t.test('what the origin said about its own response', async t => {
+  for (const [origin, after, says, outcome] of [
+    ['max-age=20', 19, undefined, 'store fresh'],
+    ['max-age=20', 20, undefined, 'revalidate stale'],
+    ['max-age=86400', 60, undefined, 'revalidate stale'],
+    ['no-cache', 4, undefined, 'store validated-just-now'],
+    ['no-cache', 5, undefined, 'revalidate stale'],
+    ['must-revalidate', 60, 'max-stale', 'revalidate stale'],
+    ['proxy-revalidate', 60, 'max-stale', 'revalidate stale'],
+    ['s-maxage=10', 11, 'max-stale', 'revalidate stale'],
+    ['no-cache', 60, 'max-stale', 'revalidate stale'],
+    ['max-age=10', 11, 'max-stale', 'store max-stale'],
+    ['must-revalidate', 10, undefined, 'store fresh'],
+  ] as const) {
+    t.equal(ask(INDEX, { origin, after, ...(says && { says }) }), outcome, `${origin} ${after}`)
+  }
+})
+
+t.test('credentials and passthrough go to the origin, stored or not', async t => {
+  for (const path of [INDEX, BY_HASH, POOL, OTHER]) {
+    const negativeUntil = T + 10 * SECOND
+    t.equal(ask(path, { after: 1, authorization: true }), 'origin authorization')
+    t.equal(ask(path, { authorization: true, negativeUntil }), 'origin authorization')
+    t.equal(ask(path, { after: 1, passthrough: true }), 'origin passthrough')
+    t.equal(ask(path, { passthrough: true, negativeUntil }), 'origin passthrough')
+    t.equal(ask(path, { after: 1, passthrough: true, authorization: true }), 'origin passthrough')
+    const says = 'only-if-cached'
+    t.equal(ask(path, { after: 1, authorization: true, says }), 'fail only-if-cached')
+    t.equal(ask(path, { after: 1, passthrough: true, says }), 'fail only-if-cached')
+  }
+})
+
+t.test('a remembered 404', async t => {
+  const remembered = 'negative not-found-remembered'
+  for (const [seconds, says, outcome] of [
+    [10, undefined, remembered],
+    [30, undefined, remembered],
+    [10, 'max-age=0', remembered],
+    [10, 'no-store', remembered],
+    [10, 'only-if-cached', remembered],
+    [10, 'no-cache', 'origin absent'],
+    [10, 'no-cache, no-store', 'origin no-store'],
+    [10, 'no-cache, only-if-cached', 'fail only-if-cached'],
+    [0, undefined, 'origin absent'],
+    [-10, undefined, 'origin absent'],
+    [31, undefined, 'origin absent'], // made before the clock was set back
+  ] as const) {
+    const negativeUntil = T + seconds * SECOND
+    t.equal(ask(INDEX, { negativeUntil, ...(says && { says }) }), outcome, `${seconds} ${says}`)
+  }
+  t.equal(
+    ask(INDEX, { after: 10, negativeUntil: T + 20 * SECOND }),
+    'store fresh',
+    'what is stored is better than what is not',
+  )
+})
+
+t.test('the entry comes with the decision', async t => {
+  const decision = lookup({
+    stored: entry,
+    negativeUntil: undefined,
+    path: classify(POOL),
+    directives: requestDirectives(Fields.empty),
+    authorization: false,
+    passthrough: false,
+    settings: { index: 0, other: 0, negative: 0, floor: 0 },
+    now: T,
+  })
+  t.strictSame(decision, { use: 'store', because: 'immutable', entry })
+})

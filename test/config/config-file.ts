@@ -1,0 +1,125 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import {
+  type Check,
+  decodeConfig,
+  keyPath,
+  loadConfigFile,
+  nearest,
+} from '../../lib/config/config-file.ts'
+
+/** Accepts everything, or remarks on the paths it is given. */
+const accept: Check<unknown> = found => ({ ok: true, value: found, warnings: [] })
+const remarkOn =
+  (...paths: ReadonlyArray<readonly (string | number)[]>): Check<unknown> =>
+  () => ({
+    ok: false,
+    problems: paths.map(path => ({ path, at: 'value', text: 'wrong' })),
+    warnings: [],
+  })
+
+const problemsOf = (text: string, check = accept): readonly string[] => {
+  const loaded = decodeConfig(text, 'f.yaml', check)
+  return loaded.ok ? [] : loaded.problems
+}
+
+t.test('values come out, keys without a value do not', t => {
+  const loaded = decodeConfig('a: 1\nb:\nc:\n  d:\n  e: [x, ~]\n', 'f.yaml', accept)
+  t.ok(loaded.ok)
+  t.strictSame(loaded.ok && loaded.value, { a: 1, c: { e: ['x', null] } })
+  t.strictSame(decodeConfig('', 'f.yaml', accept), { ok: true, value: {}, warnings: [] })
+  t.strictSame(decodeConfig('# nothing\n', 'f.yaml', accept), { ok: true, value: {}, warnings: [] })
+  t.end()
+})
+
+t.test('a remark points at the line and column of its value', t => {
+  const text = 'a: 1\nlist:\n  - x\n  - {k: 5,\n     z: 6}\nanchor: &x {q: 1}\nuse: *x\n'
+  const paths = [['a'], ['list', 1, 'z'], ['use', 'q'], ['list', 0], ['absent'], ['list', 9], []]
+  t.strictSame(problemsOf(text, remarkOn(...paths)), [
+    'f.yaml:1:1: absent: wrong',
+    'f.yaml:1:1: wrong',
+    'f.yaml:1:4: a: wrong',
+    'f.yaml:3:3: list[9]: wrong',
+    'f.yaml:3:5: list[0]: wrong',
+    'f.yaml:5:9: list[1].z: wrong',
+    'f.yaml:6:16: use.q: wrong',
+  ])
+  const key: Check<unknown> = () => ({
+    ok: true,
+    value: 1,
+    warnings: [{ path: ['list'], at: 'key', text: 'hm' }],
+  })
+  t.strictSame(decodeConfig(text, 'f.yaml', key).warnings, ['f.yaml:2:1: list: hm'])
+  t.end()
+})
+
+t.test('what is not YAML is told with its place', t => {
+  const table: ReadonlyArray<readonly [string, RegExp]> = [
+    ['a: 1\nb: 2\na: 3\n', /^f.yaml:3:1: this key stands twice/],
+    ['a:\n\tb: 1\n', /^f.yaml:2:1: a tab cannot indent/],
+    ['a: "x\n', /^f.yaml:.*not YAML: missing closing/],
+    ['a: 1\n---\nb: 2\n', /^f.yaml:2:1: a second document/],
+    ['a: !secret x\n', /^f.yaml:1:4: .*tags are not used/],
+    ['a: *nobody\n', /nobody/],
+    ['[a]: 1\n', /^f.yaml:1:1/],
+  ]
+  for (const [text, expected] of table) t.match(problemsOf(text)[0], expected, text)
+  t.end()
+})
+
+t.test('a hostile file costs little and is refused', t => {
+  let bomb = 'l0: &l0 [x, x, x, x, x, x, x, x, x]\n'
+  for (let i = 1; i < 12; i += 1) {
+    bomb += `l${i}: &l${i} [${Array.from({ length: 9 }, () => `*l${i - 1}`).join(', ')}]\n`
+  }
+  t.match(problemsOf(bomb)[0], /cannot be read as YAML/)
+  for (const deep of ['['.repeat(50_000), '{a: '.repeat(20_000), '- '.repeat(20_000)]) {
+    const problems = problemsOf(deep)
+    t.ok(problems.length > 0 && problems.length <= 5, deep.slice(0, 8))
+  }
+  const loaded = decodeConfig('__proto__: {polluted: yes}\n', 'f.yaml', accept)
+  t.equal(Object.getPrototypeOf(loaded.ok ? loaded.value : null), Object.prototype)
+  t.notOk('polluted' in {})
+  t.end()
+})
+
+t.test('a file that cannot be read is one sentence', async t => {
+  const directory = t.testdir({
+    good: 'a: 1\n',
+    bom: '\ufeffa: 1\n',
+    latin: Buffer.from([0x61, 0x3a, 0x20, 0xe9]),
+    large: Buffer.alloc(1024 * 1024 + 1, 0x23),
+    folder: {},
+  })
+  const load = async (name: string) => {
+    const loaded = await loadConfigFile(join(directory, name), accept)
+    return loaded.ok ? loaded.value : loaded.problems.join('\n').replace(directory, '')
+  }
+  t.strictSame(await load('good'), { a: 1 })
+  t.strictSame(await load('bom'), { a: 1 })
+  t.equal(await load('absent'), '/absent: there is no such file')
+  t.equal(await load('folder'), '/folder: is a directory, not a file')
+  t.match(await load('good/more'), /a part of this path is not a directory/)
+  t.match(await load('latin'), /is not UTF-8/)
+  t.match(await load('large'), /is larger than 1048576 bytes/)
+  execFileSync('mkfifo', [join(directory, 'fifo')])
+  t.match(await load('fifo'), /is not a regular file/, 'a FIFO nobody writes to is not waited for')
+  if (process.getuid?.() !== 0) {
+    chmodSync(join(directory, 'good'), 0)
+    t.match(await load('good'), /may not be read by this user/)
+  }
+})
+
+t.test('the nearest word is suggested only when it is near', t => {
+  const known = ['listen_port', 'domains', 'clients', 'ports']
+  t.equal(nearest('listen_prot', known), 'listen_port')
+  t.equal(nearest('Domain', known), 'domains')
+  t.equal(nearest('cleints', known), 'clients')
+  t.equal(nearest('colour', known), undefined)
+  t.equal(nearest('x'.repeat(100_000), known), undefined)
+  t.equal(nearest('', known), undefined)
+  t.equal(keyPath(['remap', 2, 'from']), 'remap[2].from')
+  t.end()
+})

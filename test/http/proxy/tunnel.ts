@@ -1,0 +1,192 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
+import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
+
+const never = new AbortController().signal
+
+/** A listener that hands over what connects to it. */
+async function listener(t: Teardown) {
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('not listening')
+  t.teardown(() => server.close())
+  const accepted = async (): Promise<Socket> => {
+    const [socket] = await once(server, 'connection')
+    t.teardown(() => socket.destroy())
+    return socket
+  }
+  return { port: address.port, accepted }
+}
+
+/** A client and a far side, each joined through a socket of ours. */
+async function joined(t: Teardown, options: Partial<TunnelOptions> = {}) {
+  const near = await listener(t)
+  const distant = await listener(t)
+  const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
+  const far = connect(distant.port, '127.0.0.1')
+  const [farEnd] = await Promise.all([distant.accepted(), once(far, 'connect')])
+  const farClient = RawClient.over(farEnd)
+  const tunnel = join({
+    client: clientSide,
+    far,
+    idle: 1000,
+    clock: systemClock,
+    signal: never,
+    ...options,
+  })
+  return { client, far: farClient, tunnel, sockets: [clientSide, far] }
+}
+
+t.test('bytes pass both ways and are counted, the head goes first', async t => {
+  const told: string[] = []
+  const { client, far, tunnel } = await joined(t, {
+    head: Buffer.from('head '),
+    farHead: Buffer.from('hi '),
+    onBytes: (direction, count) => told.push(`${direction} ${count}`),
+  })
+  await client.write('up')
+  t.equal((await far.bytes(7)).toString(), 'head up')
+  await far.write('down')
+  t.equal((await client.bytes(7)).toString(), 'hi down')
+  client.end()
+  far.end()
+  t.strictSame(await tunnel, { up: 7, down: 7, because: 'ended' })
+  t.strictSame(told.sort(), ['down 3', 'down 4', 'up 2', 'up 5'])
+})
+
+t.test('the end of one side is passed on while the other goes on', async t => {
+  for (const first of ['client', 'far'] as const) {
+    const pair = await joined(t)
+    const one = pair[first]
+    const other = pair[first === 'client' ? 'far' : 'client']
+    await one.write('question')
+    one.end()
+    t.equal((await other.rest()).toString(), 'question')
+    t.equal(await other.ended, 'fin')
+    await other.write('a late answer')
+    other.end()
+    t.equal((await one.rest()).toString(), 'a late answer', first)
+    t.match(await pair.tunnel, { because: 'ended' })
+  }
+})
+
+t.test('a side that does not read stops the other', async t => {
+  const { client, far, tunnel } = await joined(t, { idle: 60_000 })
+  const block = Buffer.alloc(1 << 20, 'x')
+  const total = 64
+  let written = 0
+  const writing = (async () => {
+    for (let i = 0; i < total; i += 1) {
+      await client.write(block)
+      written += 1
+    }
+    client.end()
+  })()
+  // The far side takes a byte at a time: had nobody stopped the client, it would be done long before.
+  for (let i = 0; i < 300; i += 1) {
+    await far.bytes(1)
+    await nextTurn()
+  }
+  t.ok(written < total / 2, `${written} MiB of ${total} are under way`)
+  t.equal((await far.rest()).length, total * block.length - 300)
+  await writing
+  far.end()
+  t.match(await tunnel, { up: total * block.length, because: 'ended' })
+})
+
+t.test('silence in both directions ends the tunnel, and a byte in either puts it off', async t => {
+  const clock = new ManualClock(0)
+  const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 1000 })
+  clock.advance(900)
+  await client.write('x')
+  await far.bytes(1)
+  await nextTurn()
+  clock.advance(900)
+  await far.write('y')
+  await client.bytes(1)
+  await nextTurn()
+  clock.advance(999)
+  t.notOk(sockets.some(socket => socket.destroyed))
+  clock.advance(1)
+  t.strictSame(await tunnel, { up: 1, down: 1, because: 'idle' })
+  t.ok(sockets.every(socket => socket.destroyed))
+})
+
+t.test('a broken connection takes the other with it', async t => {
+  for (const [which, because] of [
+    ['client', 'client-broke'],
+    ['far', 'far-broke'],
+  ] as const) {
+    const pair = await joined(t)
+    await pair[which].reset()
+    t.match(await pair.tunnel, { because })
+    t.ok(pair.sockets.every(socket => socket.destroyed))
+  }
+})
+
+t.test('the signal ends the tunnel', async t => {
+  const control = new AbortController()
+  const { client, tunnel } = await joined(t, { signal: control.signal })
+  control.abort()
+  t.match(await tunnel, { because: 'aborted' })
+  t.equal((await client.rest()).length, 0)
+})
+
+t.test('200 is said only when the far side is connected', async t => {
+  const near = await listener(t)
+  const distant = await listener(t)
+  const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
+  let connected: (far: Duplex) => void = () => {}
+  const far = connect(distant.port, '127.0.0.1')
+  const farEnd = RawClient.over(await distant.accepted())
+  const tunnel = openTunnel({
+    client: clientSide,
+    head: Buffer.from('early'),
+    dial: () => new Promise(resolve => (connected = resolve)),
+    idle: 1000,
+    clock: systemClock,
+    signal: never,
+  })
+  await nextTurn()
+  t.equal(clientSide.bytesWritten, 0)
+  connected(far)
+  t.match(await client.response({ to: 'CONNECT' }), {
+    status: 200,
+    reason: 'Connection Established',
+  })
+  t.equal((await farEnd.bytes(5)).toString(), 'early')
+  client.end()
+  farEnd.end()
+  t.strictSame(await tunnel, { up: 5, down: 0, because: 'ended' })
+})
+
+t.test('a failed attempt is thrown and leaves the client to be told', async t => {
+  const near = await listener(t)
+  const [, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
+  const options = { client: clientSide, idle: 1000, clock: systemClock, signal: never }
+  const dial = () => Promise.reject(new Error('no way'))
+  await t.rejects(openTunnel({ ...options, dial }), { message: 'no way' })
+  t.equal(clientSide.bytesWritten, 0)
+  t.ok(clientSide.writable)
+})
+
+t.test('a client that leaves ends the attempt', async t => {
+  const client = new Duplex({ read() {}, write: (_block, _encoding, done) => done() })
+  const tunnel = openTunnel({
+    client,
+    dial: signal =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('gone')))),
+    idle: 1000,
+    clock: systemClock,
+    signal: never,
+  })
+  client.destroy()
+  await t.rejects(tunnel, { message: 'gone' })
+})

@@ -1,0 +1,66 @@
+import t from 'tap'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { appendVia, hasPassed, parseVia, type ViaMember } from '../../../lib/http/proxy/via.ts'
+import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+
+t.test('we come last, after everybody the message has passed', t => {
+  const fields = appendVia(Fields.of(['Via', '1.0 fred'], ['A', '1']), '1.1', 'cachesvc')
+  t.equal(fields.get('via'), '1.0 fred, 1.1 cachesvc')
+  t.ok(hasPassed(fields, 'cachesvc'))
+  t.equal(appendVia(Fields.empty, '1.1', 'cachesvc').get('via'), '1.1 cachesvc')
+  t.end()
+})
+
+t.test('members are read as RFC 9110 section 7.6.3 writes them', t => {
+  const table: ReadonlyArray<readonly [value: string, members: readonly ViaMember[]]> = [
+    [
+      '1.0 fred, 1.1 p.example.net',
+      [
+        { protocol: '1.0', receivedBy: 'fred' },
+        { protocol: '1.1', receivedBy: 'p.example.net' },
+      ],
+    ],
+    ['HTTP/1.1\t p.example.net:3142', [{ protocol: 'HTTP/1.1', receivedBy: 'p.example.net:3142' }]],
+    [
+      '1.1 a (Apache/1.1 (x, 1.1 b) \\) , 1.1 c), ,1.1 d',
+      [
+        { protocol: '1.1', receivedBy: 'a' },
+        { protocol: '1.1', receivedBy: 'd' },
+      ],
+    ],
+    ['1.1 a (never ends, 1.1 b', [{ protocol: '1.1', receivedBy: 'a' }]],
+    ['1.1 a) b, 1.1', []],
+    ['a, 1.1, b c d, (x)', []],
+    ['', []],
+  ]
+  for (const [value, members] of table) t.strictSame(parseVia(value), members, value)
+  t.end()
+})
+
+t.test('only our own pseudonym, outside comments, makes a circle', t => {
+  const table: ReadonlyArray<readonly [value: string | undefined, circle: boolean]> = [
+    [undefined, false],
+    ['1.1 cachesvc-a', true],
+    ['1.1 CacheSvc-A', true],
+    ['1.0 x, HTTP/1.1 cachesvc-a (comment)', true],
+    ['1.1 cachesvc-b', false],
+    ['1.1 cachesvc-a.example.org', false],
+    ['1.1 x (1.1 cachesvc-a)', false],
+    ['1.1 x (y, 1.1 cachesvc-a, z)', false],
+    ['cachesvc-a 1.1', false],
+  ]
+  for (const [value, circle] of table) {
+    t.equal(hasPassed(Fields.of(['Via', value]), 'cachesvc-a'), circle, String(value))
+  }
+  t.end()
+})
+
+t.test('hostile values never throw', t => {
+  const chance = seeded(5)
+  for (let i = 0; i < 3000; i += 1) {
+    for (const member of parseVia(chance.text([...hostilePieces, '1.1 ', ' '], 30))) {
+      if (/[\s,]/.test(member.receivedBy.replace(/[^\x20\t,]/g, ''))) t.fail(member.receivedBy)
+    }
+  }
+  t.end()
+})

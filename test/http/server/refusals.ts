@@ -1,0 +1,80 @@
+import t from 'tap'
+import { Fields } from '../../../lib/http/message/field.ts'
+import type { Response } from '../../../lib/http/message/message.ts'
+import { RawClient } from '../../fixtures/raw-client.ts'
+import { serveForTest } from '../../fixtures/server.ts'
+
+function text(words: string): Response {
+  return {
+    status: 200,
+    fields: Fields.of(['Content-Type', 'text/plain']),
+    content: { kind: 'bytes', bytes: Buffer.from(words) },
+  }
+}
+
+t.test(
+  'heads that two recipients could read in two ways are refused and the connection ends',
+  async t => {
+    const { port, exchanges } = await serveForTest(t, async () => text('fine'))
+    const cases: Array<[name: string, head: string, status: number]> = [
+      ['both lengths', 'Host: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked', 400],
+      ['two Content-Length', 'Host: a\r\nContent-Length: 0\r\nContent-Length: 0', 400],
+      ['two Hosts', 'Host: a\r\nHost: a', 400],
+      ['no Host', 'X: 1', 400],
+      ['folding', 'Host: a\r\nX: 1\r\n 2', 400],
+      ['gzip before chunked', 'Host: a\r\nTransfer-Encoding: gzip, chunked', 501],
+      ['an odd coding', 'Host: a\r\nTransfer-Encoding: xchunked', 501],
+      ['space before the colon', 'Host: a\r\nTransfer-Encoding : chunked', 400],
+      ['an invalid Host', 'Host: a/b', 400],
+    ]
+    for (const [name, head, status] of cases) {
+      const client = await RawClient.connect(t, port)
+      await client.write(`GET / HTTP/1.1\r\n${head}\r\n\r\n`)
+      const answer = await client.response()
+      t.ok(answer.status === status || answer.status === 400, `${name}: ${answer.status}`)
+      t.not(answer.text, 'fine', name)
+      t.match(answer.fields.get('Connection'), /close/, name)
+      t.ok(await client.ended, `${name} ends the connection`)
+    }
+    t.ok(exchanges.every(({ response }) => response.status !== 200))
+  },
+)
+
+t.test('a malformed head behind good requests lets their answers out first', async t => {
+  let release: () => void = () => undefined
+  const gate = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const { port, malformed } = await serveForTest(t, async () => {
+    await gate
+    return text('good')
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\nBAD\x00 / HTTP/1.1\r\n\r\n')
+  setImmediate(release)
+  t.equal((await client.response()).text, 'good')
+  const refusal = await client.response()
+  t.equal(refusal.status, 501)
+  t.equal(malformed.length, 1)
+})
+
+t.test('a head that is too large is 431, one that takes too long is 408', async t => {
+  const { port } = await serveForTest(t, async () => text('fine'), {
+    limits: { headTime: 50, requestTime: 100 },
+  })
+  const large = await RawClient.connect(t, port)
+  await large.write(`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`)
+  t.equal((await large.response()).status, 431)
+  const slow = await RawClient.connect(t, port)
+  await slow.write('GET / HTTP/1.1\r\nHost:')
+  t.equal((await slow.response()).status, 408)
+})
+
+t.test('a pipeline longer than the limit is cut', async t => {
+  const { port } = await serveForTest(t, () => new Promise<Response>(() => undefined), {
+    limits: { pipelined: 5 },
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(6))
+  t.ok(await client.ended)
+})

@@ -1,0 +1,148 @@
+import { performance } from 'node:perf_hooks'
+import t from 'tap'
+import { Failure } from '../../lib/errors.ts'
+import {
+  clean,
+  cleanText,
+  isSecretName,
+  printable,
+  redacted,
+  redactUrl,
+} from '../../lib/log/redact.ts'
+
+t.test('no userinfo survives in a URL', t => {
+  const table: ReadonlyArray<readonly [string, string]> = [
+    ['http://archive.example.org/a@b', 'http://archive.example.org/a@b'],
+    ['http://bob:s3@h.example.org/x', `http://${redacted}@h.example.org/x`],
+    ['http://bob@h.example.org', `http://${redacted}@h.example.org`],
+    ['http://bob:a@b@h.example.org/x', `http://${redacted}@h.example.org/x`],
+    ['http://bob:pa/ss@h.example.org/x', `http://${redacted}@h.example.org/x`],
+    [
+      'see "http://u:p@a/x" and <https://u:p@b/y>',
+      `see "http://${redacted}@a/x" and <https://${redacted}@b/y>`,
+    ],
+    ['//u:p@h/', `//${redacted}@h/`],
+    ['http://[2001:db8::1]:80/a@b', 'http://[2001:db8::1]:80/a@b'],
+    ['http://h:8080/pool//x@y', `http://h:8080/pool//${redacted}@y`],
+    ['mail bob@example.org', 'mail bob@example.org'],
+  ]
+  for (const [text, expected] of table) {
+    t.equal(redactUrl(text), expected)
+  }
+  t.end()
+})
+
+t.test('no secret survives in a query', t => {
+  t.equal(redactUrl('/x?a=1&token=abc&b=2'), `/x?a=1&token=${redacted}&b=2`)
+  t.equal(redactUrl('/x?X-Amz-Signature=ff#top'), `/x?X-Amz-Signature=${redacted}#top`)
+  t.equal(
+    redactUrl('/saml/acs?SAMLResponse=PHg%2B&RelayState=r'),
+    `/saml/acs?SAMLResponse=${redacted}&RelayState=${redacted}`,
+  )
+  t.equal(redactUrl('/x?tokens=3'), '/x?tokens=3')
+  const escaped = (host: string) => `/explain?url=http%3A%2F%2F${host}%2Fa%40b&x=1`
+  t.equal(redactUrl('/explain?url=http%3A%2F%2Fh%2Fa'), '/explain?url=http%3A%2F%2Fh%2Fa')
+  t.notMatch(redactUrl(escaped('bob%3As3cret%40h')), 's3cret')
+  t.match(redactUrl(escaped('bob%3As3cret%40h')), /%40b&x=1$/)
+  t.end()
+})
+
+t.test('hostile text costs linear time', t => {
+  const n = 400_000
+  const begun = performance.now()
+  for (const text of [
+    '//'.repeat(n),
+    'a://'.repeat(n),
+    '//@'.repeat(n),
+    `${'//a:b/'.repeat(50_000)}@`,
+    `${'//a'.repeat(n)} @`,
+    `?${'a'.repeat(n)}`,
+    '?&'.repeat(n),
+  ]) {
+    redactUrl(text)
+    cleanText(text)
+  }
+  t.ok(performance.now() - begun < 2000)
+  t.end()
+})
+
+t.test('values under a secret name are replaced, wherever they are', t => {
+  for (const name of [
+    'authorization',
+    'Proxy-Authorization',
+    'proxyAuthorization',
+    'Cookie',
+    'setCookie',
+    'password',
+    'SAMLResponse',
+  ]) {
+    t.ok(isSecretName(name), name)
+  }
+  for (const name of ['target', 'status', 'tokens', 'author']) t.notOk(isSecretName(name), name)
+  t.strictSame(
+    clean({ fields: { Cookie: 'a=b', Host: 'h' }, list: [{ password: 'x' }], token: 5 }),
+    {
+      fields: { Cookie: redacted, Host: 'h' },
+      list: [{ password: redacted }],
+      token: redacted,
+    },
+  )
+  t.end()
+})
+
+t.test('what is logged is bounded and plain', t => {
+  const cycle: Record<string, unknown> = {}
+  cycle['self'] = cycle
+  const out = clean({
+    cycle,
+    long: 'x'.repeat(10_000),
+    bytes: Buffer.alloc(5),
+    big: 5n,
+    nothing: undefined,
+    none: null,
+    fn: () => 1,
+    date: new Date(0),
+    bad: new Date(Number.NaN),
+    many: new Array(500).fill(1),
+  })
+  t.match(JSON.stringify(out['cycle']), /\[deeper\]/)
+  t.ok(String(out['long']).length < 8300)
+  t.match(out, {
+    bytes: '[5 bytes]',
+    big: '5',
+    none: null,
+    date: '1970-01-01T00:00:00.000Z',
+    bad: 'invalid date',
+  })
+  t.notOk('nothing' in out)
+  t.equal(Array.isArray(out['many']) && out['many'].length, 100)
+  t.end()
+})
+
+t.test('an error brings its code, facts and causes, without secrets', t => {
+  const cause = Object.assign(new Error('connect http://u:p@h/'), { code: 'ECONNREFUSED' })
+  const failure = new Failure('no origin', {
+    code: 'ORIGIN',
+    fault: 'upstream',
+    publicText: 'x',
+    facts: { origin: 'h', password: 'p' },
+    cause,
+  })
+  const { error } = clean({ error: failure })
+  t.match(error, {
+    message: 'no origin',
+    code: 'ORIGIN',
+    fault: 'upstream',
+    origin: 'h',
+    password: redacted,
+    cause: { code: 'ECONNREFUSED', message: `connect http://${redacted}@h/` },
+  })
+  t.match(error, { stack: /redact/ })
+  t.notMatch(JSON.stringify(error), 'u:p@')
+  t.end()
+})
+
+t.test('control characters are written out', t => {
+  t.equal(printable('a\u001b[31m\r\n\u202eb'), 'a\\u001b[31m\\u000d\\u000a\\u202eb')
+  t.end()
+})
