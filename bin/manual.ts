@@ -1,15 +1,18 @@
 /**
- * Writes the manuals and the JSON Schema into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas and the map of the source into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../lib/atomic-file.ts'
 import { manualFiles as gatewayFiles } from '../lib/auth/config/manual.ts'
 import { manualFiles as cacheFiles } from '../lib/cache/config/manual.ts'
+import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { designWithMap } from '../lib/tools/source-map.ts'
 
 await run('manual', async () => {
-  for (const [path, content] of [...cacheFiles(), ...gatewayFiles()]) {
+  const files = [...cacheFiles(), ...gatewayFiles(), designWithMap(packageRoot())]
+  for (const [path, content] of files) {
     await mkdir(dirname(path), { recursive: true })
     await writeFileAtomically(path, content)
     await print(`${path}\n`)

@@ -182,7 +182,7 @@ export class Fetcher {
   async #find(wanted: Wanted, stop: AbortController, land: () => void): Promise<Found> {
     const { clock, store } = this.#options
     const requested = clock.now()
-    const response = await this.#ask(wanted, conditionalFields(wanted), stop.signal)
+    const response = await this.#options.ask(wanted.uri, conditionalFields(wanted), stop.signal)
     this.#failing.delete(formatAuthority(wanted.uri, wanted.uri.scheme))
     const received = clock.now()
 
@@ -244,7 +244,7 @@ export class Fetcher {
         clock,
         validators: validatorsOf(response.fields, clock.now()),
         signal,
-        again: more => this.#ask(wanted, more, signal),
+        again: more => this.#options.ask(wanted.uri, more, signal),
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key: wanted.key, received, error })
         },
@@ -267,10 +267,6 @@ export class Fetcher {
     }
   }
 
-  #ask(wanted: Wanted, more: Fields, signal: AbortSignal): Promise<OriginResponse> {
-    return this.#options.ask(wanted.uri, more, signal)
-  }
-
   #noteFailure(uri: TargetUri, error: unknown): Failure {
     const failure = asFailure(uri, error)
     const late = failure instanceof OriginFailure && failure.timedOut
@@ -291,7 +287,6 @@ function conditionalFields(wanted: Wanted): Fields {
   )
 }
 
-/** The answer when there are too many flights for another one. */
 const full: Found = {
   kind: 'failed',
   failure: new Failure(`${mostFlights} fetches are under way`, {
