@@ -3,7 +3,7 @@
  */
 import { basename, extname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearest } from '../../config/config-file.ts'
+import { nearest } from '../../config/reading.ts'
 import { defaultConfigDirectory } from '../config/load-config.ts'
 
 /** Which instance is meant, and where its configuration is looked for. */

@@ -7,7 +7,10 @@ import type { Facts } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
+import type { SamlConfig } from '../config/config.ts'
 import type { VerifiedSubject } from './core/subject.ts'
+
+export type { SamlConfig } from '../config/config.ts'
 
 /** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
 export interface SamlService {
@@ -88,46 +91,6 @@ export interface SamlParts {
   readonly log: Logger
   /** The client's address after trusted proxies have been believed; for logs and limits. */
   readonly clientAddress: (request: Request) => string
-}
-
-/** Settings that concern SAML, read and checked. Durations are milliseconds. */
-export interface SamlConfig {
-  /** Public host name. */
-  readonly domain: string
-  /** `https://<domain>`, without a slash at the end. */
-  readonly baseUrl: string
-  /** `https://<domain>/saml/metadata` */
-  readonly entityId: string
-  /** `https://<domain>/saml/acs` */
-  readonly acsUrl: string
-  /** `https://<domain>/saml/slo` */
-  readonly sloUrl: string
-  readonly idpMetadata:
-    | { readonly from: 'url'; readonly url: string }
-    | { readonly from: 'file'; readonly path: string }
-  /** Which entity of an aggregate; undefined when the document has to hold one IdP only. */
-  readonly idpEntityId: string | undefined
-  /** PEM file whose certificates the metadata has to be signed with; undefined: the signature is not checked. */
-  readonly idpMetadataCertificate: string | undefined
-  /** Where remote metadata is kept between starts: beside the dynamic file. */
-  readonly metadataCacheFile: string
-  readonly requestSigning: 'auto' | 'always' | 'never'
-  readonly nameIdFormat: string | undefined
-  readonly idpInitiated: boolean
-  readonly forceAuthn: boolean
-  /** Requested authentication contexts; none are requested when empty. */
-  readonly authnContext: readonly string[]
-  readonly authnContextComparison: 'exact' | 'minimum' | 'maximum' | 'better'
-  readonly clockSkew: Milliseconds
-  readonly assertionAge: Milliseconds
-  /** For a person to come back from the IdP. */
-  readonly loginTime: Milliseconds
-  /** Whether signatures over SHA-1 are taken. */
-  readonly allowSha1: boolean
-  /** Whether a LogoutRequest without signature ends a session (compatibility, logged loudly). */
-  readonly allowUnsignedLogout: boolean
-  /** Bytes of a form post that may be kept for its replay; 0 keeps none. */
-  readonly stashLimit: number
 }
 
 /** Keys of the dynamic file. Every call answers what the file says now. */

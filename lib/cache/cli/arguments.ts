@@ -3,10 +3,10 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearest } from '../../config/config-file.ts'
+import { readListenAddress } from '../../config/address-kinds.ts'
+import { nearest } from '../../config/reading.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
-import type { Overrides } from '../config/load-config.ts'
-import { readListenAddress } from '../config/setting-kinds.ts'
+import type { Overrides } from '../config/config.ts'
 
 /** Options every command understands. */
 export interface CommonOptions {

@@ -3,8 +3,8 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { readListenAddress } from '../../auth/config/setting-kinds.ts'
-import { nearest } from '../../config/config-file.ts'
+import { readListenAddress } from '../../config/address-kinds.ts'
+import { nearest } from '../../config/reading.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { type ProfileName, profiles } from './profile.ts'
 

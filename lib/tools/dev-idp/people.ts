@@ -2,7 +2,8 @@
  * The people a development IdP knows: those of a YAML file, or a cast of its own with one for each kind of identity.
  */
 import { readFile } from 'node:fs/promises'
-import { type Check, decodeConfig, type Loaded, type Remark } from '../../config/config-file.ts'
+import { decodeConfig, type Loaded } from '../../config/config-file.ts'
+import type { Check, Remark } from '../../config/reading.ts'
 import type { DevUser } from './profile.ts'
 
 export interface Person extends DevUser {
