@@ -18,6 +18,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { IdentityKey } from '../identity/identity-key.ts'
 import type { SamlKeyPair } from '../saml/contract.ts'
 import type { DynamicConfig, SecretKey } from './dynamic-config.ts'
@@ -219,6 +220,6 @@ function retiresOf(found: unknown): Milliseconds | undefined {
 }
 
 function record(found: unknown, what: string): Readonly<Record<string, unknown>> {
-  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found }
+  if (isRecord(found)) return found
   throw new Error(`${what} is not an object`)
 }

@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { decodeConfig, type Loaded } from '../../config/config-file.ts'
 import type { Check, Remark } from '../../config/reading.ts'
+import { isRecord } from '../../json.ts'
 import type { DevUser } from './profile.ts'
 
 export interface Person extends DevUser {
@@ -115,8 +116,4 @@ function readGroups(found: unknown, complain: Complain): readonly string[] | und
   }
   complain(['groups'], 'value', 'expected a list of texts')
   return undefined
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
