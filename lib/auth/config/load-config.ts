@@ -25,9 +25,6 @@ export type LoadedConfig = Loaded<Config> & {
   readonly notes: readonly string[]
 }
 
-/** Where the files of instances are looked for. */
-export const defaultConfigDirectory = '/etc/authproxy'
-
 /** Reads the configuration; never throws. */
 export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
