@@ -2,7 +2,7 @@
  * Names and addresses certificates are made for: which text is a name at all, which names are this proxy's own, and what a CA
  * of our making is limited to.
  */
-import { isIP } from 'node:net'
+import { isIP } from '../../ip.ts'
 import type { Permitted } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import { ownIdentity } from '../request/machine-names.ts'

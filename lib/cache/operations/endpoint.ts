@@ -1,7 +1,8 @@
 /**
  * The address examples name: under which host and port clients reach this service. Pure.
  */
-import { isIP, isIPv4 } from 'node:net'
+import { isIPv4 } from 'node:net'
+import { isIP } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { Listener } from './sources.ts'
 
