@@ -59,8 +59,8 @@ export function sourceOfBytes(bytes: Buffer): Source {
 }
 
 /**
- * A source as an iteration: each block is valid until the next is asked for. `return`, also while a block is awaited, and
- * `signal` close the source; after the signal the iteration throws its reason.
+ * A source as an iteration: each block is valid until the next is asked for, or until `return`. `return`, also while a block is
+ * awaited, and `signal` close the source; after the signal the iteration throws its reason.
  */
 export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIterator<Buffer> {
   let given: Piece | undefined
@@ -69,9 +69,12 @@ export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIter
   const end = (): void => {
     over = true
     signal?.removeEventListener('abort', onAbort)
+    source.close()
+  }
+  // Not when the signal fires: the block may be on its way into a socket at that moment.
+  const letGo = (): void => {
     given?.release()
     given = undefined
-    source.close()
   }
   const onAbort = (): void => {
     end()
@@ -89,10 +92,9 @@ export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIter
       return this
     },
     async next() {
+      letGo()
       signal?.throwIfAborted()
       if (over) return { done: true, value: undefined }
-      given?.release()
-      given = undefined
       try {
         given = await next()
       } catch (error) {
@@ -104,6 +106,7 @@ export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIter
       return { done: true, value: undefined }
     },
     async return() {
+      letGo()
       end()
       settle?.resolve(undefined)
       return { done: true, value: undefined }

@@ -46,7 +46,7 @@ export async function sendContent(
       await closed.before(written(outgoing, step.value))
     }
   } finally {
-    await blocks.return(undefined)
+    await blocks.return?.()
   }
   if (length !== undefined && sent < length) throw new Error('content is shorter than announced')
   sending.writing()
