@@ -17,7 +17,7 @@ import { type Admission, type Admitted, admitClient, type Policy } from './polic
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination } from './request/destination.ts'
-import { asGuest } from './request/guest.ts'
+import { asGuest } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'

@@ -21,7 +21,7 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import type { Config, HttpsConfig } from '../config/config.ts'
-import { ownPermitted } from './own-names.ts'
+import { ownPermitted } from './certificate-names.ts'
 
 export interface Authority {
   readonly certificate: Certificate

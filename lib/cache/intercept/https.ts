@@ -17,13 +17,13 @@ import {
   needsAuthority,
   openAuthority,
 } from './authority.ts'
+import { ownNames } from './certificate-names.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
 import { Leaves } from './leaf.ts'
 import { ListenerCertificate } from './listener-certificate.ts'
-import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './mode.ts'
-import { ownNames } from './own-names.ts'
 import { RevocationList } from './revocation-list.ts'
+import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
 export interface HttpsOptions {
   readonly config: Config

@@ -9,7 +9,7 @@ import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
 import { generateLeafKey, type LeafKey } from '../../x509/x509.ts'
 import type { Authority } from './authority.ts'
-import { isCertifiable } from './own-names.ts'
+import { isCertifiable } from './certificate-names.ts'
 
 /** A certificate in use: its key and what is sent, both PEM. */
 export interface Leaf {

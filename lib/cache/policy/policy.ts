@@ -10,7 +10,7 @@
 import { type Authority, formatAuthority, type Scheme } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config, HostPattern } from '../config/config.ts'
-import { isOwn, type Own } from '../request/own-authority.ts'
+import { isOwn, type Own } from '../request/own-identity.ts'
 import { type HostList, hostList, matching } from './host-list.ts'
 
 /** What is to be reached. */

@@ -24,7 +24,12 @@ import { route } from '../policy/route.ts'
 import { carriesCredentials } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
-import { type Asked, type EffectiveTarget, effectiveTarget, type FetchMode } from './client-mode.ts'
+import {
+  type Asked,
+  type EffectiveTarget,
+  effectiveTarget,
+  type FetchMode,
+} from './request-target.ts'
 
 /** A file of an archive. */
 export interface FileDestination {

@@ -22,7 +22,7 @@ import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Entry } from '../store/entry.ts'
 import { canonicalUri, entryName } from '../store/key.ts'
-import { effectiveTarget } from './client-mode.ts'
+import { effectiveTarget } from './request-target.ts'
 
 export interface ExplainParts {
   readonly rules: Rules

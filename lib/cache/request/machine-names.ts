@@ -4,7 +4,7 @@
 import { hostname, networkInterfaces } from 'node:os'
 import { normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import type { Own } from './own-authority.ts'
+import type { Own } from './own-identity.ts'
 
 /** IP addresses of this machine, loopback included, in the system's order. */
 export function machineAddresses(): readonly string[] {

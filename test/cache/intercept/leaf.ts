@@ -4,8 +4,8 @@
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
+import { isCertifiable } from '../../../lib/cache/intercept/certificate-names.ts'
 import { Leaves, renewalOf } from '../../../lib/cache/intercept/leaf.ts'
-import { isCertifiable } from '../../../lib/cache/intercept/own-names.ts'
 import { testCa } from '../../fixtures/authority.ts'
 
 const hour = 3_600_000

@@ -7,7 +7,7 @@ import {
   compilePolicy,
   type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
-import type { Own } from '../../../lib/cache/request/own-authority.ts'
+import type { Own } from '../../../lib/cache/request/own-identity.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
 
 const own: Own = {

@@ -12,7 +12,7 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { endpoint } from '../../../lib/cache/operations/endpoint.ts'
 import type { Example, Setting } from '../../../lib/cache/operations/examples/example.ts'
-import { chapters, exampleArchives } from '../../../lib/cache/operations/setup.ts'
+import { chapters, exampleArchives } from '../../../lib/cache/operations/setup-view.ts'
 import {
   ask,
   fullConfig,

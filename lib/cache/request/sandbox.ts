@@ -5,7 +5,7 @@
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
-import type { FetchMode } from './client-mode.ts'
+import type { FetchMode } from './request-target.ts'
 
 /** The answer as it may be shown in this mode. */
 export function asGuest(response: Response, mode: FetchMode): Response {

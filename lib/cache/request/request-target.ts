@@ -23,7 +23,7 @@ import {
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath } from '../operations/paths.ts'
-import { isOwn, isOwnHost, type Own } from './own-authority.ts'
+import { isOwn, isOwnHost, type Own } from './own-identity.ts'
 
 /** How an archive was asked for: as a proxy, by steering, by URL prefix, by that with the HTTPS convention, in a tunnel. */
 export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'

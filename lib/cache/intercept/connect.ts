@@ -2,22 +2,22 @@
  * CONNECT: policy, then what the settings say of the host. Without interception that is a connection to the far end, and two
  * sockets joined until both sides have said goodbye.
  */
-import type { Clock } from '../async/clock.ts'
-import { within } from '../async/deadline.ts'
-import { Failure } from '../errors.ts'
-import type { Dialler } from '../http/client/dial.ts'
-import type { Response } from '../http/message/message.ts'
-import { textResponse } from '../http/message/reply.ts'
-import { formatAuthority } from '../http/message/target.ts'
-import { openTunnel } from '../http/proxy/tunnel.ts'
-import { hasPassed } from '../http/proxy/via.ts'
-import type { ConnectHandler } from '../http/server/server.ts'
-import { refusalOf, refused } from './answer/errors.ts'
-import { firstByteDeadline, slowOrigin } from './fetch/first-byte-deadline.ts'
-import type { Https } from './intercept/https.ts'
-import { admit } from './policy/policy.ts'
-import type { Rules } from './policy/rules.ts'
-import { verdictFacts } from './rfc9111/outcome.ts'
+import type { Clock } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { Failure } from '../../errors.ts'
+import type { Dialler } from '../../http/client/dial.ts'
+import type { Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { formatAuthority } from '../../http/message/target.ts'
+import { openTunnel } from '../../http/proxy/tunnel.ts'
+import { hasPassed } from '../../http/proxy/via.ts'
+import type { ConnectHandler } from '../../http/server/server.ts'
+import { refusalOf, refused } from '../answer/errors.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import { admit } from '../policy/policy.ts'
+import type { Rules } from '../policy/rules.ts'
+import { verdictFacts } from '../rfc9111/outcome.ts'
+import type { Https } from './https.ts'
 
 export interface TunnelParts {
   readonly rules: () => Rules
