@@ -17,7 +17,7 @@ import { type Admission, type Admitted, admitClient, type Policy } from './polic
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination } from './request/destination.ts'
-import { asGuest } from './request/sandbox.ts'
+import { sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
@@ -90,7 +90,7 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 6. The answer.
     const response = await answer(decision, allowed, admission, parts)
-    return asGuest(response, destination.mode)
+    return sandboxed(response, destination.mode)
   }
 }
 
@@ -134,8 +134,6 @@ function admitted(
 ): Admission {
   const refusal = admitClient(
     {
-      kind: 'fetch',
-      scheme: asked.scheme,
       authority: asked,
       client: request.client.address,
       passedBefore: hasPassed(request.fields, pseudonym),

@@ -22,7 +22,7 @@ import { needRestart } from './config/reload.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { follow, sharedFields } from './fetch/redirects.ts'
-import { tunnelHandler } from './intercept/connect.ts'
+import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
 import { CacheMetrics } from './operations/metrics.ts'
@@ -30,10 +30,10 @@ import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy/policy.ts'
-import { routeRules, shownRules } from './policy/routing.ts'
+import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
-import { machineAddresses, ownIdentity } from './request/machine-names.ts'
+import { machineAddresses, ownIdentity } from './request/own-identity.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
@@ -132,7 +132,7 @@ async function startWith(
       { method, uri, fields, signal },
       {
         origin,
-        admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy),
+        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
       },
     )
   }
@@ -186,7 +186,7 @@ async function startWith(
       return https.pageMode
     },
     get routing() {
-      return shownRules(rules.routes)
+      return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
     usage: async () => {
@@ -212,7 +212,7 @@ async function startWith(
     pseudonym,
     onFetched,
   })
-  const connect = tunnelHandler({
+  const connect = connectHandler({
     rules: () => rules,
     dialler: origin.dialler,
     clock,

@@ -21,7 +21,7 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import type { Config, HttpsConfig } from '../config/config.ts'
-import { ownPermitted } from './certificate-names.ts'
+import { permittedHosts } from './certificate-names.ts'
 
 export interface Authority {
   readonly certificate: Certificate
@@ -211,7 +211,7 @@ async function makeAuthority(file: string, config: Config, now: Milliseconds): P
   const commonName = `cachesvc ${dateOf(now)} ${hostname()}`.slice(0, 64)
   const { certificate, key } = await generateAuthority({
     commonName,
-    permitted: config.domains.length === 0 ? undefined : ownPermitted(config),
+    permitted: config.domains.length === 0 ? undefined : permittedHosts(config),
     notBefore: now - day,
     notAfter: now + lifetime,
   })

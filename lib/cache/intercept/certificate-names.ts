@@ -1,15 +1,15 @@
 /**
- * Names and addresses certificates are made for: which text is a name at all, which names are this proxy's own, and what a CA
- * of our making is limited to.
+ * The hosts certificates are made for: which text is a name at all, which names are this proxy's own, and which hosts a CA of
+ * our making is limited to.
  */
 import { isIP } from 'node:net'
 import type { Permitted } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import { ownIdentity } from '../request/machine-names.ts'
+import { ownIdentity } from '../request/own-identity.ts'
 
 /**
  * Whether a certificate may name this host: an IP address, or a name of letters, digits and hyphens (RFC 952, RFC 1123 section
- * 2.1) that is no address in disguise. Wildcards and underscores are not.
+ * 2.1) that cannot be read as an address. Wildcards and underscores are not such names.
  */
 export function isCertifiable(host: string): boolean {
   if (isIP(host) !== 0) return true
@@ -18,31 +18,23 @@ export function isCertifiable(host: string): boolean {
   return right && host.length <= 253 && !/^\d+$/.test(labels.at(-1) ?? '')
 }
 
-/** What this proxy is called, and `localhost` and loopback; the first is its main name. Only what certificates may name. */
-export function ownNames(config: Config): readonly [string, ...string[]] {
+/**
+ * The names and addresses of the TLS listener's certificate: what this proxy is called, `localhost` and loopback. The first is
+ * its main name. Only what certificates may name.
+ */
+export function listenerNames(config: Config): readonly [string, ...string[]] {
   const { names, addresses } = ownIdentity(config, [])
   const { certificateDomain } = config.https
-  const [first, ...rest] = new Set(
-    [
-      ...(certificateDomain === undefined ? [] : [certificateDomain]),
-      ...names,
-      'localhost',
-      '127.0.0.1',
-      '::1',
-      ...addresses,
-    ].filter(isCertifiable),
-  )
-  return [first ?? 'localhost', ...rest]
+  const main = certificateDomain === undefined ? [] : [certificateDomain]
+  const all = [...main, ...names, 'localhost', '127.0.0.1', '::1', ...addresses]
+  const [first = 'localhost', ...rest] = new Set(all.filter(isCertifiable))
+  return [first, ...rest]
 }
 
-/** Hosts a CA of our making may issue for: those whose tunnels may be opened, and our own. */
-export function ownPermitted(config: Config): Permitted {
-  const hosts = [
-    ...config.domains.map(({ host }) => host),
-    ...config.https.interceptDomains.map(({ host }) => host),
-    ...ownNames(config),
-  ]
-  const all = [...new Set(hosts)]
+/** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
+export function permittedHosts(config: Config): Permitted {
+  const listed = [...config.domains, ...config.https.interceptDomains].map(({ host }) => host)
+  const all = [...new Set([...listed, ...listenerNames(config)])]
   return {
     names: all.filter(host => isIP(host) === 0),
     networks: all

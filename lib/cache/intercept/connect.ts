@@ -1,57 +1,58 @@
 /**
- * CONNECT: policy, then what the settings say of the host. Without interception that is a connection to the far end, and two
- * sockets joined until both sides have said goodbye.
+ * Answers CONNECT: what the policy and the settings of `https` say of the host, then a tunnel, an intercepted tunnel, 403 with
+ * the rule, or 503 when the far end cannot be reached (apt tries again).
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 import type { Dialler } from '../../http/client/dial.ts'
-import type { Response } from '../../http/message/message.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import { formatAuthority } from '../../http/message/target.ts'
-import { openTunnel } from '../../http/proxy/tunnel.ts'
+import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import { hasPassed } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/server.ts'
 import { refusalOf, refused } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
-import { admit } from '../policy/policy.ts'
+import { admitClient, admitTarget } from '../policy/policy.ts'
 import type { Rules } from '../policy/rules.ts'
+import { effectiveTarget } from '../request/request-target.ts'
 import { verdictFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
 
-export interface TunnelParts {
+export interface ConnectParts {
   readonly rules: () => Rules
   readonly dialler: Dialler
   readonly clock: Clock
   readonly pseudonym: string
   readonly https: Pick<Https, 'mode' | 'open'>
-  /** A tunnel stands. */
+  /** Told of every tunnel that is connected. */
   readonly onOpen: () => void
-  /** Bytes it carried, either way. */
+  /** Told of the bytes it carries, either way. */
   readonly onBytes: (bytes: number) => void
 }
 
-/** Answers CONNECT: 200 and a tunnel or one of its own making, 403 with the rule, or 503 when the far end cannot be reached (apt tries again). */
-export function tunnelHandler(parts: TunnelParts): ConnectHandler {
+export function connectHandler(parts: ConnectParts): ConnectHandler {
   return async (request, socket, head, adopt) => {
-    const { target } = request
-    if (request.tunnelEnd !== undefined) {
-      return textResponse(400, 'There are no tunnels within a tunnel.', { facts: malformed })
+    const { policy } = parts.rules()
+
+    // 1. What is asked for: only CONNECT to an authority, and not from within a tunnel.
+    const asked = effectiveTarget(request, policy.own)
+    if (asked.kind !== 'connect') {
+      const sentence = asked.kind === 'refuse' ? asked.sentence : 'CONNECT takes a host and a port.'
+      const facts = { outcome: 'refused', because: 'malformed' }
+      return textResponse(400, sentence, { facts })
     }
-    if (target.form !== 'authority') return textResponse(400, 'CONNECT takes a host and a port.')
-    const { authority } = target
-    const { policy, config } = parts.rules()
-    const admission = admit(
-      {
-        kind: 'connect',
-        scheme: 'https',
-        authority,
-        client: request.client.address,
-        passedBefore: hasPassed(request.fields, parts.pseudonym),
-      },
-      policy,
-    )
+    const { authority } = asked
+
+    // 2. May this client reach this target?
+    const passedBefore = hasPassed(request.fields, parts.pseudonym)
+    const admission =
+      admitClient({ authority, client: request.client.address, passedBefore }, policy) ??
+      admitTarget({ kind: 'connect', authority }, policy)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+
+    // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
     const { mode, rule } = parts.https.mode(authority, policy)
     if (mode === 'refuse') {
@@ -59,8 +60,7 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
       return refused(request, 'https.refuse_domains', sentence)
     }
     if (mode === 'intercept') {
-      const { address: client } = request.client
-      const opening = { socket, head, authority, client, adopt }
+      const opening = { socket, head, authority, client: request.client.address, adopt }
       const taken = await parts.https.open(opening, () => parts.rules().policy)
       if (taken !== undefined) {
         const { because, requests, error } = taken
@@ -72,45 +72,48 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
         return { status: 200, sent: 0, facts }
       }
     }
-    try {
-      const report = await openTunnel({
-        client: socket,
-        head,
-        clock: parts.clock,
-        idle: config.timeouts.tunnel,
-        signal: request.signal,
-        dial: async signal => {
-          const limit = {
-            clock: parts.clock,
-            after: firstByteDeadline,
-            signal,
-            late: () => slowOrigin(origin),
-            aborted: () => slowOrigin(origin),
-          }
-          const { trusted } = admission
-          const { socket: far } = await within(limit, stop =>
-            parts.dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
-          )
-          parts.onOpen()
-          return far
-        },
-        onBytes: (_direction, count) => parts.onBytes(count),
-      })
-      const { up, down, because } = report
-      return {
-        status: 200,
-        sent: down,
-        facts: { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up },
-      }
-    } catch (error) {
-      const refusal = refusalOf(error)
-      if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
-      return unreachable(origin, error)
-    }
+    return tunnel(
+      request,
+      { client: socket, head },
+      { authority, trusted: admission.trusted },
+      parts,
+    )
   }
 }
 
-const malformed = { outcome: 'refused', because: 'malformed' }
+/** Connects to the far end and joins the two connections until both sides have ended. */
+async function tunnel(
+  request: Request,
+  near: Pick<TunnelOptions, 'client' | 'head'>,
+  { authority, trusted }: { readonly authority: Authority; readonly trusted: boolean },
+  { rules, dialler, clock, onOpen, onBytes }: ConnectParts,
+): ReturnType<ConnectHandler> {
+  const origin = formatAuthority(authority)
+  const late = () => slowOrigin(origin)
+  try {
+    const { up, down, because } = await openTunnel({
+      ...near,
+      clock,
+      idle: rules().config.timeouts.tunnel,
+      signal: request.signal,
+      dial: async signal => {
+        const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
+        const { socket } = await within(limit, stop =>
+          dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
+        )
+        onOpen()
+        return socket
+      },
+      onBytes: (_direction, count) => onBytes(count),
+    })
+    const facts = { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up }
+    return { status: 200, sent: down, facts }
+  } catch (error) {
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+    return unreachable(origin, error)
+  }
+}
 
 function unreachable(origin: string, error: unknown): Response {
   if (!(error instanceof Failure) || error.fault === 'internal') throw error

@@ -17,7 +17,7 @@ import {
   needsAuthority,
   openAuthority,
 } from './authority.ts'
-import { ownNames } from './certificate-names.ts'
+import { listenerNames } from './certificate-names.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
 import { Leaves } from './leaf.ts'
@@ -105,7 +105,7 @@ export class Https {
 
   /** What becomes of a CONNECT the policy admits. One whose requests it would refuse is not opened. */
   mode(end: End, policy: Policy): DecidedMode {
-    const within = admitTarget({ kind: 'fetch', scheme: 'https', authority: end }, policy)
+    const within = admitTarget({ kind: 'fetch', authority: end }, policy)
     const passthrough = 'deny' in within || within.allow === 'passthrough'
     const decided = tunnelMode(end, this.#modes, passthrough)
     return decided.mode === 'intercept' && 'deny' in within
@@ -118,7 +118,7 @@ export class Https {
     const interceptor = this.#interceptor
     if (interceptor === undefined || !interceptor.takes(opening.client, opening.authority)) return
     const admits = (end: End) => {
-      const admission = admitTarget({ kind: 'connect', scheme: 'https', authority: end }, policy())
+      const admission = admitTarget({ kind: 'connect', authority: end }, policy())
       return !('deny' in admission) && this.mode(end, policy()).mode === 'intercept'
     }
     return interceptor.open({ ...opening, admits })
@@ -134,7 +134,7 @@ export class Https {
   ): Promise<TlsOptions> {
     const leaves = this.#leaves
     if (leaves === undefined) throw new TypeError('a TLS listener without a CA')
-    const names = () => ownNames(this.#config)
+    const names = () => listenerNames(this.#config)
     this.#own = new ListenerCertificate({ leaves, names, clock: this.#clock, log: this.#log })
     return {
       identity: await this.#own.start(onIdentity),
@@ -143,9 +143,7 @@ export class Https {
         if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients steered here by DNS take us for the archive itself, at its own port.
         const end = { host, port: 443 }
-        const admitted = !(
-          'deny' in admitTarget({ kind: 'connect', scheme: 'https', authority: end }, policy())
-        )
+        const admitted = !('deny' in admitTarget({ kind: 'connect', authority: end }, policy()))
         return admitted && this.mode(end, policy()).mode === 'intercept'
           ? leaves.context(host)
           : undefined

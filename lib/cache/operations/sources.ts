@@ -3,6 +3,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
+import type { RouteRule } from '../policy/routing.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 
 /** Something asked for once per request; it may take its time. */
@@ -37,14 +38,6 @@ export interface HttpsState {
     readonly host: string
     readonly since: Milliseconds
   }>
-}
-
-/** One rule that sends requests elsewhere, in words for people. */
-export interface RoutingRule {
-  /** What it applies to, such as a host or the beginning of a URL. */
-  readonly from: string
-  /** Where those requests go, in the order in which they are tried. */
-  readonly to: readonly string[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
@@ -100,7 +93,7 @@ export interface OperationsSources {
   /** The CA; absent, or undefined, when there is none. */
   readonly https?: () => HttpsState | undefined
   /** The rules of mirror routing; the first that applies wins. */
-  readonly routing: readonly RoutingRule[]
+  readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
   readonly statistics: () => StatisticsReport
   readonly usage: Source<StoreUsage>
   readonly health: Source<Health>

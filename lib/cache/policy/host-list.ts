@@ -1,5 +1,5 @@
 /**
- * Host lists of the configuration: which pattern covers a host. Whole labels are compared, whatever the case. Pure.
+ * Host lists of the configuration: finds the patterns that cover a host. Whole labels are compared, in any case. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
@@ -19,18 +19,18 @@ export function hostList(patterns: readonly HostPattern[]): HostList {
   }
 }
 
+/** Of the patterns of one host those with a port come first. */
 function byHost(patterns: readonly HostPattern[]): ReadonlyMap<string, readonly HostPattern[]> {
-  const found = new Map<string, HostPattern[]>()
-  for (const pattern of patterns) {
+  const found = new Map<string, readonly HostPattern[]>()
+  const ported = patterns.filter(({ port }) => port !== undefined)
+  for (const pattern of [...ported, ...patterns.filter(({ port }) => port === undefined)]) {
     const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
-    const before = found.get(host)
-    if (before === undefined) found.set(host, [pattern])
-    else before.push(pattern)
+    found.set(host, [...(found.get(host) ?? []), pattern])
   }
   return found
 }
 
-/** The patterns that cover a host whatever its port, the closest first. Addresses have no subdomains. */
+/** The patterns that cover a host at any port, the closest first. Addresses have no subdomains. */
 export function matching(list: HostList, host: string): readonly HostPattern[] {
   const address = normaliseAddress(host)
   if (address !== undefined) return list.exact.get(address) ?? []
@@ -43,14 +43,5 @@ export function matching(list: HostList, host: string): readonly HostPattern[] {
 
 /** The closest pattern that covers a host at its port; one with a port before one without. */
 export function closestPattern(list: HostList, { host, port }: Authority): HostPattern | undefined {
-  const [first, ...rest] = matching(list, host).filter(
-    pattern => pattern.port === undefined || pattern.port === port,
-  )
-  const equal = rest.find(
-    pattern =>
-      pattern.port !== undefined &&
-      pattern.host === first?.host &&
-      pattern.subdomains === first.subdomains,
-  )
-  return first?.port === undefined ? (equal ?? first) : first
+  return matching(list, host).find(one => one.port === undefined || one.port === port)
 }

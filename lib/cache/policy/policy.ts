@@ -1,13 +1,15 @@
 /**
- * May this client reach this target, and how? Pure; asked again for every redirect and every routed host.
+ * Decides whether a client may reach a target, and how. Pure; asked again for every redirect and every routed target.
  *
  * # Facts
  * - A host list compares whole labels: `.example.org` is example.org and what lies below it, never badexample.org.
- * - A pattern with a port admits that port alone, for fetches and tunnels; one without admits the ports that are open to all.
- * - A name tells nothing about where it leads. Whoever lists a host trusts it wherever it is; any other host is reached at
- *   public addresses only, which the origin client checks after DNS. Addresses written out are judged here.
+ * - A pattern with a port admits that port alone, for fetches and tunnels; one without admits the ports of `ports` and
+ *   `connect_ports`.
+ * - A name tells nothing about where it leads. The operator who lists a host trusts it at any address. A host that is not
+ *   listed is reached at public addresses only: the origin client checks that after DNS, and this file checks addresses that
+ *   are written out.
  */
-import { type Authority, formatAuthority, type Scheme } from '../../http/message/target.ts'
+import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config, HostPattern } from '../config/config.ts'
 import { isOwn, type Own } from '../request/own-identity.ts'
@@ -16,19 +18,19 @@ import { type HostList, hostList, matching } from './host-list.ts'
 /** What is to be reached. */
 export interface TargetApproach {
   readonly kind: 'fetch' | 'connect'
-  readonly scheme: Scheme
   readonly authority: Authority
 }
 
-/** What a client wants to reach. */
-export interface Approach extends TargetApproach {
+/** Which client wants to reach it. */
+export interface ClientApproach {
+  readonly authority: Authority
   /** The client's IP address. */
   readonly client: string
   /** Whether the request's Via names us: it has been here before (RFC 9110 section 7.6.3). */
   readonly passedBefore: boolean
 }
 
-/** The setting a refusal comes from; `public-address` and `loop` are no settings but hold always. */
+/** The setting a refusal comes from; `public-address` and `loop` are not settings and always hold. */
 export type DenyRule =
   | 'clients'
   | 'loop'
@@ -60,7 +62,7 @@ export interface Policy {
   readonly own: Own
   readonly clients: AddressSet
   readonly preventConnect: boolean
-  /** Whether no host is listed at all: every host is welcome, none is trusted. */
+  /** Whether no host is listed at all: every host is admitted, none is trusted. */
   readonly open: boolean
   readonly domains: HostList
   readonly passthroughDomains: HostList
@@ -87,14 +89,12 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
   }
 }
 
-/** Admits or refuses, with the reason. The order tells a stranger as little as possible: who asks comes first. */
-export function admit(approach: Approach, policy: Policy): Admission {
-  return admitClient(approach, policy) ?? admitTarget(approach, policy)
-}
-
-/** The part of the question that is about who asks: the refusal, undefined when this client may ask. */
+/**
+ * The refusal for a client that may not use this proxy; undefined when it may. Asked before `admitTarget`, so that a client
+ * outside `clients` learns nothing about the other settings.
+ */
 export function admitClient(
-  { client, authority, passedBefore }: Approach,
+  { client, authority, passedBefore }: ClientApproach,
   policy: Policy,
 ): Denied | undefined {
   if (!policy.clients.has(client)) return deny('clients', sentences.clients(client))
@@ -102,7 +102,7 @@ export function admitClient(
   return undefined
 }
 
-/** The part of the question that is about the target alone: for redirects, which we follow on our own behalf. */
+/** Admits or refuses a target, whichever client asks for it. */
 export function admitTarget(approach: TargetApproach, policy: Policy): Admission {
   const { kind, authority } = approach
   if (isOwn(authority, policy.own)) return deny('loop', sentences.loop(formatAuthority(authority)))
@@ -126,7 +126,7 @@ function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admi
   return { allow: kind === 'connect' ? 'tunnel' : 'cache', trusted: false, rule: '*' }
 }
 
-/** With lists, only what they name. `passthrough_domains` wins: it stores nothing, so it errs on the safe side. */
+/** With lists, only what they name. `passthrough_domains` wins, because nothing is stored for it. */
 function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
   const { host, port } = authority

@@ -1,29 +1,23 @@
 /**
- * An archive's answer under an address of ours. With a URL prefix a browser takes every archive, and our own pages, for one
- * site: a page of one could read what the others have. So what is shown there has no scripts, no site of its own, and no say
- * about ours. Pure.
+ * Sandboxes an archive's answer that is shown under an address of ours. With a URL prefix a browser takes every archive, and
+ * our own pages, for one site: a page of one could read what the others have. So the answer gets no scripts and an origin of
+ * its own, and loses the fields that speak for a whole site. Pure.
  */
-import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { FetchMode } from './request-target.ts'
 
 /** The answer as it may be shown in this mode. */
-export function asGuest(response: Response, mode: FetchMode): Response {
+export function sandboxed(response: Response, mode: FetchMode): Response {
   if (mode !== 'prefix' && mode !== 'https-prefix') return response
-  return { ...response, fields: guestFields(response.fields) }
+  const fields = response.fields
+    .without(...aboutASite)
+    // CSP 3 section 6.3.2: no scripts, no forms, an opaque origin.
+    .plus('Content-Security-Policy', 'sandbox')
+    .plus('X-Content-Type-Options', 'nosniff')
+  return { ...response, fields }
 }
 
-function guestFields(fields: Fields): Fields {
-  return (
-    fields
-      .without(...aboutASite)
-      // CSP 3 section 6.3.2: no scripts, no forms, an origin that is nobody's.
-      .plus('Content-Security-Policy', 'sandbox')
-      .plus('X-Content-Type-Options', 'nosniff')
-  )
-}
-
-/** What a server says about all of its site. */
+/** Fields by which a server speaks for all of its site. */
 const aboutASite = [
   'Set-Cookie',
   'Set-Cookie2',
