@@ -61,8 +61,6 @@ export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
 /** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
 const failureMemory = 10_000
-/** When the system does not say what it has left. */
-const unknownSpace = { total: 0, used: 0, free: 0 }
 /** How often we look at our own addresses again. */
 const identityInterval = 60_000
 
@@ -189,10 +187,7 @@ async function startWith(
       return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    usage: async () => {
-      const { filesystem = unknownSpace, ...counted } = await store.usage()
-      return { ...counted, filesystem }
-    },
+    usage: () => store.usage(),
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {
