@@ -1,5 +1,5 @@
 /**
- * What an example is, and what all of them are made from.
+ * The form of an example, and the setting all examples are made from.
  */
 import type { Endpoint } from '../endpoint.ts'
 import type { HttpsMode } from '../sources.ts'
@@ -38,4 +38,30 @@ export interface Setting {
   readonly secureUrl?: string | undefined
   /** Host names of archives to name in examples, never empty. */
   readonly archives: readonly [string, ...string[]]
+}
+
+/** The file apt reads the proxy from in all examples. */
+export const aptFile = '/etc/apt/apt.conf.d/30cachesvc'
+
+/** The one line of apt.conf that is enough. */
+export function proxyLine({ here }: Pick<Setting, 'here'>): string {
+  return `Acquire::http::Proxy "${here.url}";`
+}
+
+type Words = Pick<Example, 'id' | 'title' | 'intro' | 'text'> & {
+  readonly notes?: Example['notes']
+}
+
+/** An example for a file. */
+export function fileExample(
+  place: string,
+  grammar: Exclude<Example['grammar'], 'shell'>,
+  words: Words,
+): Example {
+  return { place, grammar, notes: [], ...words }
+}
+
+/** An example for a terminal. */
+export function shellExample(words: Words): Example {
+  return { place: 'Shell', grammar: 'shell', notes: [], ...words }
 }
