@@ -1,13 +1,13 @@
 /**
- * Unpacks indexes as they stream. The format is told by the first bytes, for names lie. Blocks whoever runs it while it
- * works: call it in a worker thread. The only importer of xz-decompress and fzstd.
+ * Unpacks indexes as they stream. The first bytes tell the format, because names can be wrong. It blocks the thread it works
+ * in, so it belongs in a worker thread. The only importer of xz-decompress and fzstd.
  *
  * # Facts
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. Node's own for zstd, since 22.15, is not taken:
- *   it stops at the end of the first frame and says nothing of the others. There is none for bzip2 and lzma: archives that still
+ *   background can bear. Node's own for zstd, since 22.15, is not used:
+ *   it stops at the end of the first frame and reports no error. There is none for bzip2 and lzma: archives that still
  *   have those formats have gzip and xz beside them.
  */
 import { createRequire } from 'node:module'
@@ -102,7 +102,7 @@ function unpack(format: Format, source: Source): AsyncIterable<Uint8Array> {
 
 function through(source: Source, transform: Duplex): AsyncIterable<Uint8Array> {
   const input = Readable.from(source.all(), { objectMode: false })
-  // The error, if there is one, reaches whoever reads.
+  // The reader gets the error, if there is one.
   pipeline(input, transform, () => undefined)
   return transform
 }
@@ -113,7 +113,7 @@ async function* unxz(source: Source): AsyncGenerator<Uint8Array> {
   yield* chunks
 }
 
-/** A CommonJS module; loaded when it is needed, for few processes unpack anything. */
+/** A CommonJS module; loaded when it is needed, because few processes unpack anything. */
 const load = createRequire(import.meta.url)
 
 async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {

@@ -1,75 +1,56 @@
 /**
- * Packages and Sources: the files of a pool that an index names. Pure: pieces of an unpacked index in, files out, one stanza
+ * Packages and Sources: the files of a pool that an index lists. Pure: pieces of an unpacked index in, files out, one stanza
  * in memory at a time.
  */
 import { type Stanza, stanzas } from './deb822.ts'
-import { type ListedFile, mergeLists, readDigest, readPath, readSize } from './listed-file.ts'
+import { digests, readDigest } from './digest.ts'
+import { type ListedFile, listedFiles, readPath, readSize } from './listed-file.ts'
 
 /** Which of the two an index is. */
 export type PackageIndex = 'Packages' | 'Sources'
 
-/** The files an index names, with paths from the root of the archive. Stanzas that are damaged or name none are left out. */
+/** The files an index lists, with paths from the root of the archive. Stanzas that are damaged or list none are left out. */
 export async function* indexedFiles(
   kind: PackageIndex,
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ListedFile> {
   const { wanted, filesOf } = kinds[kind]
   for await (const stanza of stanzas(chunks, { wanted })) {
-    if (stanza.damaged) continue
-    for (const file of filesOf(stanza.fields)) yield file
+    if (!stanza.damaged) yield* filesOf(stanza.fields)
   }
 }
 
 type FieldsOf = Stanza['fields']
 
-const kinds: Readonly<
-  Record<
-    PackageIndex,
-    { wanted: readonly string[]; filesOf: (fields: FieldsOf) => Iterable<ListedFile> }
-  >
-> = {
+const kinds = {
   Packages: {
-    wanted: ['Filename', 'Size', 'SHA512', 'SHA256', 'SHA1', 'MD5sum'],
+    wanted: ['Filename', 'Size', ...digests.map(({ packages }) => packages)],
     filesOf: packageOf,
   },
   Sources: {
-    wanted: ['Directory', 'Checksums-Sha512', 'Checksums-Sha256', 'Checksums-Sha1', 'Files'],
+    wanted: ['Directory', ...digests.map(({ sources }) => sources)],
     filesOf: sourceFilesOf,
   },
 }
 
-function packageOf(fields: FieldsOf): readonly ListedFile[] {
+function* packageOf(fields: FieldsOf): Generator<ListedFile> {
   const path = readPath(fields.get('filename') ?? '')
   const size = readSize(fields.get('size'))
-  if (path === undefined || size === undefined) return []
-  const digests: Record<string, string> = {}
-  for (const [algorithm, name] of packageDigests) {
-    const digest = readDigest(algorithm, fields.get(name) ?? '')
-    if (digest !== undefined) digests[algorithm] = digest
+  if (path === undefined || size === undefined) return
+  const found: Record<string, string> = {}
+  for (const digest of digests) {
+    const hex = readDigest(digest, fields.get(digest.packages.toLowerCase()) ?? '')
+    if (hex !== undefined) found[digest.algorithm] = hex
   }
-  return [{ path, size, digests }]
+  yield { path, size, digests: found }
 }
 
-const packageDigests = [
-  ['sha512', 'sha512'],
-  ['sha256', 'sha256'],
-  ['sha1', 'sha1'],
-  ['md5', 'md5sum'],
-] as const
-
 function* sourceFilesOf(fields: FieldsOf): Generator<ListedFile> {
-  const written = fields.get('directory')
+  const written = fields.get('directory') ?? ''
   // A flat repository may keep its sources beside the index.
-  const directory =
-    written === undefined || written === '.' || written === '' ? '' : readPath(written)
+  const directory = written === '.' || written === '' ? '' : readPath(written)
   if (directory === undefined) return
-  const files = mergeLists([
-    ['sha512', fields.get('checksums-sha512')],
-    ['sha256', fields.get('checksums-sha256')],
-    ['sha1', fields.get('checksums-sha1')],
-    ['md5', fields.get('files')],
-  ])
-  for (const file of files.values()) {
+  for (const file of listedFiles(({ sources }) => fields.get(sources.toLowerCase())).values()) {
     yield directory === '' ? file : { ...file, path: `${directory}/${file.path}` }
   }
 }
