@@ -38,7 +38,7 @@ import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store, type StoreOptions } from './store/store.ts'
-import { startVerification } from './verify/in-daemon.ts'
+import { VerificationSchedule } from './verify/schedule.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -152,7 +152,7 @@ async function startWith(
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
   let usage = await store.usage()
-  const verification = await startVerification({
+  const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
     clock,

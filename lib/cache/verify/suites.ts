@@ -9,6 +9,7 @@
  * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
  *   speaks.
  */
+import { digests } from '../archive/digest.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import type { Release } from '../archive/release.ts'
 import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
@@ -42,22 +43,15 @@ function isYounger(one: KnownRelease, other: KnownRelease): boolean {
   return difference === 0 ? one.file.key.endsWith('/InRelease') : difference > 0
 }
 
-const hashFields = [
-  ['sha512', 'SHA512'],
-  ['sha256', 'SHA256'],
-  ['sha1', 'SHA1'],
-  ['md5', 'MD5Sum'],
-] as const
-
 /** Everything stored that a Release file names, by its plain name and by hash. */
 export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<Claim> {
   for (const listed of known.release.files.values()) {
     const name = `${known.base}/${listed.path}`
     for (const file of inventory.named(name)) yield { file, listed, plain: true }
-    for (const [algorithm, field] of hashFields) {
+    for (const { algorithm, release } of digests) {
       const digest = listed.digests[algorithm]
       if (digest === undefined) continue
-      const named = inventory.named(`${parentOf(name)}/by-hash/${field}/${digest}`)
+      const named = inventory.named(`${parentOf(name)}/by-hash/${release}/${digest}`)
       for (const file of named) yield { file, listed, plain: false }
     }
   }
