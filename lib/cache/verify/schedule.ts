@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
@@ -48,7 +49,7 @@ export class VerificationSchedule implements Verification {
   #notBefore: Milliseconds
   #last: LastVerification | undefined
   #running: Promise<void> | undefined
-  #cancel: () => void = () => undefined
+  #stopLooking: () => void = () => undefined
 
   private constructor(options: ScheduleOptions, last: LastVerification | undefined) {
     this.#options = options
@@ -69,7 +70,7 @@ export class VerificationSchedule implements Verification {
         return schedule.#evict(wrong)
       },
     })
-    schedule.#lookLater()
+    schedule.#stopLooking = repeat(clock, lookInterval, () => schedule.#look())
     return schedule
   }
 
@@ -85,7 +86,7 @@ export class VerificationSchedule implements Verification {
   async close(): Promise<void> {
     await this.#control?.close()
     this.#stop.abort(new Error('the service stops'))
-    this.#cancel()
+    this.#stopLooking()
     await this.#running
   }
 
@@ -95,15 +96,12 @@ export class VerificationSchedule implements Verification {
     return evictFrom(store, wrong, log)
   }
 
-  #lookLater(): void {
-    if (this.#stop.signal.aborted) return
-    this.#cancel = this.#options.clock.after(lookInterval, () => {
-      if (!this.#isDue()) return this.#lookLater()
-      this.#running = this.#verify().finally(() => {
-        this.#running = undefined
-        this.#lookLater()
-      })
+  #look(): Promise<void> | undefined {
+    if (!this.#isDue()) return undefined
+    this.#running = this.#verify().finally(() => {
+      this.#running = undefined
     })
+    return this.#running
   }
 
   #isDue(): boolean {
