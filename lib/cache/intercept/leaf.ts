@@ -1,6 +1,6 @@
 /**
- * Certificates for the hosts we answer for, issued when first asked for and kept for a day at most. One is made at a time for
- * each host, whoever waits; their keys are shared for an hour, which spares the making and bounds what one of them opens.
+ * Issues certificates for the hosts we answer for, when first asked for, and keeps them for a day at most. One is made at a time
+ * for each host. They share a key for an hour, which saves making keys and bounds what a stolen key opens.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
@@ -19,7 +19,7 @@ export interface Leaf {
   readonly notAfter: Milliseconds
 }
 
-/** Where clients can ask about certificates, if they are told. */
+/** Where clients can ask about certificates; undefined when certificates do not say. */
 export interface LeafAddresses {
   readonly caIssuers: string | undefined
   readonly distributionPoint: string | undefined
@@ -35,7 +35,7 @@ const hour: Milliseconds = 3_600_000
 /** For clients whose clocks are late. */
 const head: Milliseconds = hour
 const lifetime: Milliseconds = 24 * hour
-/** A certificate with less than this left is not handed out any more: connections outlive it by hours at the most. */
+/** A certificate with less than this left is not used any more: connections last for hours at the most. */
 const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
@@ -53,19 +53,14 @@ export class Leaves {
     this.#options = options
   }
 
-  /** Hosts certificates are kept for. */
-  get size(): number {
-    return this.#contexts.size
-  }
-
-  /** Whether a certificate can be had for this DNS name (lower case) or IP address, now. */
+  /** Whether a certificate can be issued for this DNS name (lower case) or IP address now. */
   covers(host: string): boolean {
     const { authority, clock } = this.#options
     const { certificate } = authority
     return isCertifiable(host) && certificate.permits(host) && clock.now() < certificate.notAfter
   }
 
-  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` says no to. */
+  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` denies. */
   async context(host: string): Promise<SecureContext> {
     const known = this.#contexts.get(host)
     if (known !== undefined && this.#options.clock.now() < known.until) return known.context
@@ -77,7 +72,7 @@ export class Leaves {
     })
   }
 
-  /** A certificate for all of these names together. Throws a Failure when there is one it cannot be had for. */
+  /** A certificate for all of these names together. Throws a Failure when one of them cannot be certified. */
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
     if (refused !== undefined) throw refusedFor(refused)

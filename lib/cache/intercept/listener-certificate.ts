@@ -1,8 +1,9 @@
 /**
  * The certificate of the TLS listener: one for all names and addresses of this machine, so that clients that name no host are
- * served, too. Made anew when names change or it grows old.
+ * served, too. Issued again when the names change or it grows old.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { Failure } from '../../errors.ts'
 import type { KeyAndCertificate } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
@@ -10,7 +11,7 @@ import { type Leaves, renewalOf } from './leaf.ts'
 
 export interface ListenerCertificateParts {
   readonly leaves: Pick<Leaves, 'issue' | 'covers'>
-  /** What this machine is called at the moment. */
+  /** The names of this machine at the moment. */
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger
@@ -23,8 +24,7 @@ export class ListenerCertificate {
   readonly #parts: ListenerCertificateParts
   #names = ''
   #renewal: Milliseconds = 0
-  #cancel = () => {}
-  #stopped = false
+  #stop = () => {}
 
   constructor(parts: ListenerCertificateParts) {
     this.#parts = parts
@@ -35,51 +35,38 @@ export class ListenerCertificate {
    * any name of this machine.
    */
   async start(onNext: (identity: KeyAndCertificate) => void): Promise<KeyAndCertificate> {
-    const [first, ...rest] = this.#coveredNames()
-    if (first === undefined) {
+    const identity = await this.#issueWhenDue()
+    if (identity === undefined) {
       throw new Failure(
         'the CA may not issue certificates for any name of this machine; listen_port_secure needs one that may',
         { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
       )
     }
-    const identity = await this.#issue([first, ...rest])
-    this.#lookLater(onNext)
+    const { clock, log } = this.#parts
+    this.#stop = repeat(clock, interval, async () => {
+      try {
+        const next = await this.#issueWhenDue()
+        if (next !== undefined) onNext(next)
+      } catch (error) {
+        log.error('the certificate of the TLS listener could not be renewed', { error })
+      }
+    })
     return identity
   }
 
   stop(): void {
-    this.#stopped = true
-    this.#cancel()
+    this.#stop()
   }
 
-  #lookLater(onNext: (identity: KeyAndCertificate) => void): void {
-    if (this.#stopped) return
-    this.#cancel = this.#parts.clock.after(interval, () => {
-      void this.#look(onNext).finally(() => this.#lookLater(onNext))
-    })
-  }
-
-  async #look(onNext: (identity: KeyAndCertificate) => void): Promise<void> {
-    const { clock, log } = this.#parts
-    const [first, ...rest] = this.#coveredNames()
-    const due = clock.now() >= this.#renewal || [first, ...rest].join() !== this.#names
-    if (!due || first === undefined) return
-    try {
-      onNext(await this.#issue([first, ...rest]))
-    } catch (error) {
-      log.error('the certificate of the TLS listener could not be renewed', { error })
-    }
-  }
-
-  async #issue(names: readonly [string, ...string[]]): Promise<KeyAndCertificate> {
-    const leaf = await this.#parts.leaves.issue(names)
-    this.#names = names.join()
+  /** A certificate for other names, or in place of an old one; undefined while the last one serves, and without a name. */
+  async #issueWhenDue(): Promise<KeyAndCertificate | undefined> {
+    const { clock, leaves, names } = this.#parts
+    const [first, ...rest] = names().filter(name => leaves.covers(name))
+    const text = [first, ...rest].join()
+    if (first === undefined || (text === this.#names && clock.now() < this.#renewal)) return
+    const leaf = await leaves.issue([first, ...rest])
+    this.#names = text
     this.#renewal = renewalOf(leaf)
     return { key: leaf.key, cert: leaf.cert }
-  }
-
-  #coveredNames(): readonly string[] {
-    const { leaves, names } = this.#parts
-    return names().filter(name => leaves.covers(name))
   }
 }

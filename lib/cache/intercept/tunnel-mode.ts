@@ -1,5 +1,5 @@
 /**
- * What becomes of a CONNECT the policy admits: carried through unread, opened, or refused. Pure.
+ * Decides what becomes of a CONNECT the policy admits: carried through unread, intercepted, or refused. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
 import type { HostPattern, HttpsConfig } from '../config/config.ts'
@@ -36,8 +36,9 @@ export interface DecidedMode {
 }
 
 /**
- * The closest pattern wins: `archive.example.org` over `.example.org`, one with a port over one without. Of two alike the more
- * careful mode: refuse, then tunnel. Hosts that are never stored (`passthrough`) are opened only when a list says so.
+ * The closest pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Of equal
+ * patterns the more careful mode counts: refuse, then tunnel. Hosts that are never stored (`passthrough`) are intercepted only
+ * when a list says so.
  */
 export function tunnelMode(
   authority: Authority,

@@ -3,6 +3,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
+import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
@@ -62,11 +63,7 @@ export interface HttpsState {
   /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
   readonly remembered: Milliseconds
   /** The clients that did, the latest first. */
-  readonly distrusting: ReadonlyArray<{
-    readonly client: string
-    readonly host: string
-    readonly since: Milliseconds
-  }>
+  readonly distrusting: readonly Distrust[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
