@@ -9,9 +9,7 @@ export type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 
 /** The settings of `https`, ready for look-ups. */
 export interface ModeRules {
-  readonly refuse: HostList
-  readonly tunnel: HostList
-  readonly intercept: HostList
+  readonly patterns: HostList<HostPattern & { readonly mode: TunnelMode }>
   readonly otherwise: TunnelMode
 }
 
@@ -21,10 +19,15 @@ export type ModeSettings = Pick<
 >
 
 export function compileModes(settings: ModeSettings): ModeRules {
+  const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
+    patterns.map(pattern => ({ ...pattern, mode }))
   return {
-    refuse: hostList(settings.refuseDomains),
-    tunnel: hostList(settings.tunnelDomains),
-    intercept: hostList(settings.interceptDomains),
+    // Of equal patterns the first counts: the more careful mode.
+    patterns: hostList([
+      ...withMode('refuse', settings.refuseDomains),
+      ...withMode('tunnel', settings.tunnelDomains),
+      ...withMode('intercept', settings.interceptDomains),
+    ]),
     otherwise: settings.intercept ? 'intercept' : 'tunnel',
   }
 }
@@ -36,28 +39,15 @@ export interface DecidedMode {
 }
 
 /**
- * The closest pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Of equal
- * patterns the more careful mode counts: refuse, then tunnel. Hosts that are never stored (`passthrough`) are intercepted only
- * when a list says so.
+ * The closest pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Hosts that are
+ * never stored (`passthrough`) are intercepted only when a list says so.
  */
 export function tunnelMode(
   authority: Authority,
-  rules: ModeRules,
+  { patterns, otherwise }: ModeRules,
   passthrough: boolean,
 ): DecidedMode {
-  let best: { readonly mode: TunnelMode; readonly pattern: HostPattern } | undefined
-  for (const mode of ['refuse', 'tunnel', 'intercept'] as const) {
-    const pattern = closestPattern(rules[mode], authority)
-    if (pattern !== undefined && (best === undefined || isCloser(pattern, best.pattern))) {
-      best = { mode, pattern }
-    }
-  }
-  if (best !== undefined) return { mode: best.mode, rule: best.pattern.text }
-  return { mode: passthrough ? 'tunnel' : rules.otherwise, rule: undefined }
-}
-
-function isCloser(a: HostPattern, b: HostPattern): boolean {
-  if (a.subdomains !== b.subdomains) return b.subdomains
-  if (a.host.length !== b.host.length) return a.host.length > b.host.length
-  return a.port !== undefined && b.port === undefined
+  const closest = closestPattern(patterns, authority)
+  if (closest !== undefined) return { mode: closest.mode, rule: closest.text }
+  return { mode: passthrough ? 'tunnel' : otherwise, rule: undefined }
 }
