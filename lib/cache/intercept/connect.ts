@@ -6,7 +6,7 @@ import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 import type { Dialler } from '../../http/client/dial.ts'
-import type { Request, Response } from '../../http/message/message.ts'
+import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
@@ -111,13 +111,8 @@ async function tunnel(
   } catch (error) {
     const refusal = refusalOf(error)
     if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
-    return unreachable(origin, error)
+    if (!(error instanceof Failure) || error.fault === 'internal') throw error
+    const facts = verdictFacts({ outcome: 'failed', because: error.code, origin })
+    return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })
   }
-}
-
-function unreachable(origin: string, error: unknown): Response {
-  if (!(error instanceof Failure) || error.fault === 'internal') throw error
-  return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, {
-    facts: verdictFacts({ outcome: 'failed', because: error.code, origin }),
-  })
 }

@@ -16,7 +16,8 @@ export interface Leaf {
   readonly key: string
   /** The certificate, then those between it and the root. */
   readonly cert: string
-  readonly notAfter: Milliseconds
+  /** When the next certificate should take its place. */
+  readonly renewal: Milliseconds
 }
 
 /** Where clients can ask about certificates; undefined when certificates do not say. */
@@ -42,7 +43,7 @@ const mostHosts = 1000
 
 export class Leaves {
   readonly #options: LeafOptions
-  readonly #contexts = new LRUCache<string, { context: SecureContext; until: Milliseconds }>({
+  readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
   })
   readonly #issuing = new SingleFlight<SecureContext>()
@@ -62,12 +63,12 @@ export class Leaves {
 
   /** What a TLS server for this host needs. Throws a Failure for a host that `covers` denies. */
   async context(host: string): Promise<SecureContext> {
-    const known = this.#contexts.get(host)
-    if (known !== undefined && this.#options.clock.now() < known.until) return known.context
+    const known = this.#kept.get(host)
+    if (known !== undefined && this.#options.clock.now() < known.renewal) return known.context
     return this.#issuing.run(host, async () => {
-      const leaf = await this.issue([host])
-      const context = createSecureContext({ key: leaf.key, cert: leaf.cert, minVersion: 'TLSv1.2' })
-      this.#contexts.set(host, { context, until: renewalOf(leaf) })
+      const { key, cert, renewal } = await this.issue([host])
+      const context = createSecureContext({ key, cert, minVersion: 'TLSv1.2' })
+      this.#kept.set(host, { context, renewal })
       return context
     })
   }
@@ -75,7 +76,13 @@ export class Leaves {
   /** A certificate for all of these names together. Throws a Failure when one of them cannot be certified. */
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
-    if (refused !== undefined) throw refusedFor(refused)
+    if (refused !== undefined) {
+      throw new Failure(`no certificate can be made for ${refused}`, {
+        code: 'LEAF_REFUSED',
+        fault: 'internal',
+        publicText: 'This service has no certificate for this host.',
+      })
+    }
     const { authority, clock, addresses } = this.#options
     const pair = await this.#pair()
     const now = clock.now()
@@ -87,7 +94,8 @@ export class Leaves {
       notAfter,
       ...addresses(),
     })
-    return { key: pair.pem, cert: certificate + authority.chain, notAfter }
+    const renewal = notAfter - margin
+    return { key: pair.pem, cert: certificate + authority.chain, renewal }
   }
 
   async #pair(): Promise<LeafKey> {
@@ -99,17 +107,4 @@ export class Leaves {
       return pair
     })
   }
-}
-
-/** When the next certificate should take its place. */
-export function renewalOf({ notAfter }: Pick<Leaf, 'notAfter'>): Milliseconds {
-  return notAfter - margin
-}
-
-function refusedFor(host: string): Failure {
-  return new Failure(`no certificate can be made for ${host}`, {
-    code: 'LEAF_REFUSED',
-    fault: 'internal',
-    publicText: 'This service has no certificate for this host.',
-  })
 }

@@ -7,7 +7,7 @@ import { repeat } from '../../async/repeat.ts'
 import { Failure } from '../../errors.ts'
 import type { KeyAndCertificate } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Leaves, renewalOf } from './leaf.ts'
+import type { Leaves } from './leaf.ts'
 
 export interface ListenerCertificateParts {
   readonly leaves: Pick<Leaves, 'issue' | 'covers'>
@@ -66,7 +66,7 @@ export class ListenerCertificate {
     if (first === undefined || (text === this.#names && clock.now() < this.#renewal)) return
     const leaf = await leaves.issue([first, ...rest])
     this.#names = text
-    this.#renewal = renewalOf(leaf)
+    this.#renewal = leaf.renewal
     return { key: leaf.key, cert: leaf.cert }
   }
 }

@@ -32,8 +32,6 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
     ...hostsView(config),
     rules: routing,
-    routed: routing.length > 0,
-    everyClient: config.clients.length === 0,
     clients: config.clients,
     parent: parentProxy(config),
     contact: config.index.contact.trim(),
@@ -57,7 +55,6 @@ function authorityView({ https, clock }: OperationsSources): View | undefined {
     expired: notAfter <= clock.now(),
     distrust: remembered > 0,
     remembered: duration(remembered),
-    anyDistrusting: distrusting.length > 0,
     distrusting: distrusting
       .slice(0, mostNamed)
       .map(({ client, host, since }) => ({ client, host, since: moment(since) })),
@@ -78,8 +75,6 @@ function hostsView({ domains, passthroughDomains }: Config): View {
   return {
     domains: domains.map(({ text }) => text),
     passthrough: passthroughDomains.map(({ text }) => text),
-    anyDomain: domains.length > 0,
-    anyPassthrough: passthroughDomains.length > 0,
     open: domains.length === 0 && passthroughDomains.length === 0,
     dotted: [...domains, ...passthroughDomains].some(pattern => pattern.subdomains),
   }

@@ -49,8 +49,9 @@ function pageTable(
 ): ReadonlyMap<string, Page> {
   const style = read('style.css')
   const icon = read('favicon.ico')
+  const usage = read('usage.html')
   return new Map<string, Page>([
-    ['/', usageInformation],
+    ['/', () => usageInformation(usage)],
     ['/robots.txt', () => webResponse('text', 'User-agent: *\nDisallow: /\n')],
     ['/favicon.ico', () => webResponse('icon', icon)],
     ['/.well-known/security.txt', () => webResponse('text', securityText(sources.clock.now()))],
@@ -65,8 +66,8 @@ function pageTable(
       '/_cachesvc/api/stats',
       () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
     ],
-    ['/_cachesvc/cachesvc.crt', () => certificate(sources)],
-    ['/_cachesvc/revocation.crl', () => revocationList(sources)],
+    ['/_cachesvc/cachesvc.crt', async () => certificate(await sources.certificate())],
+    ['/_cachesvc/revocation.crl', async () => revocationList(await sources.revocationList())],
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
@@ -89,19 +90,7 @@ function redirect(location: string): Response {
  * `GET /`: tools that look for an APT proxy know one by status 406, older ones by the words "usage information" in the
  * reason phrase. A redirect would hide it from them, so the page itself leads a browser on.
  */
-function usageInformation(): Response {
-  const page = `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url=/_cachesvc/">
-<title>Usage information</title>
-</head>
-<body>
-<p>This is a caching proxy for APT archives. <a href="/_cachesvc/">Its pages</a> say how to use it.</p>
-</body>
-</html>
-`
+function usageInformation(page: Buffer): Response {
   return webResponse('html', page, { status: 406, reason: 'Not Acceptable - Usage Information' })
 }
 
@@ -113,16 +102,14 @@ function securityText(now: Milliseconds): string {
   return `Contact: ${projectPage}\nExpires: ${expires}\nPreferred-Languages: en\n`
 }
 
-async function certificate(sources: OperationsSources): Promise<Response> {
-  const bytes = await sources.certificate()
-  if (bytes !== undefined) return webResponse('certificate', bytes)
+function certificate(pem: Buffer | undefined): Response {
+  if (pem !== undefined) return webResponse('certificate', pem)
   const sentence = 'There is no certificate: this service does not intercept HTTPS.\n'
   return webResponse('text', sentence, { status: 404 })
 }
 
-async function revocationList(sources: OperationsSources): Promise<Response> {
-  const bytes = await sources.revocationList()
-  if (bytes !== undefined) return webResponse('revocationList', bytes)
+function revocationList(der: Buffer | undefined): Response {
+  if (der !== undefined) return webResponse('revocationList', der)
   const sentence = 'There is no revocation list: this service does not make one.\n'
   return webResponse('text', sentence, { status: 404 })
 }

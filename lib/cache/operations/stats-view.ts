@@ -12,7 +12,6 @@ export function statsView({ totals, daily, oldest_day: since }: StatisticsReport
   const days = [...daily].reverse()
   return {
     since,
-    recorded: days.length > 0,
     period:
       days.length === 1
         ? 'The only day with traffic so far'

@@ -44,13 +44,7 @@ function kept(because: string): Fate {
   return { evicted: false, because }
 }
 
-/** The request by which a command asks the owner to remove a file. */
-export interface EvictRequest {
-  readonly do: 'evict'
-  readonly wrong: Wrong
-}
-
-/** What is asked for; undefined when the request is malformed. */
+/** The request `{ do: 'evict', wrong }` by which a command asks the owner to remove a file; undefined when it is malformed. */
 export function readEvictRequest(request: unknown): Wrong | undefined {
   if (!isRecord(request) || request['do'] !== 'evict') return undefined
   const { wrong } = request
@@ -108,8 +102,8 @@ export class Evictor {
     let trial = 1
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       try {
-        const request: EvictRequest = { do: 'evict', wrong: next }
-        const reply = await askOwner(this.#options.directory, request, this.#options.clock)
+        const { directory, clock } = this.#options
+        const reply = await askOwner(directory, { do: 'evict', wrong: next }, clock)
         if (reply === undefined) await this.#evictWaiting()
         else this.#settle(readFate(reply.answer))
         trial = 1

@@ -48,10 +48,5 @@ async function work(port: MessagePort, { directory, rate }: Task): Promise<void>
   }
 }
 
-function isTask(value: unknown): value is Task {
-  if (typeof value !== 'object' || value === null) return false
-  if (!('directory' in value) || !('rate' in value)) return false
-  return typeof value.directory === 'string' && typeof value.rate === 'number'
-}
-
-if (parentPort !== null && isTask(workerData)) await work(parentPort, workerData)
+// `verifyInThread` gives it a Task; without a parent it is not a thread and does nothing.
+if (parentPort !== null) await work(parentPort, workerData)

@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { isCertifiable } from '../../../lib/cache/intercept/certificate-names.ts'
-import { Leaves, renewalOf } from '../../../lib/cache/intercept/leaf.ts'
+import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
 import { testCa } from '../../fixtures/authority.ts'
 
 const hour = 3_600_000
@@ -54,7 +54,7 @@ t.test('valid from an hour ago for a day, never longer than the CA', async t => 
   const second = (moment: number) => Math.floor(moment / 1000) * 1000
   t.equal(Date.parse(certificate.validFrom), second(clock.now() - hour))
   t.equal(Date.parse(certificate.validTo), second(clock.now() + 24 * hour))
-  t.equal(renewalOf(leaf), clock.now() + 18 * hour)
+  t.equal(leaf.renewal, clock.now() + 18 * hour)
   t.match(certificate.subjectAltName, 'DNS:archive.example.org, IP Address:192.0.2.1')
 
   const short = await leavesOf({ notAfter: Date.now() + 5 * hour })
