@@ -18,21 +18,18 @@ export interface DecodedDays {
   readonly unreadable: readonly string[]
 }
 
-/** Takes the file's text apart; a string says why it cannot be used at all. */
-export function decodeDays(text: string): DecodedDays | string {
-  let file: unknown
-  try {
-    file = JSON.parse(text)
-  } catch (error) {
-    return `it is not JSON: ${explainError(error)}`
-  }
-  if (!isRecord(file)) return 'it is not a JSON object'
+/** Takes the file's text apart. Throws when it cannot be used at all, and says why. */
+export function decodeDays(text: string): DecodedDays {
+  const file = parse(text)
+  if (!isRecord(file)) throw new Error('it is not a JSON object')
   const { version, daily } = file
   if (typeof version === 'number' && version > formatVersion) {
-    return `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`
+    throw new Error(
+      `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`,
+    )
   }
-  if (version !== formatVersion) return 'it names no version this release knows'
-  if (!isRecord(daily)) return 'it has no "daily" object'
+  if (version !== formatVersion) throw new Error('it names no version this release knows')
+  if (!isRecord(daily)) throw new Error('it has no "daily" object')
   const days = new Map<string, Counters>()
   const unreadable: string[] = []
   for (const [date, value] of Object.entries(daily)) {
@@ -41,6 +38,14 @@ export function decodeDays(text: string): DecodedDays | string {
     else days.set(date, counters)
   }
   return { days, unreadable }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`it is not JSON: ${explainError(error)}`)
+  }
 }
 
 /** The file's text, days in order of date. */

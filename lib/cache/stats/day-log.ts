@@ -13,7 +13,7 @@ import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
 import { type Days, Statistics } from './counters.ts'
-import { decodeDays, encodeDays } from './day-format.ts'
+import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
@@ -89,27 +89,17 @@ export class DayLog {
 }
 
 async function recordedDays(path: string, options: DayLogOptions): Promise<Days> {
-  const text = await readText(path)
-  if (text === undefined) return new Map()
-  const decoded = text instanceof Error ? explainError(text) : decodeDays(text)
-  if (typeof decoded === 'string') {
-    await setAside(path, decoded, options)
+  let decoded: DecodedDays
+  try {
+    const { size } = await stat(path)
+    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
+    decoded = decodeDays(await readFile(path, 'utf8'))
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') await setAside(path, explainError(error), options)
     return new Map()
   }
   if (decoded.unreadable.length > 0) await keepCopy(path, decoded.unreadable, options)
   return decoded.days
-}
-
-/** The file's text; undefined when there is none; the error when it cannot be read. */
-async function readText(path: string): Promise<string | Error | undefined> {
-  try {
-    const { size } = await stat(path)
-    if (size > sizeLimit) return new Error(`${size} bytes are more than this file can have`)
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    return error instanceof Error ? error : new Error(String(error))
-  }
 }
 
 async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {

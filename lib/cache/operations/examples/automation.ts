@@ -1,14 +1,7 @@
 /**
  * Examples for machines that build machines: continuous integration, containers, images, installers. Pure.
  */
-import {
-  aptFile,
-  type Chapter,
-  fileExample,
-  proxyLine,
-  type Setting,
-  shellExample,
-} from './example.ts'
+import { aptFile, type Chapter, example, proxyLine, type Setting } from './example.ts'
 
 export function automationChapters(setting: Setting): readonly Chapter[] {
   return [
@@ -21,7 +14,7 @@ export function automationChapters(setting: Setting): readonly Chapter[] {
 function integration(setting: Setting): Chapter['examples'] {
   const line = proxyLine(setting)
   return [
-    fileExample('.gitlab-ci.yml', 'yaml', {
+    example('.gitlab-ci.yml', {
       id: 'gitlab',
       title: 'GitLab CI',
       intro: 'For jobs that run as root in a Debian or Ubuntu image.',
@@ -34,7 +27,7 @@ function integration(setting: Setting): Chapter['examples'] {
         'A before_script of a job replaces the default one: repeat the line there, or put it into a template both use.',
       ],
     }),
-    fileExample('.github/workflows/build.yml', 'yaml', {
+    example('.github/workflows/build.yml', {
       id: 'github',
       title: 'GitHub Actions',
       intro: 'For self-hosted runners that reach this network.',
@@ -54,7 +47,7 @@ jobs:
 
 function containers({ here }: Setting): Chapter['examples'] {
   return [
-    shellExample({
+    example('Shell', {
       id: 'docker-build',
       title: 'docker build, any Dockerfile',
       intro:
@@ -64,7 +57,7 @@ function containers({ here }: Setting): Chapter['examples'] {
         'Other programs of the build obey it too and may ask for hosts this service does not allow. The next form concerns apt alone.',
       ],
     }),
-    fileExample('Dockerfile', 'dockerfile', {
+    example('Dockerfile', {
       id: 'dockerfile',
       title: 'Dockerfile, apt alone',
       intro:
@@ -83,7 +76,7 @@ RUN apt-get -o Acquire::http::Proxy="$APT_PROXY" update \\
 function images(setting: Setting): Chapter['examples'] {
   const { url } = setting.here
   return [
-    fileExample('User data', 'yaml', {
+    example('User data', {
       id: 'cloud-init',
       title: 'cloud-init',
       intro: 'For virtual machines, from their first boot on.',
@@ -92,13 +85,13 @@ apt:
   http_proxy: ${url}
   https_proxy: DIRECT`,
     }),
-    shellExample({
+    example('Shell', {
       id: 'debootstrap',
       title: 'debootstrap',
       intro: 'A minimal system in a directory.',
       text: `sudo env http_proxy=${url} debootstrap stable ./stable`,
     }),
-    shellExample({
+    example('Shell', {
       id: 'mmdebstrap',
       title: 'mmdebstrap',
       intro: 'The same, faster, and without root where user namespaces are allowed.',
@@ -107,7 +100,7 @@ apt:
   stable ./stable.tar`,
       notes: ['The hook takes the setting out of the new system again: leave it out to keep it.'],
     }),
-    fileExample('preseed.cfg', 'preseed', {
+    example('preseed.cfg', {
       id: 'preseed',
       title: 'Debian installer',
       intro: 'One line in the preseed file, or the answer to the question about an HTTP proxy.',

@@ -1,7 +1,7 @@
 /**
  * Examples that show whether the proxy works, and how clients come to trust the certificate where HTTPS is intercepted. Pure.
  */
-import { aptFile, type Chapter, fileExample, type Setting, shellExample } from './example.ts'
+import { aptFile, type Chapter, example, type Setting } from './example.ts'
 
 export function checkChapters(setting: Setting): readonly Chapter[] {
   const check = { id: 'check', title: 'Does it work?', examples: checks(setting) }
@@ -15,7 +15,7 @@ function trust({ here, fingerprint, httpsMode, secureUrl }: Setting): Chapter['e
     httpsMode === 'intercept'
       ? 'HTTPS is read and cached here.'
       : 'The listener for TLS has a certificate of this service.'
-  const certificate = shellExample({
+  const certificate = example('Shell', {
     id: 'trust',
     title: 'Trusting this service',
     intro: `${use} Compare the fingerprint with what your administrator tells you before the last command.`,
@@ -29,7 +29,7 @@ sudo update-ca-certificates`,
     ],
   })
   if (secureUrl === undefined) return [certificate]
-  const proxy = fileExample(aptFile, 'apt', {
+  const proxy = example(aptFile, {
     id: 'secure-proxy',
     title: 'Speaking TLS to this service',
     intro: 'For networks where others listen. The certificate has to be trusted first.',
@@ -40,14 +40,14 @@ sudo update-ca-certificates`,
 
 function checks({ here, archives }: Setting): Chapter['examples'] {
   return [
-    shellExample({
+    example('Shell', {
       id: 'reach',
       title: 'Is it there?',
       intro:
         'Any 2xx answer says yes. The address without a path answers 406 by design and proves nothing.',
       text: `curl --fail ${here.url}/_cachesvc/api/stats`,
     }),
-    shellExample({
+    example('Shell', {
       id: 'look',
       title: 'Is it used, and what came from the cache?',
       intro: 'Every answer says whether it was a hit, and why it was not.',
@@ -55,7 +55,7 @@ function checks({ here, archives }: Setting): Chapter['examples'] {
 sudo apt-get -o Debug::Acquire::http=true update 2>&1 |
   grep -Ei '^(answer for|x-cache|cache-status)'`,
     }),
-    shellExample({
+    example('Shell', {
       id: 'explain',
       title: 'Why was it not cached?',
       intro:

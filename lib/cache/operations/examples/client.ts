@@ -1,14 +1,7 @@
 /**
  * Examples for a machine that has apt: a fixed proxy, a detected one, and sources that need no proxy setting. Pure.
  */
-import {
-  aptFile,
-  type Chapter,
-  fileExample,
-  proxyLine,
-  type Setting,
-  shellExample,
-} from './example.ts'
+import { aptFile, type Chapter, example, proxyLine, type Setting } from './example.ts'
 
 export function clientChapters(setting: Setting): readonly Chapter[] {
   return [
@@ -17,10 +10,12 @@ export function clientChapters(setting: Setting): readonly Chapter[] {
   ]
 }
 
+const scriptFile = '/usr/local/bin/apt-proxy-detect'
+
 function proxies(setting: Setting): Chapter['examples'] {
   const lines = `${proxyLine(setting)}\nAcquire::https::Proxy "DIRECT";`
   return [
-    fileExample(aptFile, 'apt', {
+    example(aptFile, {
       id: 'apt-conf',
       title: 'apt.conf',
       intro: 'A machine that always has this network.',
@@ -29,28 +24,25 @@ function proxies(setting: Setting): Chapter['examples'] {
         `apt uses this proxy for https sources too, because https settings fall back to those of http. ${httpsNotes[setting.httpsMode]}`,
       ],
     }),
-    shellExample({
+    example('Shell', {
       id: 'one-command',
       title: 'The same as one command',
       intro: 'For a terminal.',
       text: `sudo tee ${aptFile} <<'END'\n${lines}\nEND`,
     }),
-    {
-      ...shellExample({
-        id: 'detect',
-        title: 'With a way out: the detection script',
-        intro:
-          'For laptops, images and build machines: apt asks this script, which tries the proxy for at most one second and otherwise says DIRECT.',
-        text: detectionScript(setting),
-        notes: ['Make it executable: sudo chmod 755 /usr/local/bin/apt-proxy-detect'],
-      }),
-      place: '/usr/local/bin/apt-proxy-detect',
-    },
-    fileExample(aptFile, 'apt', {
+    example(scriptFile, {
+      id: 'detect',
+      title: 'With a way out: the detection script',
+      intro:
+        'For laptops, images and build machines: apt asks this script, which tries the proxy for at most one second and otherwise says DIRECT.',
+      text: detectionScript(setting),
+      notes: [`Make it executable: sudo chmod 755 ${scriptFile}`],
+    }),
+    example(aptFile, {
       id: 'detect-conf',
       title: 'apt.conf for the detection script',
       intro: 'Instead of a fixed proxy; the two do not go together.',
-      text: `Acquire::http::Proxy-Auto-Detect "/usr/local/bin/apt-proxy-detect";`,
+      text: `Acquire::http::Proxy-Auto-Detect "${scriptFile}";`,
       notes: ['apt detects the proxy for each scheme alone: https sources still go directly.'],
     }),
   ]
@@ -91,7 +83,7 @@ fi`
 function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
   const file = '/etc/apt/sources.list.d/example.list'
   return [
-    fileExample(file, 'sources', {
+    example(file, {
       id: 'https-source',
       title: 'Caching an https archive without a certificate',
       intro:
@@ -99,7 +91,7 @@ function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
       text: `deb http://HTTPS///${archive}/debian stable main`,
       notes: ['apt still checks the signatures of the archive.'],
     }),
-    fileExample(file, 'sources', {
+    example(file, {
       id: 'prefix',
       title: 'Without any proxy setting',
       intro:

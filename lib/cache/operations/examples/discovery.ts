@@ -3,7 +3,7 @@
  * section 5, SRV as in RFC 2782. Pure.
  */
 import { isIPv4 } from 'node:net'
-import { type Chapter, fileExample, type Setting, shellExample } from './example.ts'
+import { type Chapter, example, type Setting } from './example.ts'
 
 /** The port auto-apt-proxy tries on gateways and neighbours. */
 const guessedPort = 3142
@@ -16,7 +16,7 @@ export function discoveryChapter(setting: Setting): Chapter {
   const { name, domain, address } = names(setting)
   const record = (service: string) => `${service}. 3600 IN SRV 0 0 ${here.port} ${name}.`
   const examples = [
-    shellExample({
+    example('Shell', {
       id: 'auto-apt-proxy',
       title: 'auto-apt-proxy',
       intro:
@@ -29,14 +29,14 @@ export function discoveryChapter(setting: Setting): Chapter {
         'The second command prints what it found.',
       ],
     }),
-    fileExample(`Zone ${domain}`, 'zone', {
+    example(`Zone ${domain}`, {
       id: 'srv-proxy',
       title: 'DNS: the proxy of a domain',
       intro: `auto-apt-proxy asks for this record in the domain its machine belongs to, here ${domain}.`,
       text: `${address}${record(`_apt_proxy._tcp.${domain}`)}`,
       notes: [`To check: dig +short SRV _apt_proxy._tcp.${domain}`],
     }),
-    fileExample('Your own resolver', 'zone', {
+    example('Your own resolver', {
       id: 'srv-archive',
       title: 'DNS: one archive',
       intro:

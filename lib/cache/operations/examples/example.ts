@@ -13,8 +13,6 @@ export interface Example {
   readonly intro: string
   /** Where it goes: a file's name, or `Shell`. */
   readonly place: string
-  /** The grammar it is written in. */
-  readonly grammar: 'apt' | 'shell' | 'yaml' | 'dockerfile' | 'zone' | 'preseed' | 'sources'
   readonly text: string
   /** What else one should know. */
   readonly notes: readonly string[]
@@ -48,20 +46,10 @@ export function proxyLine({ here }: Pick<Setting, 'here'>): string {
   return `Acquire::http::Proxy "${here.url}";`
 }
 
-type Words = Pick<Example, 'id' | 'title' | 'intro' | 'text'> & {
-  readonly notes?: Example['notes']
-}
-
-/** An example for a file. */
-export function fileExample(
+/** An example without notes unless told. */
+export function example(
   place: string,
-  grammar: Exclude<Example['grammar'], 'shell'>,
-  words: Words,
+  words: Omit<Example, 'place' | 'notes'> & Partial<Pick<Example, 'notes'>>,
 ): Example {
-  return { place, grammar, notes: [], ...words }
-}
-
-/** An example for a terminal. */
-export function shellExample(words: Words): Example {
-  return { place: 'Shell', grammar: 'shell', notes: [], ...words }
+  return { place, notes: [], ...words }
 }
