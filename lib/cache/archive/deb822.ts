@@ -29,10 +29,8 @@ export async function* stanzas(
   options: StanzaOptions = {},
 ): AsyncGenerator<Stanza> {
   const reader = new StanzaReader(options)
-  for await (const chunk of chunks) {
-    for (const stanza of reader.push(chunk)) yield stanza
-  }
-  for (const stanza of reader.end()) yield stanza
+  for await (const chunk of chunks) yield* reader.push(chunk)
+  yield* reader.end()
 }
 
 /** The stanzas of a whole file. */

@@ -22,7 +22,7 @@ import { listenerNames } from './certificate-names.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
 import { Leaves } from './leaf.ts'
-import { ListenerCertificate } from './listener-certificate.ts'
+import { listenerCertificate } from './listener-certificate.ts'
 import { RevocationList } from './revocation-list.ts'
 import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
@@ -132,20 +132,21 @@ export class Https {
   }
 
   /**
-   * What the TLS listener needs. `onIdentity` is told of every certificate that takes the place of the first. Throws a Failure
+   * What the TLS listener needs. `onNext` is told of every certificate that takes the place of the first. Throws a Failure
    * when the CA may not issue for any name of ours.
    */
   async listener(
     policy: () => Policy,
-    onIdentity: (identity: KeyAndCertificate) => void,
+    onNext: (identity: KeyAndCertificate) => void,
   ): Promise<TlsOptions> {
     if (this.#certifying === undefined) throw new TypeError('a TLS listener without a CA')
     const { leaves } = this.#certifying
     const names = () => listenerNames(this.#config)
-    const own = new ListenerCertificate({ leaves, names, clock: this.#clock, log: this.#log })
-    this.#stops = [...this.#stops, () => own.stop()]
+    const parts = { leaves, names, clock: this.#clock, log: this.#log, onNext }
+    const { identity, stop } = await listenerCertificate(parts)
+    this.#stops = [...this.#stops, stop]
     return {
-      identity: await own.start(onIdentity),
+      identity,
       contextFor: async name => {
         const host = name.toLowerCase().replace(/\.$/, '')
         if (names().includes(host) || !leaves.covers(host)) return undefined

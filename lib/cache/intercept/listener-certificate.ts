@@ -15,58 +15,44 @@ export interface ListenerCertificateParts {
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger
+  /** Told of every certificate that takes the place of the first. */
+  readonly onNext: (identity: KeyAndCertificate) => void
 }
 
 /** How often names and age are looked at. */
 const interval: Milliseconds = 60_000
 
-export class ListenerCertificate {
-  readonly #parts: ListenerCertificateParts
-  #names = ''
-  #renewal: Milliseconds = 0
-  #stop = () => {}
-
-  constructor(parts: ListenerCertificateParts) {
-    this.#parts = parts
-  }
-
-  /**
-   * The first certificate; `onNext` is told of every one that takes its place. Throws a Failure when the CA may not issue for
-   * any name of this machine.
-   */
-  async start(onNext: (identity: KeyAndCertificate) => void): Promise<KeyAndCertificate> {
-    const identity = await this.#issueWhenDue()
-    if (identity === undefined) {
-      throw new Failure(
-        'the CA may not issue certificates for any name of this machine; listen_port_secure needs one that may',
-        { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
-      )
-    }
-    const { clock, log } = this.#parts
-    this.#stop = repeat(clock, interval, async () => {
-      try {
-        const next = await this.#issueWhenDue()
-        if (next !== undefined) onNext(next)
-      } catch (error) {
-        log.error('the certificate of the TLS listener could not be renewed', { error })
-      }
-    })
-    return identity
-  }
-
-  stop(): void {
-    this.#stop()
-  }
-
-  /** A certificate for other names, or in place of an old one; undefined while the last one serves, and without a name. */
-  async #issueWhenDue(): Promise<KeyAndCertificate | undefined> {
-    const { clock, leaves, names } = this.#parts
+/**
+ * The first certificate, and how to stop replacing it. Throws a Failure when the CA may not issue for any name of this machine.
+ */
+export async function listenerCertificate(
+  parts: ListenerCertificateParts,
+): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {
+  const { leaves, names, clock, log, onNext } = parts
+  let last = { names: '', renewal: 0 }
+  /** Undefined while the last one serves, and when no name is left. */
+  const issueWhenDue = async (): Promise<KeyAndCertificate | undefined> => {
     const [first, ...rest] = names().filter(name => leaves.covers(name))
     const text = [first, ...rest].join()
-    if (first === undefined || (text === this.#names && clock.now() < this.#renewal)) return
-    const leaf = await leaves.issue([first, ...rest])
-    this.#names = text
-    this.#renewal = leaf.renewal
-    return { key: leaf.key, cert: leaf.cert }
+    if (first === undefined || (text === last.names && clock.now() < last.renewal)) return undefined
+    const { key, cert, renewal } = await leaves.issue([first, ...rest])
+    last = { names: text, renewal }
+    return { key, cert }
   }
+  const identity = await issueWhenDue()
+  if (identity === undefined) {
+    throw new Failure(
+      'the CA may not issue certificates for any name of this machine; listen_port_secure needs one that may',
+      { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
+    )
+  }
+  const stop = repeat(clock, interval, async () => {
+    try {
+      const next = await issueWhenDue()
+      if (next !== undefined) onNext(next)
+    } catch (error) {
+      log.error('the certificate of the TLS listener could not be renewed', { error })
+    }
+  })
+  return { identity, stop }
 }

@@ -77,16 +77,18 @@ export interface Verification {
   readonly last: LastVerification | undefined
 }
 
-/** The figures of a check: moments and durations in milliseconds, sizes in bytes. */
-export interface LastVerification {
-  readonly finished: Milliseconds
-  readonly took: Milliseconds
-  readonly files: number
-  readonly bytes: number
-  readonly suites: number
-  readonly confirmed: number
-  readonly wrong: number
-}
+/** The figures of a check: when it finished and how long it took, milliseconds; what it looked at and found. */
+export const verificationFigures = [
+  'finished',
+  'took',
+  'files',
+  'bytes',
+  'suites',
+  'confirmed',
+  'wrong',
+] as const
+
+export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
 
 /** One thing `explain` found out about a URL, such as "Admitted by" and the rule. */
 export interface Explanation {

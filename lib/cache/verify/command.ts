@@ -19,7 +19,7 @@ export async function verifyRepos(
   const directory = config.cacheDirectory
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
-  const bar = process.stderr.isTTY ? new ProgressBar(process.stderr) : undefined
+  const { stderr } = process
   const stop = new AbortController()
   const interrupted = (): void => stop.abort(new Error('interrupted'))
   process.once('SIGINT', interrupted)
@@ -31,13 +31,15 @@ export async function verifyRepos(
       rate: 0,
       signal: stop.signal,
       log,
-      onProgress: progress => bar?.show(progress),
+      onProgress: progress => {
+        if (stderr.isTTY) showProgress(stderr, progress)
+      },
       onWrong: wrong => {
         if (!dryRun) evictor.evict(wrong)
       },
     })
   } finally {
-    bar?.clear()
+    if (stderr.isTTY) stderr.write(`\r${clearLine}`)
     await evictor.finished()
     process.off('SIGINT', interrupted)
     process.off('SIGTERM', interrupted)
@@ -59,28 +61,16 @@ function fateWords({ kept }: ReturnType<typeof fateFacts>): string {
 }
 
 const barWidth = 24
+/** Clears to the end of the line. */
+const clearLine = '\u001b[K'
 
 /** One line that is written over again. */
-class ProgressBar {
-  readonly #to: NodeJS.WriteStream
-  #shown = false
-
-  constructor(to: NodeJS.WriteStream) {
-    this.#to = to
-  }
-
-  show({ doing, done, total, wrong }: Progress): void {
-    this.#shown = true
-    const share = total === 0 ? 0 : Math.min(1, done / total)
-    const bar = '#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.')
-    const text =
-      doing === 'listing'
-        ? 'reading the list of what is stored'
-        : `[${bar}] ${Math.floor(share * 100)} %  ${size(done)} of ${size(total)}, ${wrong} wrong`
-    this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}\u001b[K`)
-  }
-
-  clear(): void {
-    if (this.#shown) this.#to.write('\r\u001b[K')
-  }
+function showProgress(to: NodeJS.WriteStream, { doing, done, total, wrong }: Progress): void {
+  const share = total === 0 ? 0 : Math.min(1, done / total)
+  const bar = '#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.')
+  const text =
+    doing === 'listing'
+      ? 'reading the list of what is stored'
+      : `[${bar}] ${Math.floor(share * 100)} %  ${size(done)} of ${size(total)}, ${wrong} wrong`
+  to.write(`\r${text.slice(0, (to.columns || 80) - 1)}${clearLine}`)
 }

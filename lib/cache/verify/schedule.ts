@@ -12,7 +12,11 @@ import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Control, openControl } from '../cli/admin-socket.ts'
 import type { Config } from '../config/config.ts'
-import type { LastVerification, Verification } from '../operations/sources.ts'
+import {
+  type LastVerification,
+  type Verification,
+  verificationFigures,
+} from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
 import { evictFrom, type Fate, readEvictRequest } from './eviction.ts'
 import type { VerificationReport, Wrong } from './report.ts'
@@ -172,13 +176,8 @@ async function readLast(options: ScheduleOptions): Promise<LastVerification | un
 
 function decode(found: unknown): LastVerification | undefined {
   if (!isRecord(found) || found['version'] !== fileVersion) return undefined
-  const { finished, took, files, bytes, suites, confirmed, wrong } = found
-  const figures = { finished, took, files, bytes, suites, confirmed, wrong }
-  return areCounts(figures) ? figures : undefined
-}
-
-function areCounts<Name extends string>(
-  figures: Record<Name, unknown>,
-): figures is Record<Name, number> {
-  return Object.values(figures).every(figure => Number.isSafeInteger(figure) && Number(figure) >= 0)
+  const figures = verificationFigures.map(name => [name, found[name]] as const)
+  return figures.every(([, value]) => Number.isSafeInteger(value) && Number(value) >= 0)
+    ? (Object.fromEntries(figures) as LastVerification)
+    : undefined
 }
