@@ -18,7 +18,7 @@ import { type Admission, type Admitted, admitClient, type Policy } from './polic
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination } from './request/destination.ts'
-import { asGuest } from './request/guest.ts'
+import { sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
@@ -94,7 +94,7 @@ export function pipeline(parts: PipelineParts): Handler {
       // 6. The answer.
       return answer(decision, allowed, admission, parts)
     })
-    return whenReady(response, ready => asGuest(ready, destination.mode))
+    return whenReady(response, ready => sandboxed(ready, destination.mode))
   }
 }
 
@@ -138,8 +138,6 @@ function admitted(
 ): Admission {
   const refusal = admitClient(
     {
-      kind: 'fetch',
-      scheme: asked.scheme,
       authority: asked,
       client: request.client.address,
       passedBefore: hasPassed(request.fields, pseudonym),
