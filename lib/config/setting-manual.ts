@@ -1,9 +1,10 @@
 /**
- * A tree of settings as the blocks of a manual: an entry for each setting, a section for each group.
+ * A tree of settings as the blocks of a manual, and as the JSON Schema of its file.
  */
+import type { JsonObject } from '../json.ts'
 import { type Block, code, entry, heading, paragraph } from './manual.ts'
 import { keyPath } from './reading.ts'
-import { type ManualPage, manualPages, type SettingManual } from './settings.ts'
+import { type ManualPage, manualPages, type SettingManual, type Settings } from './settings.ts'
 
 /** What a service says of its settings besides what they say themselves. */
 export interface SettingBlocksOptions {
@@ -15,7 +16,7 @@ export interface SettingBlocksOptions {
 
 /** Settings outside any group come first as they stand; each group is a section of its own. */
 export function settingBlocks(
-  settings: Parameters<typeof manualPages>[0],
+  settings: Settings<unknown>,
   options: SettingBlocksOptions = {},
 ): readonly Block[] {
   const top: Block[] = []
@@ -57,4 +58,39 @@ function defaultText(value: unknown): string {
   if (value === '' || value === undefined) return 'none'
   if (!Array.isArray(value)) return `\`${value}\``
   return value.length === 0 ? 'none' : value.map(member => `\`${member}\``).join(', ')
+}
+
+/** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
+export function jsonSchema(settings: Settings<unknown>, title: string): JsonObject {
+  return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...schemaOf(settings), title }
+}
+
+function schemaOf({ page, members }: Settings<unknown>): JsonObject {
+  const object = members === undefined ? {} : objectSchema(members)
+  if ('group' in page) {
+    return { ...object, ...(page.group === '' ? {} : { description: page.group }) }
+  }
+  const { json, manual, default: fallback } = page.setting
+  return {
+    ...json,
+    ...(members === undefined ? {} : { items: object }),
+    ...(fallback === undefined ? {} : { default: fallback }),
+    description: manual.join('\n\n'),
+  }
+}
+
+function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonObject {
+  const entries = Object.entries(members)
+  const required = entries.filter(([, member]) => isRequired(member)).map(([name]) => name)
+  return {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(([name, member]) => [name, schemaOf(member)])),
+    ...(required.length > 0 ? { required } : {}),
+    additionalProperties: false,
+  }
+}
+
+/** A group is required for the sake of a member. */
+function isRequired({ page, members = {} }: Settings<unknown>): boolean {
+  return 'setting' in page ? page.setting.required : Object.values(members).some(isRequired)
 }

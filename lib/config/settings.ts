@@ -1,6 +1,6 @@
 /**
- * Settings: key, kind, default and text of the manual, stated once. A tree of settings reads a file into typed values, and
- * makes the manual and the JSON Schema of that file.
+ * Settings: key, kind, default and text of the manual, stated once. A tree of settings reads a file into typed values; the
+ * manual and the JSON Schema are made from it.
  *
  * # Facts
  * - A key is spelt in the file as its users know it, `cache_directory`; its value is named in camel case, `cacheDirectory`.
@@ -82,6 +82,7 @@ export interface SettingManual {
   readonly manual: readonly string[]
   /** Lines of YAML, complete from the outermost key. */
   readonly example: string | undefined
+  readonly json: JsonObject
 }
 
 interface About {
@@ -93,7 +94,6 @@ interface About {
 /** A part of a tree of settings: a setting, a group of settings, or a list of groups. */
 export interface Settings<T> {
   readonly page: { readonly setting: SettingManual } | { readonly group: string }
-  readonly json: JsonObject
   /** What a group, or each group of a list, consists of. */
   readonly members?: Members
   readonly read: Reader<T>
@@ -143,10 +143,8 @@ export function required<T>(of: Kind<T>, about: About & { readonly missing: stri
 /** Settings below one key. */
 export function group<M extends Members>(manual: string, members: M): Settings<GroupValues<M>> {
   const read = groupReader(members, ', indented below this key')
-  const json = objectSchema(members)
   return {
     page: { group: manual },
-    json: { ...json, ...(manual === '' ? {} : { description: manual }) },
     members,
     read: (found = {}, ...at) => read(found, ...at),
   }
@@ -157,7 +155,6 @@ export function listOfGroups<M extends Members>(
   members: M,
   about: About & { readonly kind: string },
 ): Settings<readonly GroupValues<M>[]> {
-  const json = { type: 'array', items: objectSchema(members) }
   const most = Number.POSITIVE_INFINITY
   const read = listReader(
     groupReader(members, ''),
@@ -165,7 +162,7 @@ export function listOfGroups<M extends Members>(
     'a list of settings, each begun with "- "',
   )
   return {
-    ...described({ name: about.kind, json }, { ...about, default: [] }),
+    ...described({ name: about.kind, json: { type: 'array' } }, { ...about, default: [] }),
     members,
     read: (found = [], ...at) => read(found, ...at),
   }
@@ -202,38 +199,14 @@ export function* manualPages(
   for (const [name, member] of Object.entries(members)) yield* manualPages(member, [...below, name])
 }
 
-/** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
-export function jsonSchema(settings: Settings<unknown>, title: string): JsonObject {
-  return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...settings.json, title }
-}
-
-function objectSchema(members: Members): JsonObject {
-  const entries = Object.entries(members)
-  const required = entries.flatMap(([name, { page, json }]) =>
-    ('setting' in page ? page.setting.required : 'required' in json) ? [name] : [],
-  )
-  return {
-    type: 'object',
-    properties: Object.fromEntries(entries.map(([name, { json }]) => [name, json])),
-    ...(required.length > 0 ? { required } : {}),
-    additionalProperties: false,
-  }
-}
-
 function described(
   { name, range, json }: Pick<Kind<unknown>, 'name' | 'range' | 'json'>,
-  about: About & { readonly default?: unknown },
+  { default: fallback, defaultText, manual, example }: About & { readonly default?: unknown },
   required = false,
-): Pick<Settings<unknown>, 'page' | 'json'> {
-  const { default: fallback, defaultText, example } = about
-  const manual = typeof about.manual === 'string' ? [about.manual] : about.manual
-  const description = manual.join('\n\n')
-  return {
-    page: {
-      setting: { kind: name, range, required, default: fallback, defaultText, manual, example },
-    },
-    json: { ...json, ...(fallback === undefined ? {} : { default: fallback }), description },
-  }
+): Pick<Settings<unknown>, 'page'> {
+  const paragraphs = typeof manual === 'string' ? [manual] : manual
+  const value = { required, default: fallback, defaultText, example }
+  return { page: { setting: { kind: name, range, json, manual: paragraphs, ...value } } }
 }
 
 function listReader<T>(read: Reader<T>, most: number, what: string): Reader<readonly T[]> {

@@ -11,10 +11,10 @@ import {
   size,
   text,
 } from '../../lib/config/setting-kinds.ts'
+import { jsonSchema } from '../../lib/config/setting-manual.ts'
 import {
   checkSettings,
   group,
-  jsonSchema,
   listOf,
   listOfGroups,
   manualPages,

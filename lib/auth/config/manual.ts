@@ -11,8 +11,7 @@ import {
   markdown,
   paragraph,
 } from '../../config/manual.ts'
-import { settingBlocks } from '../../config/setting-manual.ts'
-import { jsonSchema } from '../../config/settings.ts'
+import { jsonSchema, settingBlocks } from '../../config/setting-manual.ts'
 import { tokenVariable, variableOf } from './environment.ts'
 import { settings } from './settings.ts'
 

@@ -12,7 +12,7 @@ import type { Disk, GrowingFile } from './content/write-behind.ts'
 import { type AdminSocket, ownDirectory, type RequestHandler } from './disk/admin-socket.ts'
 import { DiskHealth, type Health } from './disk/health.ts'
 import { isDigest, Layout, nameOfEntryFile } from './disk/layout.ts'
-import { type Named, type ReadableStore, Shelves } from './disk/reading.ts'
+import { type Named, Shelves } from './disk/reading.ts'
 import {
   checkVersion,
   createDirectories,
@@ -59,22 +59,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await socket?.release()
     throw await directoryFailure(options.directory, error)
   }
-}
-
-/**
- * Opens the directory for reading beside whoever owns it. Changes nothing on disk; a directory that is not there is empty.
- * Throws a Failure like `openStore`.
- */
-export async function openStoreForReading(
-  options: Omit<StoreOptions, 'memory' | 'createFile'>,
-): Promise<ReadableStore> {
-  const layout = new Layout(options.directory)
-  try {
-    await checkVersion(layout, options.log)
-  } catch (error) {
-    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(options.directory, error)
-  }
-  return new Shelves({ ...options, layout, memory: 0, writable: false })
 }
 
 /** A store open for writing. */
