@@ -18,19 +18,8 @@ import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
 import { ZstdFrames } from './zstd-frames.ts'
 
-export interface DecompressLimits {
-  /** Bytes that may come out. */
-  readonly most: number
-  /** How many times what went in may come out, once it is more than `free`. */
-  readonly ratio: number
-  readonly free: number
-}
-
-export const usualLimits: DecompressLimits = {
-  most: 4 * 1024 ** 3,
-  ratio: 200,
-  free: 64 * 1024 * 1024,
-}
+/** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
+export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
 /** Why something could not be unpacked. */
 export class DecompressError extends Error {
@@ -46,7 +35,7 @@ export class DecompressError extends Error {
 /** The content, unpacked if it was packed. Throws a DecompressError, and whatever the source throws. */
 export async function* decompress(
   packed: AsyncIterable<Uint8Array>,
-  limits: DecompressLimits = usualLimits,
+  limits = usualLimits,
 ): AsyncGenerator<Uint8Array> {
   const input = { bytes: 0, failed: false }
   const chunks = watched(packed, input)

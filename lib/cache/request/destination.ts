@@ -28,6 +28,7 @@ import {
   type EffectiveTarget,
   effectiveTarget,
   type FetchMode,
+  refusals,
 } from './request-target.ts'
 
 /** A file of an archive. */
@@ -53,15 +54,7 @@ export interface FileDestination {
   readonly admission: Admission
 }
 
-/** No key can be made of it: the path has control characters or climbs above its root. */
-export interface Unkeyable {
-  readonly kind: 'unkeyable'
-}
-
-export type Destination =
-  | Exclude<EffectiveTarget, { readonly kind: 'fetch' }>
-  | Unkeyable
-  | FileDestination
+export type Destination = Exclude<EffectiveTarget, { readonly kind: 'fetch' }> | FileDestination
 
 interface Remembered {
   readonly host: string | undefined
@@ -107,7 +100,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
   const asked = effectiveTarget(request, rules.policy.own)
   if (asked.kind !== 'fetch') return asked
   const spelt = canonicalUri(asked.uri)
-  if (spelt === undefined) return { kind: 'unkeyable' }
+  if (spelt === undefined) return refusals.unkeyable
   const { target: uri, rule } = route(spelt, rules.routes)
   const key = formatUri(uri)
   const archive = classify(uri.path)

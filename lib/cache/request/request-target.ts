@@ -151,11 +151,13 @@ function refuse(status: Refused['status'], sentence: string): Refused {
   return { kind: 'refuse', status, sentence }
 }
 
-const refusals = {
+/** Targets that are refused before any policy is asked. */
+export const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
   asterisk: refuse(501, 'OPTIONS for the whole server is not implemented.'),
   nested: refuse(400, 'There are no tunnels within a tunnel.'),
   misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
+  unkeyable: refuse(400, 'The path of this URL has control characters or climbs above its root.'),
   manyHosts: refuse(400, 'There is more than one Host field.'),
   prefix: refuse(
     404,

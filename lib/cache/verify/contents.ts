@@ -8,7 +8,7 @@ import type { StoredFile } from './inventory.ts'
 
 export class Contents {
   readonly #store: ReadableStore
-  readonly #pace: Pace
+  readonly #pace: (bytes: number) => Promise<void>
   readonly #onRead: (done: number) => void
   readonly #known = new Map<string, Examined>()
   #done = 0
@@ -16,7 +16,7 @@ export class Contents {
   /** `onRead` is told how many bytes of different contents have been read so far. */
   constructor(store: ReadableStore, rate: number, onRead: (done: number) => void) {
     this.#store = store
-    this.#pace = new Pace(rate)
+    this.#pace = pace(rate)
     this.#onRead = onRead
   }
 
@@ -46,7 +46,7 @@ export class Contents {
     if (content.kind !== 'stream') return
     for await (const chunk of content.open(new AbortController().signal)) {
       yield chunk
-      await this.#pace.spend(chunk.length)
+      await this.#pace(chunk.length)
     }
   }
 
@@ -63,7 +63,7 @@ export class Contents {
     }
     const onRead = (bytes: number): Promise<void> => {
       if (first) tell(this.#done + bytes)
-      return this.#pace.spend(bytes)
+      return this.#pace(bytes)
     }
     const examined = await this.#store.examine(digest, { size, algorithms, onRead })
     if (first) tell(before + size)
@@ -84,24 +84,18 @@ function digestsIn(examined: Examined | undefined): ReadonlyMap<HashAlgorithm, s
 
 const none: ReadonlyMap<HashAlgorithm, string> = new Map()
 
-/** Waits so that no more than so many bytes a second are read. */
-class Pace {
-  readonly #rate: number
+/** Shorter pauses are put off until they add up to this. */
+const shortest: Milliseconds = 20
+
+/** Waits so that no more than so many bytes a second are read; told of every read. */
+function pace(rate: number): (bytes: number) => Promise<void> {
   /** When all that was read so far may have been read. */
-  #due: Milliseconds = 0
-
-  constructor(rate: number) {
-    this.#rate = rate
-  }
-
-  async spend(bytes: number): Promise<void> {
-    if (this.#rate <= 0) return
+  let due: Milliseconds = 0
+  return async bytes => {
+    if (rate <= 0) return
     const now = performance.now()
-    this.#due = Math.max(this.#due, now) + (bytes / this.#rate) * 1000
-    const wait = this.#due - now
+    due = Math.max(due, now) + (bytes / rate) * 1000
+    const wait = due - now
     if (wait > shortest) await new Promise(resolve => setTimeout(resolve, wait))
   }
 }
-
-/** Shorter pauses are put off until they add up to this. */
-const shortest: Milliseconds = 20
