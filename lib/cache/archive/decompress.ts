@@ -32,7 +32,7 @@ export class DecompressError extends Error {
   }
 }
 
-/** The content, unpacked if it was packed. Throws a DecompressError, and whatever the source throws. */
+/** The content, unpacked if it was packed. Throws a DecompressError, and what the source throws. */
 export async function* decompress(
   packed: AsyncIterable<Uint8Array>,
   limits = usualLimits,

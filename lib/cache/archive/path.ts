@@ -141,7 +141,7 @@ function segmentsOf(path: string): readonly string[] {
     if (segment === '..') segments.pop()
     else segments.push(segment)
   }
-  if (path.endsWith('/')) segments.push('') // a directory, whatever its name looks like
+  if (path.endsWith('/')) segments.push('') // a directory, even if its name looks like that of a file
   return segments
 }
 

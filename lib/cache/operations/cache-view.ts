@@ -38,7 +38,8 @@ export function cacheView(config: Config, usage: StoreUsage, verification: Verif
 /** What `expiration.unused_days` means, as a sentence. */
 function retention({ expiration }: Config): string {
   const { unusedDays } = expiration
-  if (unusedDays === 0) return 'Automatic expiration is disabled: stored files are kept for ever.'
+  if (unusedDays === 0)
+    return 'Automatic expiration is disabled: stored files are kept for ever.'
   return `Stored files nobody asked for in ${countOf(unusedDays, 'day')} are removed.`
 }
 

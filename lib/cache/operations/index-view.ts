@@ -33,7 +33,8 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
     ...hostsView(config),
     rules: routing,
     clients: config.clients,
-    parent: parentProxy(config),
+    // Host and port: credentials never reach a page.
+    parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     contact: config.index.contact.trim(),
   }
 }
@@ -78,9 +79,4 @@ function hostsView({ domains, passthroughDomains }: Config): View {
     open: domains.length === 0 && passthroughDomains.length === 0,
     dotted: [...domains, ...passthroughDomains].some(pattern => pattern.subdomains),
   }
-}
-
-/** Host and port; credentials never reach a page. */
-function parentProxy({ parentProxy }: Config): string {
-  return parentProxy === undefined ? '' : formatAuthority(parentProxy)
 }

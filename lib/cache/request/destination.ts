@@ -25,9 +25,9 @@ import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
 import {
   type Asked,
-  type EffectiveTarget,
   effectiveTarget,
   type FetchMode,
+  type NoFile,
   refusals,
 } from './request-target.ts'
 
@@ -54,7 +54,7 @@ export interface FileDestination {
   readonly admission: Admission
 }
 
-export type Destination = Exclude<EffectiveTarget, { readonly kind: 'fetch' }> | FileDestination
+export type Destination = NoFile | FileDestination
 
 interface Remembered {
   readonly host: string | undefined

@@ -2,7 +2,7 @@
  * Freshness of a stored response, RFC 9111 section 4.2, and its age. Pure: fields and time.
  *
  * # Facts
- * - A file whose name changes with its content (by digest, by version, below a past date) is immutable: fresh for ever.
+ * - A file whose name changes with its content (by digest, by version, below a past date) is immutable and always fresh.
  * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
  *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
  *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
