@@ -6,28 +6,13 @@ import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
 import type { Endpoint } from './endpoint.ts'
 import { count, date, duration, moment } from './figures.ts'
-import type { HttpsMode, Listener, OperationsSources } from './sources.ts'
-
-const httpsWords: Readonly<Record<HttpsMode, readonly [label: string, meaning: string]>> = {
-  tunnel: ['Tunnel', 'HTTPS is carried through unread; what it carries is not cached.'],
-  intercept: [
-    'Intercept',
-    'HTTPS is read and cached; clients must trust this service’s certificate. Hosts can be excepted.',
-  ],
-  disabled: [
-    'Disabled',
-    'HTTPS through this proxy is refused; clients reach HTTPS archives directly.',
-  ],
-}
+import type { Listener, OperationsSources } from './sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, routing } = sources
-  const [mode, modeMeaning] = httpsWords[httpsMode]
   return {
     url: here.url,
-    mode,
-    modeMeaning,
-    intercepting: httpsMode === 'intercept',
+    mode: { tunnel: false, intercept: false, disabled: false, [httpsMode]: true },
     authority: authorityView(sources),
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
     ...hostsView(config),

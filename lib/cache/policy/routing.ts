@@ -61,7 +61,7 @@ export function routeRules(config: RoutingSettings): RouteRules {
       to: to.text,
       apply: remapped(from, to),
     })),
-    ...(ubuntuServer === undefined ? [] : [ubuntu(ubuntuServer)]),
+    ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
     ...(debianServer === undefined ? [] : debian(debianServer, config)),
   ]
 }
@@ -76,10 +76,9 @@ function remapped(from: Place, to: Place): RouteRule['apply'] {
   }
 }
 
-function ubuntu(to: Place): RouteRule {
-  return override('ubuntu_server', '.archive.ubuntu.com', to, asked =>
-    isBelow(asked.host, 'archive.ubuntu.com'),
-  )
+function ubuntu(to: Place): RouteRules {
+  const parent = 'archive.ubuntu.com'
+  return [override('ubuntu_server', `.${parent}`, to, ({ host }) => isBelow(host, parent))]
 }
 
 function debian(to: Place, config: RoutingSettings): RouteRules {

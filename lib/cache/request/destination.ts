@@ -9,7 +9,6 @@
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
-import type { Peer } from '../../http/message/message.ts'
 import {
   type Authority,
   formatAuthority,
@@ -56,10 +55,8 @@ export interface FileDestination {
 
 export type Destination = NoFile | FileDestination
 
-interface Remembered {
+interface Remembered extends Pick<Asked, 'secure' | 'local'> {
   readonly host: string | undefined
-  readonly secure: boolean
-  readonly local: Peer
   readonly tunnelEnd: Authority | undefined
   readonly destination: FileDestination
 }

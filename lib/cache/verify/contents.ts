@@ -26,9 +26,17 @@ export class Contents {
     const known = this.#known.get(name)
     if (known !== undefined && known.found !== 'whole') return known
     if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
-    const examined = await this.#read(file, ['sha256', ...algorithms], known === undefined)
-    const digests = new Map([...digestsIn(known), ...digestsIn(examined)])
-    const result = examined.found === 'whole' ? { ...examined, digests } : examined
+    const before = this.#done
+    const examined = await this.#store.examine(file.digest, {
+      size: file.size,
+      algorithms: ['sha256', ...algorithms],
+      onRead: bytes => {
+        if (known === undefined) this.#tell(this.#done + bytes)
+        return this.#pace(bytes)
+      },
+    })
+    if (known === undefined) this.#tell(before + file.size)
+    const result = checked(file, examined, digestsIn(known))
     this.#known.set(name, result)
     return result
   }
@@ -50,27 +58,23 @@ export class Contents {
     }
   }
 
-  /** `first`: whether it is the first time, which counts towards what is done. */
-  async #read(
-    { digest, size }: StoredFile,
-    algorithms: readonly HashAlgorithm[],
-    first: boolean,
-  ): Promise<Examined> {
-    const before = this.#done
-    const tell = (done: number): void => {
-      this.#done = done
-      this.#onRead(done)
-    }
-    const onRead = (bytes: number): Promise<void> => {
-      if (first) tell(this.#done + bytes)
-      return this.#pace(bytes)
-    }
-    const examined = await this.#store.examine(digest, { size, algorithms, onRead })
-    if (first) tell(before + size)
-    const found = digestsIn(examined).get('sha256')
-    if (found === undefined || found === digest) return examined
-    return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
+  #tell(done: number): void {
+    this.#done = done
+    this.#onRead(done)
   }
+}
+
+/** What was found, with the digests known before; content that is not what it is stored under is broken. */
+function checked(
+  { digest }: StoredFile,
+  examined: Examined,
+  before: ReadonlyMap<HashAlgorithm, string>,
+): Examined {
+  if (examined.found !== 'whole') return examined
+  const found = examined.digests.get('sha256')
+  return found === digest
+    ? { found: 'whole', digests: new Map([...before, ...examined.digests]) }
+    : { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
 }
 
 /** Entries may disagree about the length of one content; one of them is then wrong. */
