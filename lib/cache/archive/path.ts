@@ -136,7 +136,7 @@ function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
 function segmentsOf(path: string): readonly string[] {
   const segments: string[] = []
   for (const raw of path.split('/')) {
-    const segment = raw.includes('%') ? decodeOnce(raw) : raw
+    const segment = decodedOnce(raw)
     if (segment === '' || segment === '.') continue
     if (segment === '..') segments.pop()
     else segments.push(segment)
@@ -145,8 +145,10 @@ function segmentsOf(path: string): readonly string[] {
   return segments
 }
 
-function decodeOnce(segment: string): string {
-  return segment.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+/** Text with its escapes decoded, a character for each byte. */
+export function decodedOnce(text: string): string {
+  if (!text.includes('%')) return text
+  return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
 }

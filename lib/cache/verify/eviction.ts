@@ -139,9 +139,7 @@ function idOf({ key, digest }: Wrong): string {
 }
 
 function readFate(answer: unknown): Fate {
-  if (isRecord(answer)) {
-    if (answer['evicted'] === true) return { evicted: true }
-    if (typeof answer['because'] === 'string') return kept(answer['because'])
-  }
-  return kept('the owner of the directory does not know how')
+  const { evicted, because } = isRecord(answer) ? answer : {}
+  if (evicted === true) return { evicted }
+  return kept(typeof because === 'string' ? because : 'the owner of the directory cannot do that')
 }
