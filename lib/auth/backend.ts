@@ -2,10 +2,12 @@
  * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
  * cookies it may set. Knows nothing of logins.
  */
+
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { End } from '../async/race.ts'
+import { iterate, sourceOf } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/origin.ts'
 import { setCookieName, withoutCookies } from '../http/message/cookie.ts'
@@ -18,7 +20,7 @@ import {
   forwardingFields,
   withoutForwarding,
 } from '../http/proxy/forwarded.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor } from './access/own-host.ts'
@@ -191,7 +193,10 @@ export class Backend {
     const { closing } = this.#options
     return {
       ...response,
-      content: { ...content, open: signal => until(content.open(signal), closing) },
+      content: {
+        ...content,
+        open: () => sourceOf(signal => until(iterate(content.open(), signal), closing)),
+      },
     }
   }
 }

@@ -2,8 +2,10 @@
  * The lane beside Node's server: the same bytes in give the same requests, refusals, reports, and the same bytes out.
  * LANE_SEED repeats a run, LANE_REQUESTS changes its length.
  */
+
 import { connect } from 'node:net'
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request, Response } from '../../../lib/http/message/message.ts'
 import { hostileRequest } from '../../fixtures/hostile-requests.ts'
@@ -52,9 +54,10 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
         content: {
           kind: 'stream',
           length: undefined,
-          open: async function* () {
-            yield Buffer.from('abc')
-          },
+          open: () =>
+            sourceOf(async function* () {
+              yield Buffer.from('abc')
+            }),
           trailers: () => Fields.of(['X', 'y']),
         },
       },
@@ -67,10 +70,11 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
         content: {
           kind: 'stream',
           length: undefined,
-          // biome-ignore lint/correctness/useYield: it breaks off before the first block
-          open: async function* () {
-            throw broken
-          },
+          open: () =>
+            // biome-ignore lint/correctness/useYield: it breaks off before the first block
+            sourceOf(async function* () {
+              throw broken
+            }),
         },
       },
     ],
@@ -82,7 +86,7 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
     const index = target.form === 'origin' ? Number(target.path.slice(1)) : -1
     return responses[index]?.[1] ?? text('?')
   }
-  const node = await serveForTest(t, handler, { lane: false })
+  const node = await serveForTest(t, handler, { fastPath: false })
   const lane = await serveForTest(t, handler)
   for (const [index, [name]] of responses.entries()) {
     for (const method of ['GET', 'HEAD']) {
@@ -106,7 +110,7 @@ t.test('damaged requests get the same answers with the lane and without', async 
     paths: ['/a', '/b?c', '/d%2be'] as [string, ...string[]],
   }
   const limits = { head: 16 * 1024 }
-  const node = await serveForTest(t, echo, { lane: false, limits })
+  const node = await serveForTest(t, echo, { fastPath: false, limits })
   const lane = await serveForTest(t, echo, { limits })
   const told = async ({ port, exchanges, malformed }: typeof node, bytes: Buffer) => {
     exchanges.length = 0

@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Content, Request, Response } from '../../../lib/http/message/message.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -15,7 +16,7 @@ function text(words: string): Response {
 }
 
 function streamed(length: number | undefined, blocks: () => AsyncGenerator<Buffer>): Response {
-  const content: Content = { kind: 'stream', length, open: blocks }
+  const content: Content = { kind: 'stream', length, open: () => sourceOf(blocks) }
   return { status: 200, fields: Fields.empty, content }
 }
 
@@ -254,7 +255,7 @@ t.test('a CONNECT behind a request that is not answered yet cuts the connection'
     await gate.pass()
     return text('slow')
   }
-  const { port } = await serveForTest(t, handler, { lane: false })
+  const { port } = await serveForTest(t, handler, { fastPath: false })
   const client = await RawClient.connect(t, port)
   const two = ['GET /slow HTTP/1.1\r\nHost: a\r\n\r\n', 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n']
   await client.write(two.join(''))
