@@ -1,5 +1,5 @@
 /**
- * What the path of a file in an APT archive says about it. Pure.
+ * Tells what a file of an APT archive is from its path. Pure.
  *
  * # Facts
  * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and

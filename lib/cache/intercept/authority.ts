@@ -1,5 +1,5 @@
 /**
- * The CA certificates are issued with: the operator's, from PEM files, or one of our own making, kept in the cache directory.
+ * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory.
  * A CA that cannot be used is told in one sentence that names the setting and the file.
  *
  * Our own is limited by name constraints to the hosts it is needed for, so that its key, if it is ever stolen, is of little use

@@ -1,5 +1,5 @@
 /**
- * The index page: what this service is and how it is set up. Pure.
+ * The values of the index page: what this service is and how it is set up. Pure.
  */
 import { formatAuthority } from '../../http/message/target.ts'
 import type { View } from '../../template.ts'

@@ -1,6 +1,6 @@
 /**
- * The paths of the operations interface, which are its own on every listener and for every host a request names. Pure. Paths
- * are compared byte for byte: they are case-sensitive and have one spelling.
+ * The paths of the operations interface. They are its own on every listener and for every host a request names. Pure. Paths are
+ * compared byte for byte: they are case-sensitive and have one spelling.
  */
 
 /** Where the pages live. */

@@ -1,5 +1,5 @@
 /**
- * The statistics page: the report in words, figures and two charts. Pure.
+ * The values of the statistics page: the report in words, figures and two charts. Pure.
  */
 import type { View } from '../../template.ts'
 import type { Counters } from '../stats/counters.ts'

@@ -1,5 +1,5 @@
 /**
- * Where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at all. The
+ * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at all. The
  * client that asks is checked elsewhere (`admitClient`).
  *
  * # Facts

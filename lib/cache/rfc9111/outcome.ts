@@ -1,5 +1,5 @@
 /**
- * The outcome of a request in closed words, the same in the access log, the counters, the response's fields and the tests.
+ * The outcome of a request in closed words. Access log, counters, the response's fields and the tests use the same.
  */
 import type { Facts } from '../../errors.ts'
 

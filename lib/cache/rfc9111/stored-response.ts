@@ -1,5 +1,5 @@
 /**
- * From the origin's response to an entry: whether it may be stored, which fields are kept, which Last-Modified clients will
+ * Makes an entry of the origin's response: whether it may be stored, which fields are kept, which Last-Modified clients will
  * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives. Pure.
  *
  * # Facts

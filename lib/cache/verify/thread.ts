@@ -1,5 +1,5 @@
 /**
- * Runs a check in a thread of its own, because hashing and unpacking would keep requests waiting.
+ * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
  */
 import { Worker } from 'node:worker_threads'
 import type { LogFacts, Logger } from '../../log/log.ts'
