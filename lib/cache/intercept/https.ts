@@ -1,6 +1,6 @@
 /**
- * Puts everything about HTTPS together for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's certificate, the
- * revocation list, and what the pages and metrics are told of them.
+ * Puts everything about HTTPS together for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's
+ * certificate, the revocation list, and what the pages and metrics are told of them.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'

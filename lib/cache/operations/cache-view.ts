@@ -1,5 +1,6 @@
 /**
- * The values of the cache page: what is stored, how much room is left, how long files are kept, and what the last verification found. Pure.
+ * The values of the cache page: what is stored, how much room is left, how long files are kept, and what the last verification
+ * found. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { View } from '../../template.ts'

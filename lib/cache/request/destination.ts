@@ -1,6 +1,6 @@
 /**
- * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at all. The
- * client that asks is checked elsewhere (`admitClient`).
+ * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at
+ * all. The client that asks is checked elsewhere (`admitClient`).
  *
  * # Facts
  * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through;
