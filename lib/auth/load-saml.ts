@@ -3,7 +3,7 @@
  * libraries.
  */
 import { Failure } from '../errors.ts'
-import type { CreateSamlService } from './saml/contract.ts'
+import type { CreateSamlService } from './saml/service.ts'
 
 /** `createSamlService` of saml/service.ts. Throws a Failure when the installation lacks it. */
 export async function loadSaml(): Promise<CreateSamlService> {

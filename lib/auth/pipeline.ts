@@ -34,7 +34,8 @@ import {
   wrongHost,
   wrongOrigin,
 } from './pages/answers.ts'
-import type { FailurePage, SamlService } from './saml/contract.ts'
+import type { FailurePage } from './pages/failure-page.ts'
+import type { SamlService } from './saml/service.ts'
 import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
 

@@ -9,8 +9,8 @@ import type { Request } from '../../http/message/message.ts'
 import { hasContent } from '../../http/message/upgrade.ts'
 import { isOwnPost } from '../access/own-post.ts'
 import type { Config } from '../config/config.ts'
-import type { Stash } from '../saml/contract.ts'
 import { isReplay } from './form-sender.ts'
+import type { Stash } from './kept-forms.ts'
 
 /** The three ways an HTML form has of sending itself. */
 const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i

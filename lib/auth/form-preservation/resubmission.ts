@@ -4,10 +4,16 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isOwnPost } from '../access/own-post.ts'
-import type { Replay, Session } from '../saml/contract.ts'
 import { withoutFlow } from '../saml/login-state.ts'
 import { keepState, type Saml, stateOf } from '../saml/parts.ts'
+import type { Session } from '../session/token.ts'
+import type { Stash } from './kept-forms.ts'
 import { ownerOf } from './owner.ts'
+
+/** A kept form, handed out once, or the page that says why it is not sent. */
+export type Replay =
+  | { readonly stash: Stash; readonly setCookie: Fields }
+  | { readonly refuse: Response }
 
 /** What is sent in the place of a post of our page, or the page that says why nothing is. */
 export function takeReplay(

@@ -13,7 +13,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import type { Config } from '../config/config.ts'
 import type { Lost } from '../form-preservation/form-reader.ts'
-import type { FailurePage } from '../saml/contract.ts'
+import type { FailurePage } from './failure-page.ts'
 import { ownFields } from './page.ts'
 
 /** 508: the request has been here before (RFC 5842 section 7.2). */

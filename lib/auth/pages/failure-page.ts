@@ -3,14 +3,45 @@
  * and code, one for `explain`, one page with a fixed text and the request ID that leads to both.
  */
 import type { Clock } from '../../async/clock.ts'
-import { explainError } from '../../errors.ts'
+import { explainError, type Facts } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../gate.ts'
-import type { FailurePage, FailureReport, PageMaker } from '../saml/contract.ts'
+import type { Finding } from '../saml/core/assertion-verdict.ts'
 import type { FailureRecords } from './failure-records.ts'
-import { ownFields } from './page.ts'
+import { ownFields, type PageMaker } from './page.ts'
+
+/**
+ * A page that says what went wrong: written to the log with its category and code, kept for `authproxy explain`, answered
+ * with fixed public text and the request ID. HTML for navigations, JSON for everything else.
+ */
+export type FailurePage = (failure: FailureReport) => Response
+
+export interface FailureReport {
+  readonly request: Request
+  readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
+  /** Exact and stable, for the log: `signature_unknown_key`. */
+  readonly code: string
+  readonly status: number
+  /** Reason phrase when it is to differ from the standard one. */
+  readonly reason?: string
+  /** Public: heading, what happened, and what the reader may try. Fixed texts, nothing of the message in them. */
+  readonly title: string
+  readonly text: string
+  readonly advice?: readonly string[]
+  /** A link or a button below the text; `href` is a path of ours or an address of the IdP. */
+  readonly action?: { readonly href: string; readonly label: string }
+  /** Small public figures that help: both clocks, sizes of cookies. */
+  readonly details?: ReadonlyArray<readonly [name: string, value: string]>
+  /** More fields of the response, such as Set-Cookie. */
+  readonly fields?: Fields
+  /** Private: for the log. */
+  readonly facts?: Facts
+  readonly cause?: unknown
+  /** Private: what was checked, for `authproxy explain`. Values that are secret or personal are cut before they come here. */
+  readonly findings?: readonly Finding[]
+}
 
 export interface FailurePageTools {
   readonly page: PageMaker

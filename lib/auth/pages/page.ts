@@ -4,7 +4,23 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { Templates } from '../../template.ts'
-import type { Page, PageMaker } from '../saml/contract.ts'
+
+/** Makes an HTML page of ours from templates/auth, never cached, no external resource, under a strict policy. */
+export type PageMaker = (page: Page) => Response
+
+export interface Page {
+  /** Name of the template. It is given `nonce` besides the view, for its `<script nonce="…">`. */
+  readonly template: string
+  readonly view: Readonly<Record<string, unknown>>
+  /** 200 unless told. */
+  readonly status?: number
+  readonly reason?: string
+  readonly fields?: Fields
+  /** Whether the page has a script of its own. */
+  readonly script?: boolean
+  /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
+  readonly formAction?: readonly string[]
+}
 
 /** Makes pages from `templates`; each gets a fresh nonce for its style and its script. */
 export function pageMaker(templates: Templates, random: (size: number) => Buffer): PageMaker {

@@ -5,7 +5,8 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { FailureReport, Finding } from './contract.ts'
+import type { FailureReport } from '../pages/failure-page.ts'
+import type { Finding } from './core/assertion-verdict.ts'
 import { clockText } from './loop-page.ts'
 import type { Saml } from './parts.ts'
 

@@ -8,18 +8,41 @@ import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import { identityOf } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
-import type {
-  CookieDiagnosis,
-  Established,
-  FailurePage,
-  Revocation,
-  Session,
-  SessionService,
-} from '../saml/contract.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
 import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
-import type { RevocationList } from './revocation.ts'
-import type { SessionTokens, VerifiedToken } from './token.ts'
+import type { Revocation, RevocationList } from './revocation.ts'
+import type { Session, SessionTokens, VerifiedToken } from './token.ts'
+
+/** Sessions in the browser's cookies. */
+export interface SessionService {
+  /**
+   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   */
+  establish(subject: VerifiedSubject, request: Request): Promise<Established>
+  /** The session of this request, however old its login; undefined when it has none that is valid. */
+  read(request: Request): Promise<Session | undefined>
+  /** Set-Cookie lines that remove every session cookie the browser may hold. */
+  end(request: Request): Fields
+  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
+  revoke(which: Revocation): Promise<void>
+  /** The session cookies a request carries, for pages that explain: how many, how large, why not valid. No values. */
+  diagnose(request: Request): Promise<CookieDiagnosis>
+}
+
+export type Established =
+  | { readonly setCookie: Fields; readonly session: Session }
+  | { readonly refuse: Response }
+
+export interface CookieDiagnosis {
+  /** How many cookies of our name came. */
+  readonly count: number
+  /** Bytes of them, names included. */
+  readonly bytes: number
+  /** Why none of them is a session; undefined when one is, or none came. */
+  readonly because: string | undefined
+}
 
 export interface SessionsOptions {
   readonly config: () => Config
