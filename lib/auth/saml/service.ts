@@ -66,7 +66,7 @@ export interface SamlReadings {
   readonly outcomes: Readonly<Record<string, number>>
 }
 
-/** Makes the service; lib/auth/saml/service.ts exports one of this type as `createSamlService`. Throws a Failure when it cannot start. */
+/** What makes the service; throws a Failure when it cannot start. */
 export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 
 /** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
