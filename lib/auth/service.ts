@@ -28,7 +28,7 @@ import { KeyRing } from './keys/key-ring.ts'
 import { failuresFile, revocationsFile } from './keys/paths.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
-import { unforeseen } from './pages/answers.ts'
+import { failed } from './pages/answers.ts'
 import { failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
@@ -158,7 +158,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
           tunnels -= 1
         })
       },
-      onFailure: (request, error) => unforeseen(request, error, failurePage),
+      onFailure: (request, error) => failed(request, error, failurePage),
       onExchange: (exchange: Exchange, error?: unknown) => {
         metrics.exchange(exchange)
         if (rules.config.log.access) {

@@ -22,11 +22,19 @@ const DEADLINE: Milliseconds = 30_000
 const MOST_READING = 32 * 1024 * 1024
 
 /** Why a post is not kept. */
-export type Lost = 'off' | 'type' | 'foreign' | 'stranger' | 'too-large' | 'late' | 'busy' | 'spent'
+export type NotKept =
+  | 'off'
+  | 'type'
+  | 'foreign'
+  | 'stranger'
+  | 'too-large'
+  | 'late'
+  | 'busy'
+  | 'spent'
 
 export type Stashing =
   | { readonly stash: Stash }
-  | { readonly lost: Lost }
+  | { readonly lost: NotKept }
   /** It is no post, or one without content. */
   | { readonly nothing: true }
 

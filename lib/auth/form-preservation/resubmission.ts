@@ -50,32 +50,14 @@ export function notSent(
     readonly fields?: Fields
   },
 ): Response {
-  const { because, target, fields = Fields.empty } = what
-  const { code, status, text } = REASONS[because]
+  const { because, target: href, fields = Fields.empty } = what
+  const code = CODES[because]
   saml.outcomes.count(code)
-  return saml.failurePage({
-    request,
-    category: 'SAML-ERROR',
-    code,
-    status,
-    title: 'Your form was not sent',
-    text,
-    advice: ['Please fill it in again if it is still wanted.'],
-    action: { href: target, label: 'Continue' },
-    fields,
-  })
+  return saml.failurePage({ request, code, action: { href, label: 'Continue' }, fields })
 }
 
-const REASONS = {
-  gone: {
-    code: 'replay_gone',
-    status: 409,
-    text: 'It was sent already, or could not be kept for so long.',
-  },
-  'other-user': {
-    code: 'replay_other_user',
-    status: 403,
-    text: 'You are signed in as somebody else than when it was filled in.',
-  },
-  foreign: { code: 'replay_foreign', status: 403, text: 'It did not come from a page of ours.' },
+const CODES = {
+  gone: 'resubmission_gone',
+  'other-user': 'resubmission_other_user',
+  foreign: 'resubmission_foreign',
 } as const
