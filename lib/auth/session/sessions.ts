@@ -14,23 +14,6 @@ import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts
 import type { Revocation, RevocationList } from './revocation.ts'
 import type { Session, SessionTokens, VerifiedToken } from './token.ts'
 
-/** Sessions in the browser's cookies. */
-export interface SessionService {
-  /**
-   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
-   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
-   */
-  establish(subject: VerifiedSubject, request: Request): Promise<Established>
-  /** The session of this request, however old its login; undefined when it has none that is valid. */
-  read(request: Request): Promise<Session | undefined>
-  /** Set-Cookie lines that remove every session cookie the browser may hold. */
-  end(request: Request): Fields
-  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
-  revoke(which: Revocation): Promise<void>
-  /** The session cookies a request carries, for pages that explain: how many, how large, why not valid. No values. */
-  diagnose(request: Request): Promise<CookieDiagnosis>
-}
-
 export type Established =
   | { readonly setCookie: Fields; readonly session: Session }
   | { readonly refuse: Response }
@@ -55,7 +38,7 @@ export interface SessionsOptions {
   readonly log: Logger
 }
 
-export class Sessions implements SessionService {
+export class Sessions {
   readonly #options: SessionsOptions
   /** The token a session was read from; sessions come from the tokens' memory, so one object means one token. */
   readonly #tokenOf = new WeakMap<Session, VerifiedToken>()
@@ -65,6 +48,10 @@ export class Sessions implements SessionService {
     this.#options = options
   }
 
+  /**
+   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   */
   async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
     const { clock, random, failurePage } = this.#options
     const config = this.#options.config()
@@ -96,6 +83,7 @@ export class Sessions implements SessionService {
     return { refuse: this.#tooLarge(request, session, written.bytes) }
   }
 
+  /** The session of this request, however old its login; undefined when it has none that is valid. */
   async read(request: Pick<Request, 'fields'>): Promise<Session | undefined> {
     for (const token of tokensIn(request.fields)) {
       const verdict = await this.#options.tokens.verify(token)
@@ -118,14 +106,17 @@ export class Sessions implements SessionService {
     return written.fits ? written.lines : undefined
   }
 
+  /** Set-Cookie lines that remove every session cookie the browser may hold. */
   end(request: Request): Fields {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
+  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
   async revoke(which: Revocation): Promise<void> {
     await this.#options.revocations()?.add(which)
   }
 
+  /** The session cookies a request carries, for pages that explain. No values. */
   async diagnose(request: Request): Promise<CookieDiagnosis> {
     const { tokens } = this.#options
     const size = sessionCookies(request.fields)
