@@ -31,7 +31,7 @@ import {
 } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
 import { isOwnCookie } from './session/cookie.ts'
-import type { Session } from './session/token.ts'
+import type { ReadSession, Session } from './session/token.ts'
 
 export interface BackendOptions {
   readonly config: Config
@@ -50,7 +50,7 @@ export interface Admitted {
   readonly path: string
   readonly query: string | undefined
   /** Undefined: nobody in particular. */
-  readonly session: Session | undefined
+  readonly session: ReadSession | undefined
 }
 
 /** Longer than any timer of Node can be; a wait of 0 in the configuration means for ever. */

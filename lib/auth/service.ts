@@ -111,7 +111,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       ...tools,
       config: () => rules.config,
       tokens,
-      revocations: () => revocations,
+      revocations,
       failurePage,
       random,
     })

@@ -11,7 +11,7 @@
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
+import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 
 export interface Session {
@@ -50,8 +50,8 @@ export interface TokenOptions {
   readonly entityId: () => string
 }
 
-export interface VerifiedToken {
-  readonly session: Session
+/** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
+export interface ReadSession extends Session {
   /** When this token was made; the session may be older. */
   readonly issued: Milliseconds
   /** When it lapses unless it is renewed. */
@@ -59,13 +59,13 @@ export interface VerifiedToken {
 }
 
 export type TokenVerdict =
-  | ({ readonly valid: true } & VerifiedToken)
+  | { readonly valid: true; readonly session: ReadSession }
   | { readonly valid: false; readonly because: string }
 
 export class SessionTokens {
   readonly #options: TokenOptions
   /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
-  readonly #verified = new LRUCache<string, VerifiedToken>({
+  readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: (_, token) => token.length,
   })
@@ -101,7 +101,7 @@ export class SessionTokens {
     this.#generation = generation
     const known = this.#verified.get(token)
     if (known !== undefined) {
-      if (known.lapses > clock.now()) return { valid: true, ...known }
+      if (known.lapses > clock.now()) return { valid: true, session: known }
       this.#verified.delete(token)
       return { valid: false, because: 'expired' }
     }
@@ -122,14 +122,12 @@ export class SessionTokens {
     const { claims } = verdict
     const session = readSession(claims)
     if (session === undefined) return { valid: false, because: 'malformed' }
-    const issued = (claims.iat ?? 0) * 1000
-    const verified = { session, issued, lapses: (claims.exp ?? 0) * 1000 }
-    this.#verified.set(token, verified)
-    return { valid: true, ...verified }
+    this.#verified.set(token, session)
+    return { valid: true, session }
   }
 }
 
-function claimsOf(session: Session): Readonly<Record<string, unknown>> {
+function claimsOf(session: Session): JwtClaims {
   const { nameId } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
@@ -156,7 +154,7 @@ function claimsOf(session: Session): Readonly<Record<string, unknown>> {
 }
 
 /** Undefined for claims of another version, or none of ours. */
-function readSession(claims: Readonly<Record<string, unknown>>): Session | undefined {
+function readSession(claims: JwtClaims): ReadSession | undefined {
   try {
     return sessionOf(claims)
   } catch {
@@ -164,7 +162,7 @@ function readSession(claims: Readonly<Record<string, unknown>>): Session | undef
   }
 }
 
-function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
+function sessionOf(claims: JwtClaims): ReadSession {
   if (claims['v'] !== 1) throw new Error('another version')
   const { z } = claims
   const attrs: unknown =
@@ -185,6 +183,8 @@ function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
     authenticated: number(claims['auth_time']) * 1000,
     created: number(claims['cre']),
     expires: number(claims['end']) * 1000,
+    issued: number(claims['iat']) * 1000,
+    lapses: number(claims['exp']) * 1000,
   }
 }
 
