@@ -103,7 +103,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       })
     const identityKeys = () => keys.identity()
     let rules: Rules = { config, backend: backendOf(config) }
-    const clientAddress = (request: Request) => rules.backend.clientAddress(request)
+    const clientAddress = (request: Request) => rules.backend.client(request).address
     const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
     const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
     const tokens = new SessionTokens({ keys, clock, entityId: () => config.saml.entityId })
@@ -161,9 +161,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       onFailure: (request, error) => failed(request, error, failurePage),
       onExchange: (exchange: Exchange, error?: unknown) => {
         metrics.exchange(exchange)
-        if (rules.config.log.access) {
-          log.info('request', { ...accessFacts(exchange), client: clientAddress(exchange.request) })
-        }
+        if (rules.config.log.access) log.info('request', accessFacts(exchange))
         if (error !== undefined && !closing.signal.aborted) {
           log.warn('PROXY-ERROR response_broke_off', {
             category: 'PROXY-ERROR',

@@ -7,7 +7,7 @@ import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import type { SamlConfig } from '../config/config.ts'
-import type { StashRoom } from '../form-preservation/kept-forms.ts'
+import type { KeptForms } from '../form-preservation/kept-forms.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
@@ -37,7 +37,7 @@ export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
   readonly verifier: Verifier
   readonly consumed: Consumed
-  readonly stashes: StashRoom
+  readonly forms: KeptForms
   /** For forms that are being read. */
   readonly room: Room
   readonly outcomes: Outcomes
