@@ -2,18 +2,13 @@
  * What may this request do? One answer for requests and upgrades alike. Pure: the session is asked for only when nothing else
  * has decided, and reading it changes nothing.
  */
+import type { Milliseconds } from '../async/clock.ts'
 import type { Request } from '../http/message/message.ts'
 import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
-import { checkToken, type PassthroughToken, passthroughPrefix } from './access/passthrough.ts'
-
-export interface GateRules {
-  readonly instanceId: string
-  readonly passthroughPaths: readonly string[]
-  readonly passthroughTokens: readonly PassthroughToken[]
-  /** Where the keys of the signed identity are; undefined: that path is the backend's like any other. */
-  readonly keySetPath: string | undefined
-}
+import { checkToken, passthroughPrefix } from './access/passthrough.ts'
+import type { Config } from './config/config.ts'
+import { keySetPath } from './identity/key-set.ts'
 
 export type Verdict<S> =
   /** It has been here before. */
@@ -50,15 +45,17 @@ export async function gate<S>(
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>
     /** Path as it is forwarded. */
     readonly path: string
-    readonly now: number
+    readonly now: Milliseconds
+    readonly instanceId: string
     readonly session: () => Promise<S | undefined>
   },
-  rules: GateRules,
+  rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken'>,
 ): Promise<Verdict<S>> {
-  const { request, path, now } = asked
-  if (hasLooped(request.fields, rules.instanceId)) return { verdict: 'loop' }
+  const { request, path, now, instanceId } = asked
+  if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
-  if (path === rules.keySetPath) return { verdict: 'key-set' }
+  // Without signed identities that path is the backend's like any other.
+  if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   const token = checkToken(request.fields, rules.passthroughTokens, now)
