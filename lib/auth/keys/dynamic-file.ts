@@ -23,6 +23,9 @@ import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024
 
+const publicText = 'The service cannot start.'
+const about = { code: 'DYNAMIC_CONFIG', fault: 'internal', publicText } as const
+
 /** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
 export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
   try {
@@ -32,7 +35,10 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
-    throw failure(`failed to load dynamic configuration ${path}${mend}`, error)
+    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, {
+      ...about,
+      cause: error,
+    })
   }
 }
 
@@ -103,15 +109,9 @@ function cannotSave(path: string, error: unknown): Failure {
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
-  return failure(`failed to save dynamic configuration ${path}: ${why}`, error)
-}
-
-function failure(message: string, cause: unknown): Failure {
-  return new Failure(message, {
-    code: 'DYNAMIC_CONFIG',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
+  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, {
+    ...about,
+    cause: error,
   })
 }
 
