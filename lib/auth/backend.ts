@@ -27,8 +27,7 @@ export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  /** Makes the signed identity; undefined: none is sent. */
-  readonly tokens: IdentityTokens | undefined
+  readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -151,7 +150,7 @@ export class Backend {
 
   async #linesOf(session: Session): Promise<Fields> {
     const { config, tokens } = this.#options
-    const token = await tokens?.of(session)
+    const token = config.identityToken === undefined ? undefined : await tokens.of(session)
     const known = this.#lines.get(session)
     if (known !== undefined && known.token === token) return known.fields
     const fields = identityFields(session, config.identityFields, token)

@@ -44,7 +44,7 @@ async function sample(config: Config, groups: number, parts: SampleParts): Promi
   const tokens = new SessionTokens({
     keys: { generation: 0, session: () => [key] },
     clock,
-    entityId: () => config.saml.entityId,
+    entityId: config.saml.entityId,
   })
   const now = clock.now()
   const attributes = new Map([

@@ -61,7 +61,7 @@ interface TokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly clock: Clock
   /** Entity ID: issuer and audience. */
-  readonly entityId: () => string
+  readonly entityId: string
 }
 
 export class SessionTokens {
@@ -85,8 +85,8 @@ export class SessionTokens {
     return signJwt(
       {
         ...claimsOf(session),
-        iss: entityId(),
-        aud: entityId(),
+        iss: entityId,
+        aud: entityId,
         iat: seconds(clock.now()),
         exp: seconds(Math.min(lapses, session.expires)),
       },
@@ -114,8 +114,8 @@ export class SessionTokens {
         algorithm: 'HS256',
         type: TYPE,
         key: kid => keys.session().find(candidate => candidate.kid === kid)?.key,
-        issuer: entityId(),
-        audience: entityId(),
+        issuer: entityId,
+        audience: entityId,
         required: ['sub', 'sid', 'iat', 'exp', 'end'],
       },
       clock.now(),
