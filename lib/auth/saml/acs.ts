@@ -10,11 +10,14 @@ import { noContent, type Request, type Response } from '../../http/message/messa
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { refused } from './acs-page.ts'
 import { onlyValue, readForm } from './binding/post.ts'
-import type { AssertionVerdict } from './core/assertion-verdict.ts'
 import { decodeBase64 } from './core/base64.ts'
-import { checkAssertion } from './core/check-assertion.ts'
+import {
+  type AssertionVerdict,
+  type CheckedAssertion,
+  checkAssertion,
+} from './core/check-assertion.ts'
 import { messageLimits } from './core/scan.ts'
-import type { ResponseVerdict } from './core/verify-response.ts'
+import type { ResponseVerdict, VerifiedResponse } from './core/verify-response.ts'
 import { type Flow, type LoginState, withDone } from './login-state.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
@@ -97,11 +100,7 @@ async function verify(
   }
 }
 
-function check(
-  saml: Saml,
-  verdict: ResponseVerdict & { ok: true },
-  open: readonly Flow[],
-): AssertionVerdict {
+function check(saml: Saml, verdict: VerifiedResponse, open: readonly Flow[]): AssertionVerdict {
   const config = saml.config()
   const exact = config.authnContextComparison === 'exact'
   return checkAssertion(
@@ -125,8 +124,8 @@ async function welcome(
   saml: Saml,
   request: Request,
   arrival: {
-    readonly verdict: ResponseVerdict & { ok: true }
-    readonly checked: AssertionVerdict & { ok: true }
+    readonly verdict: VerifiedResponse
+    readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
     readonly state: LoginState
     readonly relayState: string | undefined

@@ -3,6 +3,7 @@
  * since they cross between threads.
  */
 
+import { refusedBy } from '../core/message.ts'
 import { verifySignature } from '../core/signature.ts'
 import { type IdpMetadata, parseIdpMetadata } from '../metadata/idp-metadata.ts'
 
@@ -26,8 +27,10 @@ export function readMetadata(job: MetadataJob): MetadataResult {
   const parsed = parseIdpMetadata(bytes, entityId)
   if (!parsed.ok) return { ok: false, problem: `is of no use: ${parsed.problem}` }
   if (certificates === undefined) return { ok: true, idp: parsed.idp }
-  const verified = verifySignature(parsed, parsed.root, { certificates, allowSha1 })
-  return verified.ok
-    ? { ok: true, idp: parsed.idp }
-    : { ok: false, problem: `is not to be trusted: ${verified.problem}` }
+  try {
+    verifySignature(parsed, parsed.root, { certificates, allowSha1 })
+    return { ok: true, idp: parsed.idp }
+  } catch (error) {
+    return { ok: false, problem: `is not to be trusted: ${refusedBy(error).problem}` }
+  }
 }
