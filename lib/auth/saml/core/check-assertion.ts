@@ -6,7 +6,6 @@
  * can only ever make us refuse.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Finding } from '../contract.ts'
 import { formatInstant } from './instant.ts'
 import type {
   AssertionFacts,
@@ -17,6 +16,14 @@ import type {
 } from './read-assertion.ts'
 import type { VerifiedSubject } from './subject.ts'
 import { bearer } from './vocabulary.ts'
+
+/** One thing that was checked: `Audience`, what was expected, what was received. */
+export interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly expected: string
+  readonly received: string
+}
 
 export interface Expected {
   /** Ours, which must be among the audiences. */
