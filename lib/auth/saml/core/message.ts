@@ -2,7 +2,7 @@
  * Messages that came in, as documents, and how they are refused. The check that fails throws, so that no caller can forget to
  * look at its answer; where the message entered, the refusal becomes a value.
  */
-import { messageLimits } from './scan.ts'
+import { messageLimits, type XmlLimits } from './scan.ts'
 import { parseXml, type XmlDocument, type XmlReason } from './xml.ts'
 
 /** Why a message is not taken: codes for the log. */
@@ -16,6 +16,8 @@ export type MessageReason =
   | 'second_opinion'
   | `signature_${'missing' | 'form' | 'reference' | 'algorithm' | 'sha1' | 'invalid'}`
   | `encryption_${'form' | 'algorithm' | 'key' | 'content' | 'limit'}`
+  | `metadata_${'form' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
+  | `metadata_${'no-sign-on' | 'no-key' | 'dates'}`
 
 export interface Refused {
   readonly ok: false
@@ -44,8 +46,11 @@ export function refusedBy(error: unknown): Refused {
   return { ok: false, because: error.because, problem: error.message }
 }
 
-/** Scans and parses a message, or a part of one, within the limits of messages. */
-export function readMessage(message: Uint8Array | string): XmlDocument {
-  const parsed = parseXml(message, messageLimits)
+/** Scans and parses a message, or a part of one, within the limits of messages unless told. */
+export function readMessage(
+  message: Uint8Array | string,
+  limits: XmlLimits = messageLimits,
+): XmlDocument {
+  const parsed = parseXml(message, limits)
   return parsed.ok ? parsed : refuse(`xml_${parsed.because}`, parsed.problem)
 }
