@@ -25,16 +25,16 @@ import { FormReader } from './form-preservation/form-reader.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
-import { failuresFile, revocationsFile } from './keys/paths.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
 import { failed } from './pages/answers.ts'
 import { failurePageMaker } from './pages/failure-page.ts'
-import { FailureRecords } from './pages/failure-records.ts'
+import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
 import { pipeline, type Rules } from './pipeline.ts'
 import { type CreateSamlService, createSamlService, type SamlService } from './saml/service.ts'
 import { RevocationList } from './session/revocation.ts'
+import { revocationsFile } from './session/revocation-file.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
 
@@ -103,7 +103,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       })
     const identityKeys = () => keys.identity()
     let rules: Rules = { config, backend: backendOf(config) }
-    const clientAddress = (request: Request) => rules.backend.clientAddress(request)
+    const clientAddress = (request: Request) => rules.backend.client(request).address
     const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
     const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
     const tokens = new SessionTokens({ keys, clock, entityId: () => config.saml.entityId })
@@ -111,7 +111,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       ...tools,
       config: () => rules.config,
       tokens,
-      revocations: () => revocations,
+      revocations,
       failurePage,
       random,
     })
@@ -161,9 +161,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       onFailure: (request, error) => failed(request, error, failurePage),
       onExchange: (exchange: Exchange, error?: unknown) => {
         metrics.exchange(exchange)
-        if (rules.config.log.access) {
-          log.info('request', { ...accessFacts(exchange), client: clientAddress(exchange.request) })
-        }
+        if (rules.config.log.access) log.info('request', accessFacts(exchange))
         if (error !== undefined && !closing.signal.aborted) {
           log.warn('PROXY-ERROR response_broke_off', {
             category: 'PROXY-ERROR',

@@ -10,7 +10,8 @@ import { explainError, systemCode } from '../../errors.ts'
 import type { Config } from '../config/config.ts'
 import type { DynamicConfig, SamlKeyPair } from '../keys/dynamic-config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
-import { failuresFile, revocationsFile } from '../keys/paths.ts'
+import { failuresFile } from '../pages/failure-records.ts'
+import { revocationsFile } from '../session/revocation-file.ts'
 import { type Diagnosis, dayOf, doubtful, right, wrong } from './diagnosis.ts'
 
 /** Who owns a file, and who may read it. */

@@ -10,10 +10,10 @@ import {
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
+import { ClientGone } from '../../http/server/gather.ts'
 import type { Config } from '../config/config.ts'
-import type { NotKept } from '../form-preservation/form-reader.ts'
 import type { FailurePage } from './failure-page.ts'
-import { whyNotKept } from './failures.ts'
+import { type NotKept, whyNotKept } from './failures.ts'
 import { json } from './page.ts'
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
@@ -24,8 +24,9 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   if (error instanceof OriginRequestUnfit) {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }
+  // The client reads no answer, and nothing has failed.
+  if (error instanceof ClientGone) return gone
   if (error instanceof OriginFailure) {
-    // The client has gone: it reads no answer, and nothing has failed.
     if (request.signal.aborted) return gone
     const code = error.code.toLowerCase().replace(/^origin_/, 'backend_')
     const facts = { ...error.facts, problem: error.publicText }

@@ -9,7 +9,7 @@ import { explainError, type Facts } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { acceptsHtml, isNavigation } from '../gate.ts'
+import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
@@ -58,12 +58,13 @@ export interface FailurePageTools {
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
   return report => {
     const text = textOf(report)
-    writeDown(report, text, tools)
+    const client = tools.clientAddress(report.request)
+    writeDown(report, text, client, tools)
     const { category } = text
     const make = wantsPage(report.request) ? page : data
     return {
       ...make(report, text, tools),
-      facts: { outcome: 'failed', category, code: report.code },
+      facts: { outcome: 'failed', category, code: report.code, client },
     }
   }
 }
@@ -89,9 +90,10 @@ export function textOf(report: FailureReport): Text {
 function writeDown(
   { request, code, cause, facts, findings = [] }: FailureReport,
   { category, status, title }: Text,
-  { records, clientAddress, clock, log }: FailurePageTools,
+  client: string,
+  { records, clock, log }: FailurePageTools,
 ): void {
-  const about = { category, code, id: request.id, client: clientAddress(request), status }
+  const about = { category, code, id: request.id, client, status }
   log.warn(`${category} ${code}`, {
     ...about,
     ...facts,

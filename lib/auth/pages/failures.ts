@@ -4,7 +4,6 @@
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
  * administrator does are apart, because the page has to say which of them is meant.
  */
-import type { NotKept } from '../form-preservation/form-reader.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
@@ -166,7 +165,7 @@ export const failures = {
 export type FailureCode = keyof typeof failures
 
 /** Why a post is not kept, as the end of the sentence in `request_not_kept`. */
-export const whyNotKept: Readonly<Record<NotKept, string>> = {
+export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',
   foreign: 'it comes from a page of another site',
@@ -176,3 +175,5 @@ export const whyNotKept: Readonly<Record<NotKept, string>> = {
   busy: 'too many others are being kept at the moment',
   spent: 'it was sent already',
 }
+
+export type NotKept = keyof typeof whyNotKept
