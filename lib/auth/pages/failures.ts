@@ -4,6 +4,7 @@
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
  * administrator does are apart, because the page has to say which of them is meant.
  */
+import { samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
@@ -160,6 +161,8 @@ export const failures = {
     text: 'It did not come from a page of this service.',
     person: fillInAgain,
   }),
+
+  ...samlFailures,
 } satisfies Readonly<Record<string, FailureText>>
 
 export type FailureCode = keyof typeof failures
