@@ -12,8 +12,8 @@
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
+import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from './parts.ts'
-import { seal, unseal } from './seal.ts'
 
 const COOKIE = '__Host-authproxy_state'
 
