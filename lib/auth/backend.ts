@@ -2,10 +2,11 @@
  * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
  * cookies it may set. Knows nothing of logins.
  */
+
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { End } from '../async/race.ts'
+import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/origin.ts'
 import { Fields } from '../http/message/field.ts'
@@ -165,7 +166,7 @@ export class Backend {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing } = this.#options
-    return { ...content, open: signal => until(content.open(signal), closing) }
+    return { ...content, open: () => until(content.open(), closing) }
   }
 }
 
@@ -173,20 +174,29 @@ function sizeOf({ fields }: IdentityLines): number {
   return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
-async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
-  const iterator = blocks[Symbol.asyncIterator]()
-  const closed = new End()
-  closing.addEventListener('abort', closed.come)
-  if (closing.aborted) closed.come()
-  try {
-    for (;;) {
-      const step = await closed.before(iterator.next())
-      if (step === undefined || step.done) return
-      yield step.value
-    }
-  } finally {
-    closing.removeEventListener('abort', closed.come)
-    await iterator.return?.()
+/** The same content, which also ends when `closing` fires. */
+function until(source: Source, closing: AbortSignal): Source {
+  let waiting: Take | undefined
+  const end = () => {
+    const take = waiting
+    waiting = undefined
+    source.close()
+    take?.(undefined, undefined)
+  }
+  closing.addEventListener('abort', end)
+  return {
+    next(take) {
+      if (closing.aborted) return take(undefined, undefined)
+      waiting = take
+      source.next((error, piece) => {
+        waiting = undefined
+        take(error, piece)
+      })
+    },
+    close() {
+      closing.removeEventListener('abort', end)
+      source.close()
+    },
   }
 }
 

@@ -29,8 +29,7 @@ import type { AnswerProbe } from './doctor/edge/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'
-import { keySetPath } from './identity/key-set.ts'
-import { failed, needsLogin, notKept, withoutTls, wrongHost } from './pages/answers.ts'
+import { failed, needsLogin, notKept } from './pages/answers.ts'
 import type { FailurePage } from './pages/failure-page.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
@@ -92,15 +91,9 @@ async function answer<A extends Response | TakenOver>(
   if (place === undefined) return failurePage({ request, code: 'foreign_target' })
 
   // 2. What may it do?
-  const verdict = await gate(
-    { request, path: place.path, now: clock.now(), session: () => sessions.read(request) },
-    {
-      instanceId,
-      passthroughPaths: config.passthroughPaths,
-      passthroughTokens: config.passthroughTokens,
-      keySetPath: config.identityToken === undefined ? undefined : keySetPath,
-    },
-  )
+  const { path } = place
+  const session = () => sessions.read(request)
+  const verdict = await gate({ request, path, now: clock.now(), instanceId, session }, config)
 
   // 3. The answer. This is the one way to the backend, with a session and without.
   const pass = async (admitted: Pick<Admitted, 'request' | 'session'>, facts: Facts) => {
@@ -115,7 +108,7 @@ async function answer<A extends Response | TakenOver>(
     case 'loop':
       return failurePage({ request, code: 'loop_detected' })
     case 'saml': {
-      const answered = saml.handle(request, place.path)
+      const answered = saml.handle(request, path)
       if (answered === undefined) return failurePage({ request, code: 'foreign_target' })
       return told(await answered, { outcome: 'saml' })
     }
@@ -163,12 +156,20 @@ async function login(
   { rules, saml, forms, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { config } = rules()
-  const { domain, baseUrl } = config
+  const { domain, baseUrl: base } = config
   const returnTo = pathAndQuery(place)
-  const address = () => saml.loginAddress(pageOf(request, baseUrl, returnTo))
+  const address = () => saml.loginAddress(pageOf(request, base, returnTo))
   if (from === 'api') return needsLogin(request, address())
-  if (!isOwnHost(request.fields.get('Host'), domain)) return wrongHost(request, config, failurePage)
-  if (cameWithoutTls(request)) return withoutTls(request, { baseUrl, returnTo }, failurePage)
+  const host = request.fields.get('Host')
+  // The cookies of a login under another name would belong to that name.
+  if (!isOwnHost(host, domain)) {
+    const words = { base, domain, host: (host ?? 'none').slice(0, 260) }
+    return failurePage({ request, code: 'wrong_host', words, facts: { host } })
+  }
+  // The cookies of a login are Secure, so it could not be finished.
+  if (cameWithoutTls(request)) {
+    return failurePage({ request, code: 'without_tls', words: { base, returnTo } })
+  }
   const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
   if (typeof form === 'string') {
     const limit = config.saml.stashLimit

@@ -98,10 +98,10 @@ export function notSent(
     readonly fields?: Fields
   },
 ): Response {
-  const { because, target: href, fields = Fields.empty } = what
+  const { because, target, fields = Fields.empty } = what
   const code = CODES[because]
   saml.outcomes.count(code)
-  return saml.failurePage({ request, code, action: { href, label: 'Continue' }, fields })
+  return saml.failurePage({ request, code, words: { target }, fields })
 }
 
 const CODES = {
