@@ -150,6 +150,7 @@ export const failures = {
     person: ['Sign in again.'],
     administrator:
       'if it happens at once, compare the clocks of this server and of the identity provider.',
+    action: { href: '/', label: 'Sign in again' },
   }),
   cookie_too_large: signingIn({
     status: 403,

@@ -7,6 +7,11 @@
 
 const reference = 'If it happens again, tell your administrator the reference below.'
 
+const clocked = [
+  ['Address of this service', '{base}/'],
+  ['Clock of this server', '{clock}'],
+] as const
+
 /** An answer of the IdP that was refused. */
 const login = {
   category: 'SAML-ERROR',
@@ -14,6 +19,8 @@ const login = {
   title: 'Signing in did not work',
   text: 'The answer of the identity provider could not be accepted.',
   person: ['Sign in again.'],
+  action: { href: '{base}/', label: 'Sign in again' },
+  details: clocked,
 } as const
 
 const tooMuch = {
@@ -43,6 +50,8 @@ const logout = {
   title: 'Signing out was not completed',
   text: 'A message about signing out came from the identity provider and could not be accepted. It has signed out no user.',
   person: ['Sign out in the application, then close the browser.', reference],
+  action: { href: '{base}/', label: 'Go to the application' },
+  details: clocked,
 } as const
 
 /** A session whose cookie does not come back; `{said}` is what happened before. */
@@ -50,7 +59,15 @@ const lost = {
   category: 'SAML-ERROR',
   status: 403,
   title: 'You are signed in, but the session did not stay',
+  action: { href: '/', label: 'Try again' },
+  details: [
+    ['Session cookies received', '{cookies}'],
+    ['Clock of this server', '{clock}'],
+  ],
 } as const
+
+/** For a browser that came another way than it has to. */
+const goThere = { href: '{base}/', label: 'Go to {base}' } as const
 
 export const samlFailures = {
   acs_get: {
@@ -59,6 +76,7 @@ export const samlFailures = {
     title: 'Nothing to see here',
     text: 'The identity provider delivers its answers to this address; it is no page to visit.',
     person: ['Go to the application. If you are not signed in any more, it will ask you to.'],
+    action: { href: '/', label: 'Go to the application' },
   },
   idp_metadata: {
     category: 'SAML-ERROR',
@@ -144,6 +162,7 @@ export const samlFailures = {
     person: ['Open the address below instead.'],
     administrator:
       'the edge proxy has to pass the public Host on, and `domain` has to be equal to it.',
+    action: goThere,
   },
   lost_http_edge: {
     ...lost,
@@ -151,6 +170,7 @@ export const samlFailures = {
     person: ['Open the address below instead, with https.'],
     administrator:
       'the edge proxy has to send X-Forwarded-Proto: https and redirect http to https.',
+    action: goThere,
   },
   lost_cookie_invalid: {
     ...lost,

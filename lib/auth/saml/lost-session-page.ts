@@ -28,24 +28,21 @@ export async function lostSession(
   },
 ): Promise<Response> {
   const { code, state, setCookie } = lost
-  const { baseUrl, domain } = saml.config()
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const cause = likelyCause(saml, request, { count, ahead })
   saml.outcomes.count(code)
-  const elsewhere = cause === 'wrong_host' || cause === 'http_edge'
   return saml.failurePage({
     request,
     code,
     as: `lost_${cause}`,
-    words: { said: said[code], difference: `${Math.round(Math.abs(ahead) / 1000)} seconds` },
-    action: elsewhere
-      ? { href: `${baseUrl}/`, label: `Go to ${domain}` }
-      : { href: '/', label: 'Try again' },
-    details: [
-      ['Session cookies received', `${count} (${bytes} bytes)`],
-      ['Clock of this server', timeText(saml.clock.now())],
-    ],
+    words: {
+      said: said[code],
+      difference: `${Math.round(Math.abs(ahead) / 1000)} seconds`,
+      cookies: `${count} (${bytes} bytes)`,
+      clock: timeText(saml.clock.now()),
+      base: saml.config().baseUrl,
+    },
     fields: Fields.of(['Set-Cookie', setCookie]),
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },
   })

@@ -21,8 +21,6 @@ export interface Refusal {
 /** Refuses an answer to a login: counts the code, leaves it in the log with what was checked, and answers with the page. */
 export function refused(saml: Saml, request: Request, refusal: Refusal): Response {
   const { code, facts, findings = [], clockAhead, cause } = refusal
-  const { baseUrl } = saml.config()
-  const logout = code.startsWith('logout_')
   saml.outcomes.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
@@ -30,13 +28,12 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
   return saml.failurePage({
     request,
     code,
-    as: seconds === undefined ? textFor(code, logout) : 'clocks_differ',
-    words: { difference: `${Math.abs(seconds ?? 0)} seconds${late}` },
-    action: { href: `${baseUrl}/`, label: logout ? 'Go to the application' : 'Sign in again' },
-    details: [
-      ['Address of this service', `${baseUrl}/`],
-      ['Clock of this server', timeText(saml.clock.now())],
-    ],
+    as: seconds === undefined ? textFor(code) : 'clocks_differ',
+    words: {
+      difference: `${Math.abs(seconds ?? 0)} seconds${late}`,
+      base: saml.config().baseUrl,
+      clock: timeText(saml.clock.now()),
+    },
     facts: {
       ...facts,
       check: failed?.what,
@@ -59,9 +56,9 @@ export function logoutRefused(saml: Saml, request: Request, refusal: Refusal): R
   })
 }
 
-function textFor(code: string, logout: boolean): FailureCode {
+function textFor(code: string): FailureCode {
   if (isFailureCode(code)) return code
-  return logout ? 'logout_refused' : 'login_refused'
+  return code.startsWith('logout_') ? 'logout_refused' : 'login_refused'
 }
 
 function isFailureCode(code: string): code is FailureCode {

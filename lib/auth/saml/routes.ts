@@ -60,7 +60,6 @@ function notAPage({ failurePage }: Saml, request: Request): Response {
   return failurePage({
     request,
     code: 'acs_get',
-    action: { href: '/', label: 'Go to the application' },
     fields: Fields.of(['Allow', 'POST']),
   })
 }
