@@ -73,7 +73,7 @@ async function metadataOf(
   const { url } = idpMetadata
   try {
     const signal = new AbortController().signal
-    const { bytes } = await fetchMetadata(url, { origin: asker.origin, clock, signal })
+    const bytes = await fetchMetadata(url, { origin: asker.origin, clock, signal })
     const idp = await judged(bytes, url)
     return { idp, diagnoses: [right(what, `${url}: ${inShort(idp)}`)] }
   } catch (error) {

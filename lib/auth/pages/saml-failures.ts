@@ -1,5 +1,5 @@
 /**
- * Texts of failures of logins and logouts at the identity provider, a part of the table in failures.ts.
+ * Texts of failed logins and logouts, a part of the table of failures.
  *
  * Most refused answers share one text, so that a stranger cannot learn from the page what to forge next. Others have their own
  * where the person, the administrator or the IdP can do something about them.
