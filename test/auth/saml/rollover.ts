@@ -5,7 +5,7 @@ import { rsaPair } from '../../fixtures/saml-keys.ts'
 import { SamlLab } from '../../fixtures/saml-lab.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 
-t.test('an IdP that changes its key overnight costs nobody a login', async t => {
+t.test('no login fails when the IdP changes its key overnight', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const idp = new ScriptedIdp('okta', { now: () => 0 })
   origin.at('/metadata', reply({ content: idp.metadata() }))
