@@ -22,13 +22,12 @@ import { Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/reload.ts'
 import { probeAnswerer } from './doctor/edge/probe-answer.ts'
-import { FormReader } from './form-preservation/form-reader.ts'
+import { formReader } from './form-preservation/form-reader.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
-import { failed } from './pages/answers.ts'
-import { failurePageMaker } from './pages/failure-page.ts'
+import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
@@ -38,15 +37,14 @@ import { revocationsFile } from './session/revocation-file.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
 
-/** What reading the configuration again came to. */
-export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
-
 export interface ServiceOptions {
   readonly config: Config
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again. */
-  readonly reload: () => Promise<Reloaded>
+  /** Reads the configuration again, or says what is wrong with it. */
+  readonly reload: () => Promise<
+    { readonly config: Config } | { readonly problems: readonly string[] }
+  >
   /** For tests that need no identity provider. */
   readonly createSaml?: CreateSamlService
   readonly clock?: Clock
@@ -127,7 +125,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
-    forms: new FormReader(clock),
+    readForm: formReader(clock),
   }
   let tunnels = 0
   const metrics: AuthMetrics = new AuthMetrics({

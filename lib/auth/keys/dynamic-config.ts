@@ -101,21 +101,6 @@ export async function rotated(
   }
 }
 
-/** The configuration with the keys of each kind as `change` makes them. */
-export function eachKind(
-  config: DynamicConfig,
-  change: <K extends Key>(keys: readonly K[]) => readonly K[],
-): DynamicConfig {
-  const { entityId, session, sealing, saml, identity } = config
-  return {
-    entityId,
-    session: change(session),
-    sealing: change(sealing),
-    saml: change(saml),
-    identity: change(identity),
-  }
-}
-
 /** Whether a key has not retired at `now`. */
 export function isLive(now: Milliseconds): (key: Key) => boolean {
   return ({ retires }) => retires === undefined || retires > now

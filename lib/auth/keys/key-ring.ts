@@ -9,9 +9,9 @@ import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type DynamicConfig,
-  eachKind,
   type IdentityKey,
   isLive,
+  type Key,
   type Making,
   makeDynamicConfig,
   type SamlKeyPair,
@@ -64,18 +64,14 @@ export class KeyRing {
     const { path, log, entityId } = options
     await checkSaveable(path)
     const ring = new KeyRing(options)
-    const { config, made } = await ring.#readOrMake()
-    if (made) {
-      ring.#use(config)
-      log.info('made keys of sessions and of SAML', { path })
-    } else {
-      await ring.#take(config)
-      if (config.entityId !== entityId) {
-        log.warn(
-          'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
-          { path, made_for: config.entityId },
-        )
-      }
+    await ring.#file.look()
+    const found = (await readDynamicConfig(path)) ?? (await ring.#makeFirst())
+    if (found !== undefined) await ring.#take(found)
+    if (ring.#config.entityId !== entityId) {
+      log.warn(
+        'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
+        { path, made_for: ring.#config.entityId },
+      )
     }
     ring.#file.watch()
     return ring
@@ -117,23 +113,21 @@ export class KeyRing {
     return this.#file.close()
   }
 
-  /** What the file says, or new keys; the keys of another process that has made the file meanwhile. */
-  async #readOrMake(): Promise<{ readonly config: DynamicConfig; readonly made: boolean }> {
-    const { path } = this.#options
-    await this.#file.look()
-    const found = await readDynamicConfig(path)
-    if (found !== undefined) return { config: found, made: false }
-    const config = await this.#make()
+  /** Makes the file; or answers the keys of another process that has made it meanwhile. */
+  async #makeFirst(): Promise<DynamicConfig | undefined> {
+    const { path, log } = this.#options
+    this.#use(await this.#make())
     try {
-      await saveDynamicConfig(path, config, { exclusive: true })
-      await this.#file.look()
-      return { config, made: true }
+      await saveDynamicConfig(path, this.#config, { exclusive: true })
+      log.info('made keys of sessions and of SAML', { path })
+      return undefined
     } catch (error) {
       const exists = systemCode(error instanceof Error ? error.cause : undefined) === 'EEXIST'
-      await this.#file.look()
       const theirs = exists ? await readDynamicConfig(path) : undefined
       if (theirs === undefined) throw error
-      return { config: theirs, made: false }
+      return theirs
+    } finally {
+      await this.#file.look()
     }
   }
 
@@ -176,11 +170,14 @@ export class KeyRing {
     const now = this.#options.clock.now()
     this.#nextEnd = Number.POSITIVE_INFINITY
     this.#generation += 1
-    this.#config = eachKind(config, keys => {
+    const keep = <K extends Key>(keys: readonly K[]) => {
       const live = keys.filter(isLive(now))
       for (const { retires } of live) this.#nextEnd = Math.min(this.#nextEnd, retires ?? Infinity)
       return live.length > 0 ? live : keys.slice(0, 1)
-    })
+    }
+    const { entityId, session, sealing, saml, identity } = config
+    const secrets = { session: keep(session), sealing: keep(sealing) }
+    this.#config = { entityId, ...secrets, saml: keep(saml), identity: keep(identity) }
   }
 
   #live(): DynamicConfig {

@@ -5,9 +5,16 @@
  * page leads to both.
  */
 import type { Clock } from '../../async/clock.ts'
-import { explainError, type Facts } from '../../errors.ts'
-import type { Fields } from '../../http/message/field.ts'
-import type { Request, Response } from '../../http/message/message.ts'
+import { explainError, type Facts, Failure } from '../../errors.ts'
+import {
+  OriginAborted,
+  OriginFailure,
+  OriginRequestUnfit,
+} from '../../http/client/origin-errors.ts'
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { ContentTooSlow } from '../../http/proxy/forward.ts'
+import { ClientGone } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
@@ -101,4 +108,33 @@ function wantsPage(request: Request): boolean {
 function pathOf({ target }: Request): string {
   if (target.form === 'origin') return target.path
   return target.form === 'absolute' ? target.uri.path : '*'
+}
+
+/** The answer to a request during which an error was thrown: by the client, the backend or this service. */
+export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
+  const cause = error instanceof OriginAborted ? error.cause : error
+  if (cause instanceof ContentTooSlow)
+    return failurePage({ request, code: 'client_too_slow', cause })
+  if (error instanceof OriginRequestUnfit) {
+    return failurePage({ request, code: 'request_unfit', cause: error })
+  }
+  // The client reads no answer, and nothing has failed.
+  if (error instanceof ClientGone) return gone
+  if (error instanceof OriginFailure) {
+    if (request.signal.aborted) return gone
+    const code = error.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const facts = { ...error.facts, problem: error.publicText }
+    return failurePage({ request, code, as: 'backend', facts, cause: error })
+  }
+  const known = error instanceof Failure
+  const problem = known ? error.publicText : 'The service made a mistake.'
+  const code = known ? error.code.toLowerCase() : 'internal'
+  return failurePage({ request, code, as: 'internal', words: { problem }, cause: error })
+}
+
+const gone: Response = {
+  status: 499,
+  fields: Fields.empty,
+  content: noContent,
+  facts: { outcome: 'client-gone' },
 }

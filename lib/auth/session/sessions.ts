@@ -125,15 +125,15 @@ export class Sessions {
     const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
     for (const token of tokensIn(fields)) {
-      const verdict = await tokens.verify(token)
-      if (!verdict.valid) reasons.push(verdict.because)
-      else {
-        const { session } = verdict
-        // Older than sessions may be by now, which its token cannot know; or ended before its time.
-        const tooOld = session.created + config().session.lifetime <= clock.now()
-        if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
-        reasons.push('revoked')
+      const session = await tokens.verify(token)
+      if (typeof session === 'string') {
+        reasons.push(session)
+        continue
       }
+      // Older than sessions may be by now, which its token cannot know; or ended before its time.
+      const tooOld = session.created + config().session.lifetime <= clock.now()
+      if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
+      reasons.push('revoked')
     }
     return { session: undefined, reasons }
   }

@@ -53,10 +53,6 @@ export interface ReadSession extends Session {
   readonly lapses: Milliseconds
 }
 
-export type TokenVerdict =
-  | { readonly valid: true; readonly session: ReadSession }
-  | { readonly valid: false; readonly because: string }
-
 interface TokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly clock: Clock
@@ -94,8 +90,8 @@ export class SessionTokens {
     )
   }
 
-  /** What a token is worth now. Never throws; the reason is a word for the log. */
-  async verify(token: string): Promise<TokenVerdict> {
+  /** The session of a token, or a word that says why it is none. Never throws. */
+  async verify(token: string): Promise<ReadSession | string> {
     const { clock, keys, entityId } = this.#options
     const { generation } = keys
     // Other keys: what was verified with the old ones has to be verified again.
@@ -103,12 +99,12 @@ export class SessionTokens {
     this.#generation = generation
     const known = this.#verified.get(token)
     if (known !== undefined) {
-      if (known.lapses > clock.now()) return { valid: true, session: known }
+      if (known.lapses > clock.now()) return known
       this.#verified.delete(token)
-      return { valid: false, because: 'expired' }
+      return 'expired'
     }
-    if (token.length > LONGEST) return { valid: false, because: 'too-long' }
-    const verdict = await verifyJwt(
+    if (token.length > LONGEST) return 'too-long'
+    const claims = await verifyJwt(
       token,
       {
         algorithm: 'HS256',
@@ -120,11 +116,11 @@ export class SessionTokens {
       },
       clock.now(),
     )
-    if (!verdict.valid) return verdict
-    const session = sessionOf(verdict.claims)
-    if (session === undefined) return { valid: false, because: 'malformed' }
+    if (typeof claims === 'string') return claims
+    const session = sessionOf(claims)
+    if (session === undefined) return 'malformed'
     this.#verified.set(token, session)
-    return { valid: true, session }
+    return session
   }
 }
 
