@@ -88,16 +88,17 @@ export class Backend {
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
     const response = await forward(admitted.request, await this.#forwarding(admitted))
-    const { session } = admitted
-    return {
+    const answered = {
       ...response,
       fields: harmlessAnswer(response.fields),
       content: this.#endless(response),
-      // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-      ...(response.status === 431 && session !== undefined
-        ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
-        : {}),
     }
+    const { session } = admitted
+    if (response.status !== 431 || session === undefined) return answered
+    // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
+    const { flat } = await this.#linesOf(session)
+    const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
+    return { ...answered, facts: { identityBytes } }
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -165,10 +166,6 @@ export class Backend {
     const { closing } = this.#options
     return { ...content, open: () => until(content.open(), closing) }
   }
-}
-
-function sizeOf(fields: Fields): number {
-  return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
 /** The same content, which also ends when `closing` fires. */

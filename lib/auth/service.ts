@@ -196,8 +196,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const inUse = 'the address is in use; every instance needs one of its own'
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
-  const adminListens =
-    adminPlace === undefined ? undefined : await startListening(adminServer, adminPlace, inUse)
+  const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
 
   return {
     port: listens.port,

@@ -36,25 +36,21 @@ const LONGEST_TEXT = 500
 const LARGEST = 64 * 1024 * 1024
 const DELAY: Milliseconds = 1000
 
-interface FailureRecordsOptions {
-  readonly path: string
-  readonly clock: Clock
-  readonly log: Logger
-}
+type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
 
 export class FailureRecords {
-  readonly #options: FailureRecordsOptions
+  readonly #options: Options
   readonly #records: FailureRecord[]
   #saving: Promise<void> | undefined
   #due = false
 
-  private constructor(options: FailureRecordsOptions, records: readonly FailureRecord[]) {
+  private constructor(options: Options, records: readonly FailureRecord[]) {
     this.#options = options
     this.#records = [...records]
   }
 
   /** With the failures of earlier runs, as far as they can be read. */
-  static async open(options: FailureRecordsOptions): Promise<FailureRecords> {
+  static async open(options: Options): Promise<FailureRecords> {
     const earlier = await readFailures(options.path).catch(() => [])
     return new FailureRecords(options, earlier.slice(-MOST))
   }
