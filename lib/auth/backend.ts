@@ -1,5 +1,5 @@
 /**
- * The way to the backend: requests and upgrades with the fields it may see, its responses with the cookies it may set.
+ * Sends requests and upgrades to the backend with the fields it may see, and returns its responses with the cookies it may set.
  * Knows nothing of logins.
  */
 
@@ -133,7 +133,7 @@ export class Backend {
     const own = Fields.of(
       [instanceField, instanceTrail(request.fields, instanceId)],
       ['X-Authproxy-Request-ID', request.id],
-      // The edge speaks https to the world, or no cookie of ours would ever arrive.
+      // Clients reach the edge by https: browsers send our cookies over nothing else.
       ...forwardingFields({ client, host, scheme: 'https' }),
     )
     const { basicAuth } = config.identityFields

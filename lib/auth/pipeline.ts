@@ -62,7 +62,7 @@ export async function answer<A extends Response | TakenOver>(
   const { config, backend } = parts.rules()
   const { saml, sessions, failurePage, clock, instanceId } = parts
 
-  // 1. What is asked for, in the one reading that counts from here on.
+  // 1. What is asked for. Only this reading counts from here on.
   const client = backend.client(request).address
   /** Facts for the log; those of the answer win. */
   const told = <T extends A | Response>(answered: T, facts: Facts): T => {

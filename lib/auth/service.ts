@@ -1,5 +1,5 @@
 /**
- * The service of one instance: which part is made of which, what a reload replaces, and in which order all of it stops.
+ * Starts the parts of one instance, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ export interface ServiceOptions {
   readonly createSaml?: CreateSamlService
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
-  /** Bits of RSA keys made here, for tests that are in a hurry. */
+  /** Bits of RSA keys made here; few in tests, to be fast. */
   readonly modulusLength?: number
 }
 
@@ -155,7 +155,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
-  // Behind the public listener: the answer to a question for readiness meanwhile is that the service stops.
+  // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
   const handle = (request: Request) =>
     answer(request, steps, (backend, admitted) => backend.handle(admitted))
@@ -211,7 +211,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const again = await options.reload()
       if ('problems' in again) return again.problems
       const next = inForce(config, again.config)
-      // First what may fail: a reload takes effect whole or not at all.
+      // This may fail, so it comes first: a reload takes effect whole or not at all.
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config)

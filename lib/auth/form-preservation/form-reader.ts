@@ -1,5 +1,5 @@
 /**
- * Reads a form that was sent after its session had ended, so that it can be sent again after the login.
+ * Reads a form whose session had ended, so that it can be sent again after the login.
  *
  * Only what our own pages post is kept, and only for a user this browser has been signed in as before: a form of another site
  * would be sent in the name of the user who logs in, and one without a known sender perhaps in another user's.

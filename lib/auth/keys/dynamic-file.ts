@@ -1,5 +1,5 @@
 /**
- * The file of the dynamic configuration: JSON at `configPath`, mode 0600; its format, its owner, reading and writing.
+ * Reads and writes the file of the dynamic configuration, JSON at `configPath` with mode 0600, and checks its owner.
  *
  * # Format, version 2
  *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",

@@ -1,7 +1,6 @@
 /**
- * Signed JWTs (RFC 7519): makes and verifies them with jose, which only this file imports.
- *
- * What a token says is the business of session/token.ts for sessions and identity/identity-token.ts for the backend.
+ * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports.
+ * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
 import type { KeyObject } from 'node:crypto'
 import { jwtVerify, SignJWT } from 'jose'

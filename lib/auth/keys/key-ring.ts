@@ -1,5 +1,5 @@
 /**
- * The keys in use: those of the dynamic file, which is watched.
+ * Holds the keys in use, and follows the dynamic file they come from.
  *
  * Deleting or replacing the file takes effect within a second. A file that cannot be read leaves the keys in use as they are, and
  * the log says so.

@@ -1,5 +1,5 @@
 /**
- * A small file that other processes may replace: looked at every second, written again a minute after writing failed.
+ * Watches a small file that other processes may replace, and repeats writes that failed.
  */
 import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -93,7 +93,7 @@ export class WatchedFile {
   }
 }
 
-/** Told apart from every other state of the file; undefined when there is none. */
+/** Tells this state of the file from every other; undefined when there is no file. */
 async function appearance(path: string): Promise<string | undefined> {
   try {
     const { ino, mtimeMs, size, mode, uid } = await stat(path)

@@ -1,5 +1,5 @@
 /**
- * The answer to a request that failed: a page for a person, JSON for a program.
+ * Answers a request that failed, with a page for a person and JSON for a program.
  *
  * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
  * page leads to both.
@@ -31,7 +31,7 @@ export type FailureReport = FailureFacts &
 
 interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly request: Request
-  /** Words for the places of the text. */
+  /** Values for the `{name}` places of the text. */
   readonly words?: Readonly<Record<string, string>>
   /** More fields of the response, such as Set-Cookie. */
   readonly fields?: Fields

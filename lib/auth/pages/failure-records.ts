@@ -1,5 +1,5 @@
 /**
- * The last failures, for `authproxy explain REQUEST-ID`: a bounded list in memory and in a file the command can read.
+ * Keeps the last failures for `authproxy explain REQUEST-ID`, in memory and in a file the command can read.
  * Their facts are redacted like the log.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -65,7 +65,7 @@ export class FailureRecords {
     this.#options.clock.after(DELAY, () => void this.flush())
   }
 
-  /** Settles when everything so far is on disk, or cannot be. */
+  /** Settles when everything so far is on disk, or could not be written. */
   async flush(): Promise<void> {
     await this.#saving
     if (!this.#due) return

@@ -1,5 +1,5 @@
 /**
- * Every failure a person can meet, by its code: the status, what is said, and what can be done.
+ * The status and the texts of every failure, by its code.
  *
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
  * administrator does are apart, because the page has to say which of the two is meant.

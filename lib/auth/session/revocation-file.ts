@@ -1,5 +1,5 @@
 /**
- * The file of ended sessions, `<configPath>.revoked.json`.
+ * Reads and writes the file of ended sessions, `<configPath>.revoked.json`.
  *
  * # Format, version 1
  *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }

@@ -1,8 +1,8 @@
 /**
- * Sessions that ended before their time, so that a copied cookie ends with its session.
+ * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
- * Kept in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration. NameIDs
- * are kept as hashes.
+ * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
+ * NameIDs are kept as hashes.
  *
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
@@ -142,10 +142,10 @@ export class RevocationList {
     const now = clock.now()
     if (found.allBefore > now) {
       const allBefore = new Date(found.allBefore)
-      log.warn(
-        'the list of ended sessions ends sessions that are still to be made; it is not believed',
-        { path, allBefore },
-      )
+      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
+        path,
+        allBefore,
+      })
     }
     const own = [...this.#entries].filter(([mark, { before }]) => {
       return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)

@@ -1,8 +1,8 @@
 /**
- * A session as a signed JWT (RFC 7519): HS256, because this gateway both signs and verifies it.
+ * Turns a session into a signed JWT (RFC 7519) and back.
  *
- * `kid` names the key, issuer and audience are the entity ID of the instance, `typ` keeps other tokens of ours from being taken
- * for one.
+ * HS256, because this gateway both signs and verifies it; `kid` names the key, issuer and audience are the entity ID of the
+ * instance, `typ` keeps other tokens of ours from being taken for one.
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
@@ -62,7 +62,7 @@ interface TokenOptions {
 
 export class SessionTokens {
   readonly #options: TokenOptions
-  /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
+  /** Sessions of verified tokens, so that each signature is checked once. */
   readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: (_, token) => token.length,
