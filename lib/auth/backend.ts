@@ -1,6 +1,6 @@
 /**
- * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
- * cookies it may set. Knows nothing of logins.
+ * The way to the backend: requests and upgrades with the fields it may see, its responses with the cookies it may set.
+ * Knows nothing of logins.
  */
 
 import { readFileSync } from 'node:fs'
@@ -13,13 +13,13 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
-import { type IdentityLines, identityLines } from './identity/identity-fields.ts'
+import { identityFields } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
 import type { Session } from './session/token.ts'
 
@@ -27,8 +27,7 @@ export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  /** Makes the signed identity; undefined: none is sent. */
-  readonly tokens: IdentityTokens | undefined
+  readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -51,12 +50,14 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines & { readonly token: string | undefined }>()
+  /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
     const { timeouts, limits } = config
+    const { connect } = timeouts
+    const free = Math.min(128, limits.backendConnections)
     this.#options = options
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
@@ -65,18 +66,14 @@ export class Backend {
       verify: config.targetVerify,
       ca: targetAuthorities(config),
       deadlines: {
-        queue: timeouts.connect,
-        lookup: timeouts.connect,
-        connect: timeouts.connect,
-        tls: timeouts.connect,
-        send: Math.max(60_000, timeouts.connect),
+        ...{ queue: connect, lookup: connect, connect, tls: connect },
+        send: Math.max(60_000, connect),
         fields: timeouts.response,
         content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
       },
       limits: {
         perOrigin: limits.backendConnections,
-        freePerOrigin: Math.min(128, limits.backendConnections),
-        free: Math.min(128, limits.backendConnections),
+        ...{ freePerOrigin: free, free },
         waiting: 10_000,
         head: limits.responseHead,
       },
@@ -139,7 +136,7 @@ export class Backend {
       ...forwardingFields({ client, host, scheme: 'https' }),
     )
     const { basicAuth } = config.identityFields
-    const identity = session === undefined ? undefined : (await this.#linesOf(session)).fields
+    const identity = session === undefined ? undefined : await this.#linesOf(session)
     return {
       origin: this.#origin,
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
@@ -151,14 +148,14 @@ export class Backend {
     }
   }
 
-  async #linesOf(session: Session): Promise<IdentityLines> {
+  async #linesOf(session: Session): Promise<Fields> {
     const { config, tokens } = this.#options
-    const token = await tokens?.of(session)
+    const token = config.identityToken === undefined ? undefined : await tokens.of(session)
     const known = this.#lines.get(session)
-    if (known !== undefined && known.token === token) return known
-    const lines = { ...identityLines(session, config.identityFields, token), token }
-    this.#lines.set(session, lines)
-    return lines
+    if (known !== undefined && known.token === token) return known.fields
+    const fields = identityFields(session, config.identityFields, token)
+    this.#lines.set(session, { fields, token })
+    return fields
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */
@@ -170,7 +167,7 @@ export class Backend {
   }
 }
 
-function sizeOf({ fields }: IdentityLines): number {
+function sizeOf(fields: Fields): number {
   return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
@@ -203,20 +200,16 @@ function until(source: Source, closing: AbortSignal): Source {
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   if (file === undefined) return []
+  const publicText = 'The service cannot start.'
+  const about = { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText } as const
+  const setting = `proxy.targetCertificates ${file}`
   let text: string
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
+    throw new Failure(`cannot read ${setting}`, { ...about, cause })
   }
-  // What is none would be passed over in silence, and every request fail.
-  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
-    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
-  }
-  return [text]
-}
-
-function noAuthorities(message: string, cause: unknown): Failure {
-  const publicText = 'The service cannot start.'
-  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
+  // Node would pass over anything else in silence, and every request would fail.
+  if (/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return [text]
+  throw new Failure(`${setting} holds no certificate in PEM`, about)
 }

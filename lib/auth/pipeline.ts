@@ -7,14 +7,13 @@
  * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
-import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
 import type { Facts } from '../errors.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
 import {
   cameWithoutTls,
   isForeignSocket,
@@ -29,8 +28,9 @@ import type { AnswerProbe } from './doctor/edge/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'
-import { failed, needsLogin, notKept } from './pages/answers.ts'
+import { challenge, failed, needsLogin } from './pages/answers.ts'
 import type { FailurePage } from './pages/failure-page.ts'
+import { whyNotKept } from './pages/failures.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
 
@@ -53,22 +53,8 @@ export interface PipelineParts {
   readonly clock: Clock
 }
 
-/** What answers requests, and what answers upgrades. */
-export interface Pipeline {
-  readonly handle: Handler
-  upgrade(request: Request, socket: Socket, head: Buffer): Promise<Response | TakenOver>
-}
-
-/** Puts the steps together. */
-export function pipeline(parts: PipelineParts): Pipeline {
-  return {
-    handle: request => answer(request, parts, (backend, admitted) => backend.handle(admitted)),
-    upgrade: (request, socket, head) =>
-      answer(request, parts, (backend, admitted) => backend.upgrade(admitted, socket, head)),
-  }
-}
-
-async function answer<A extends Response | TakenOver>(
+/** Answers a request, or an upgrade: `forward` sends what has been let through to the backend. */
+export async function answer<A extends Response | TakenOver>(
   request: Request,
   parts: PipelineParts,
   forward: (backend: Backend, admitted: Admitted) => Promise<A>,
@@ -172,8 +158,15 @@ async function login(
   }
   const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
   if (typeof form === 'string') {
-    const limit = config.saml.stashLimit
-    return notKept(request, { because: form, login: address(), limit }, failurePage)
+    // Said before the login, while the browser still has what was filled in.
+    return failurePage({
+      request,
+      code: 'request_not_kept',
+      words: { because: whyNotKept[form], login: address() },
+      details: form === 'too-large' ? [['Limit', `${config.saml.stashLimit} bytes`]] : [],
+      fields: challenge(address()),
+      facts: { because: form },
+    })
   }
   return saml.startLogin(request, form === undefined ? { returnTo } : { returnTo, form })
 }

@@ -10,7 +10,7 @@ import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/access-log.ts'
 import { startListening } from '../http/server/listen.ts'
-import { requestIds } from '../http/server/request-id.ts'
+import { requestIds } from '../http/server/live-request.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer, type HttpServerLimits } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
@@ -31,7 +31,7 @@ import { failed } from './pages/answers.ts'
 import { failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
-import { pipeline, type Rules } from './pipeline.ts'
+import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
 import { RevocationList } from './session/revocation.ts'
 import { revocationsFile } from './session/revocation-file.ts'
@@ -84,7 +84,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
-  const records = await FailureRecords.open(failuresFile(config.configPath), tools)
+  const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))
   const revocations = config.session.revocation
     ? await RevocationList.open({
@@ -98,13 +98,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const closing = new AbortController()
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
-    const { identityToken, baseUrl: issuer, instance } = from
-    const audience = identityToken?.audience ?? issuer
-    const tokens = new IdentityTokens({ keys, clock, rules: { issuer, audience, instance } })
-    return new Backend({
-      ...{ config: from, clock, instanceId, closing: closing.signal },
-      tokens: identityToken === undefined ? undefined : tokens,
-    })
+    const tokens = new IdentityTokens({ keys, clock, config: from })
+    return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
   }
   let rules: Rules = { config, backend: backendOf(config) }
   /** Settings that wait for a restart. */
@@ -113,7 +108,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
   const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
-  const tokens = new SessionTokens({ keys, clock, entityId: () => config.saml.entityId })
+  const tokens = new SessionTokens({ keys, clock, entityId: config.saml.entityId })
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
@@ -128,12 +123,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 
-  const steps = pipeline({
+  const steps: PipelineParts = {
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
     forms: new FormReader(clock),
-  })
+  }
   let tunnels = 0
   const metrics: AuthMetrics = new AuthMetrics({
     connections: () => main.connections,
@@ -164,16 +159,19 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
   // Behind the public listener: the answer to a question for readiness meanwhile is that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
+  const handle = (request: Request) =>
+    answer(request, steps, (backend, admitted) => backend.handle(admitted))
   const main = new HttpServer({
     ...common,
-    handler: steps.handle,
-    connect: async () =>
-      methodNotAllowed(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']),
+    handler: handle,
+    connect: handle,
     upgrade: async (request, socket, head) => {
       tunnels += 1
-      return steps.upgrade(request, socket, head).finally(() => {
+      try {
+        return await answer(request, steps, (to, admitted) => to.upgrade(admitted, socket, head))
+      } finally {
         tunnels -= 1
-      })
+      }
     },
     onFailure: (request, error) => failed(request, error, failurePage),
     onExchange: (exchange, error) => {

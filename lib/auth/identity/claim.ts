@@ -1,10 +1,10 @@
 /**
- * What identity providers call things: the names, object identifiers and URIs under which an attribute arrives, and the
- * canonical name and field it has here. Data and look-up; nothing here decides who anybody is.
+ * Attributes by the names identity providers give them, and the canonical name and field each has here.
  *
  * Order: exact Name, then FriendlyName, then, where that is allowed, the last segment of Name without regard to case. Within
  * each the first alias with a value wins.
  */
+import type { Config } from '../config/config.ts'
 import type { SamlAttribute } from '../saml/core/subject.ts'
 
 export interface Claim {
@@ -13,7 +13,7 @@ export interface Claim {
   /** What follows `X-Authproxy-` in the field for the backend. */
   readonly field: string
   /** Whether it is a list by nature: its values are joined by commas, commas within one are encoded. */
-  readonly list?: boolean
+  readonly list: boolean
   readonly aliases: readonly string[]
 }
 
@@ -87,14 +87,7 @@ export const claims: readonly Claim[] = TABLE.trim()
 /** Entra sends a link in place of groups when there are more than 150. */
 const OVERAGE = ['http://schemas.microsoft.com/claims/groups.link', 'groups.link']
 
-export interface ClaimOptions {
-  /** Claims of the operator's own; one of a known name is asked before the known aliases. */
-  readonly more: readonly Claim[]
-  /** Whether the last segment of a Name counts, without regard to case. */
-  readonly loose: boolean
-}
-
-/** The claims in force, the operator's first. */
+/** The claims in force; the aliases of the configuration are asked before the known ones. */
 export function claimTable(more: readonly Claim[]): readonly Claim[] {
   const known = claims.map(claim => {
     const own = more.find(({ name }) => name === claim.name)
@@ -109,19 +102,18 @@ export function claimTable(more: readonly Claim[]): readonly Claim[] {
  */
 export function mapClaims(
   attributes: readonly SamlAttribute[],
-  options: ClaimOptions,
+  { claims: more, looseNames }: Pick<Config['identity'], 'claims' | 'looseNames'>,
 ): ReadonlyMap<string, readonly string[]> {
   const byName = collect(attributes, ({ name }) => name)
   const byFriendlyName = collect(attributes, ({ friendlyName }) => friendlyName)
-  const byLastSegment = options.loose
-    ? collect(attributes, ({ name }) => lastSegment(name))
-    : new Map<string, string[]>()
+  const byLastSegment = collect(looseNames ? attributes : [], ({ name }) => lastSegment(name))
   const mapped = new Map<string, readonly string[]>()
-  for (const { name, aliases } of claimTable(options.more)) {
-    const values =
-      firstOf(aliases, alias => byName.get(alias)) ??
-      firstOf(aliases, alias => byFriendlyName.get(alias)) ??
-      firstOf(aliases, alias => byLastSegment.get(lastSegment(alias)))
+  for (const { name, aliases } of claimTable(more)) {
+    const values = [
+      ...aliases.map(alias => byName.get(alias)),
+      ...aliases.map(alias => byFriendlyName.get(alias)),
+      ...aliases.map(alias => byLastSegment.get(lastSegment(alias))),
+    ].find(found => found !== undefined)
     if (values !== undefined) mapped.set(name, values)
   }
   splitAccountName(mapped)
@@ -145,25 +137,11 @@ function collect(
   const found = new Map<string, string[]>()
   for (const attribute of attributes) {
     const key = keyOf(attribute)
-    if (key === undefined) continue
     const values = attribute.values.map(value => value.trim()).filter(value => value !== '')
-    if (values.length === 0) continue
-    const before = found.get(key)
-    if (before === undefined) found.set(key, values)
-    else before.push(...values)
+    if (key === undefined || values.length === 0) continue
+    found.set(key, [...(found.get(key) ?? []), ...values])
   }
   return found
-}
-
-function firstOf<T>(
-  aliases: readonly string[],
-  find: (alias: string) => T | undefined,
-): T | undefined {
-  for (const alias of aliases) {
-    const found = find(alias)
-    if (found !== undefined) return found
-  }
-  return undefined
 }
 
 function lastSegment(name: string): string {

@@ -40,6 +40,8 @@ export class KeyRing {
   readonly #file: WatchedFile
   #config: DynamicConfig = noKeys
   #generation = 0
+  /** When the next key retires. */
+  #nextEnd: Milliseconds = Number.POSITIVE_INFINITY
 
   private constructor(options: KeyRingOptions) {
     const { path, clock, log } = options
@@ -169,26 +171,20 @@ export class KeyRing {
     return makeDynamicConfig({ ...this.#options, now: this.#options.clock.now() })
   }
 
+  /** Uses these keys without those that have retired; but a kind whose every key has retired keeps its newest. */
   #use(config: DynamicConfig): void {
-    this.#config = usable(config, this.#options.clock.now())
+    const now = this.#options.clock.now()
+    this.#nextEnd = Number.POSITIVE_INFINITY
     this.#generation += 1
+    this.#config = eachKind(config, keys => {
+      const live = keys.filter(isLive(now))
+      for (const { retires } of live) this.#nextEnd = Math.min(this.#nextEnd, retires ?? Infinity)
+      return live.length > 0 ? live : keys.slice(0, 1)
+    })
   }
 
   #live(): DynamicConfig {
-    const live = usable(this.#config, this.#options.clock.now())
-    if (count(live) < count(this.#config)) this.#use(live)
+    if (this.#options.clock.now() >= this.#nextEnd) this.#use(this.#config)
     return this.#config
   }
-}
-
-function count({ session, sealing, saml, identity }: DynamicConfig): number {
-  return session.length + sealing.length + saml.length + identity.length
-}
-
-/** Without the keys that have retired; but a kind whose every key has retired keeps its newest. */
-function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
-  return eachKind(config, keys => {
-    const live = keys.filter(isLive(now))
-    return live.length > 0 ? live : keys.slice(0, 1)
-  })
 }

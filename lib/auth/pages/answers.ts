@@ -12,7 +12,6 @@ import { noContent, type Request, type Response } from '../../http/message/messa
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
 import type { FailurePage } from './failure-page.ts'
-import { type NotKept, whyNotKept } from './failures.ts'
 import { json } from './page.ts'
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
@@ -61,25 +60,8 @@ export function needsLogin(request: Request, login: string): Response {
   return json(message, { status: 401, fields: challenge(login) })
 }
 
-/** RFC 9110 section 15.5.2 wants a challenge; one of a scheme browsers do not know shows no dialogue. */
-function challenge(address: string): Fields {
+/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
+export function challenge(address: string): Fields {
   const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
   return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
-}
-
-/** 401 for a form that cannot be kept until its sender has logged in: said before the login, while the browser still has it. */
-export function notKept(
-  request: Request,
-  asked: { readonly because: NotKept; readonly login: string; readonly limit: number },
-  failurePage: FailurePage,
-): Response {
-  const { because, login, limit } = asked
-  return failurePage({
-    request,
-    code: 'request_not_kept',
-    words: { because: whyNotKept[because], login },
-    ...(because === 'too-large' ? { details: [['Limit', `${limit} bytes`]] } : {}),
-    fields: challenge(login),
-    facts: { because },
-  })
 }

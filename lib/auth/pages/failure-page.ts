@@ -18,18 +18,11 @@ import { json, type PageMaker, timeText } from './page.ts'
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
 export type FailurePage = (failure: FailureReport) => Response
 
-export type FailureReport = FailureFacts & (Coded | WordedFailure)
-
 /** Whose text is shown: that of the code, which is exact and stable for the log, or that of another one. */
-type Coded = { readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode }
+export type FailureReport = FailureFacts &
+  ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
 
-/** A text that does not stand in the table. */
-export type WordedFailure = Omit<FailureText, 'person' | 'administrator'> & {
-  readonly code: string
-  readonly advice?: readonly string[]
-}
-
-interface FailureFacts extends Pick<FailureText, 'action' | 'details'> {
+interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly request: Request
   /** Words for the places of the text. */
   readonly words?: Readonly<Record<string, string>>
@@ -56,7 +49,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
-    const { category, status, reason, title, text, advice = [], details = [], action } = said
+    const { category, status, reason, title, text, advice, details, action } = said
     const client = clientAddress(request)
     const about = { category, code, id: request.id, client, status }
     const error = cause === undefined ? {} : { error: cause }
@@ -74,8 +67,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
           ...answered,
           view: {
             ...{ title, text, category, requestId, time: timeText(now), action: action ?? false },
-            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0 },
-            details: details.map(([name, value]) => ({ name, value })),
+            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0, details },
           },
         })
       : json({ error: category, title, message: text, requestId }, answered)
@@ -83,29 +75,21 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   }
 }
 
-type Text = Omit<WordedFailure, 'code'>
-
-/** What is said of a failure. */
-export function textOf(report: FailureReport): Text {
-  if ('title' in report) return report
+/** What is said of a failure, its words filled in. */
+export function textOf(report: FailureReport) {
   const { words = {} } = report
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? '')
-  const {
-    person = [],
-    administrator,
-    action,
-    details = [],
-    ...found
-  }: FailureText = failures['as' in report ? report.as : report.code]
+  const found: FailureText = failures['as' in report ? report.as : report.code]
+  const { person = [], administrator, action, details = [] } = found
   return {
     ...found,
     text: fill(found.text),
     advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
     details: [
-      ...details.map(([name, value]) => [name, fill(value)] as const),
-      ...(report.details ?? []),
+      ...details.map(([name, value]) => ({ name, value: fill(value) })),
+      ...(report.details ?? []).map(([name, value]) => ({ name, value })),
     ],
-    ...(action && { action: { href: fill(action.href), label: fill(action.label) } }),
+    action: action && { href: fill(action.href), label: fill(action.label) },
   }
 }
 
