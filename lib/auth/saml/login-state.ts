@@ -12,6 +12,7 @@
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
+import { isRecord } from '../../json.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from './parts.ts'
 
@@ -86,9 +87,7 @@ function decode(plain: Buffer): LoginState | undefined {
 
 /** Only we can have sealed it, in the version its purpose names, so its outline is all that is checked. */
 function isState(value: unknown): value is LoginState {
-  return (
-    typeof value === 'object' && value !== null && 'flows' in value && Array.isArray(value.flows)
-  )
+  return isRecord(value) && Array.isArray(value['flows'])
 }
 
 /**
