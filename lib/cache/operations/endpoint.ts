@@ -1,8 +1,9 @@
 /**
  * The address that examples name: the host and port by which clients reach this service. Pure.
  */
-import { isIP, isIPv4 } from 'node:net'
+import { isIPv4 } from 'node:net'
 import { formatAuthority } from '../../http/message/target.ts'
+import { isIP } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { Listener } from './sources.ts'
 

@@ -11,7 +11,8 @@
  * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
  */
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
-import type { Config, Place } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { Place } from '../config/setting-kinds.ts'
 import { hostList, matching } from './host-list.ts'
 
 /** The rules of routing, in the order they are tried. */

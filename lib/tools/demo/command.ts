@@ -10,34 +10,29 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
-import { loadSaml } from '../../auth/load-saml.ts'
 import { startService } from '../../auth/service.ts'
+import { obey } from '../../command-line.ts'
 import { type Service, type Start, serve } from '../../daemon.ts'
 import { createLog, type Log } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type DemoOptions, demoHelp, readDemoArguments } from '../dev-idp/arguments.ts'
+import { type DemoOptions, demo } from '../dev-idp/arguments.ts'
 import { peopleOf, peopleTable, startDevIdp } from '../dev-idp/command.ts'
 import type { Person } from '../dev-idp/people.ts'
 import { createApplication } from './application.ts'
 import { createTlsEdge } from './tls-edge.ts'
 
 /** Runs the command with the arguments behind its name. */
-export async function demoCommand(argv: readonly string[]): Promise<ExitCode> {
-  const read = readDemoArguments(argv, process.cwd())
-  if (read.run === 'help') {
-    await print(demoHelp)
-    return exitCodes.success
-  }
-  if (read.run === 'usage') {
-    await print(`${read.message}\n`, process.stderr)
-    return exitCodes.usage
-  }
-  const people = await peopleOf(read.options.users)
+export function demoCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(demo, argv, ({ options }) => serveDemo(options))
+}
+
+async function serveDemo(options: DemoOptions): Promise<ExitCode> {
+  const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   // Until it runs, warnings would only tell what a demonstration is: no TLS towards the identity provider.
   const log = createLog({ level: 'error', to: process.stderr })
-  const parts = { options: read.options, people, log }
+  const parts = { options, people, log }
   return serve({ log, start: start => startDemo(parts, start) })
 }
 
@@ -87,7 +82,7 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
     }
     const config = await configOf(join(directory, 'demo.yaml'), settings)
     const gateway = await startService({
-      ...{ config, log, start, createSaml: await loadSaml() },
+      ...{ config, log, start },
       reload: async () => ({ config }),
       modulusLength: 2048,
     })

@@ -6,36 +6,38 @@ import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { systemClock } from '../../async/clock.ts'
+import { obey } from '../../command-line.ts'
 import { type Service, serve } from '../../daemon.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type DevIdpOptions, devIdpHelp, readDevIdpArguments } from './arguments.ts'
+import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
-import { profiles } from './profile.ts'
+import { type ProfileName, profiles } from './profile.ts'
 import { DevProvider } from './provider.ts'
 import { createDevIdpServer } from './server.ts'
 
 /** Runs the command with the arguments behind its name. */
-export async function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
-  const read = readDevIdpArguments(argv, process.cwd())
-  if (read.run === 'help') {
-    await print(devIdpHelp)
-    return exitCodes.success
-  }
-  if (read.run === 'usage') {
-    await print(`${read.message}\n`, process.stderr)
-    return exitCodes.usage
-  }
-  const { options } = read
+export function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(devIdp, argv, ({ options }) => serveDevIdp(options))
+}
+
+async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
+  checkDevIdp(options)
   const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   return serve({
     log: createLog({ level: 'warn', to: process.stderr }),
     start: async () => {
-      const { encryptTo: file } = options
+      const file = options['encrypt-to']
       const certificate = file === undefined ? undefined : await readFile(file, 'utf8')
-      const idp = await startDevIdp({ ...options, people, encryptTo: () => certificate })
+      const idp = await startDevIdp({
+        ...{ listen: options.listen, profile: options.profile, people, hosts: options.for },
+        encryptTo: () => certificate,
+        encryptParts: options['encrypt-parts'],
+        wantSigned: options['want-signed'],
+      })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
     },
@@ -58,13 +60,17 @@ export interface StartedDevIdp {
 }
 
 /** Starts it on a loopback address; port 0 is any. */
-export async function startDevIdp(
-  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> & {
-    readonly people: readonly Person[]
-    /** The certificate to encrypt to, asked for at every answer. */
-    readonly encryptTo: () => string | undefined
-  },
-): Promise<StartedDevIdp> {
+export async function startDevIdp(options: {
+  readonly listen: ListenAddress
+  readonly profile: ProfileName
+  readonly people: readonly Person[]
+  /** The certificate to encrypt to, asked for at every answer. */
+  readonly encryptTo: () => string | undefined
+  /** Whether the name and every attribute are encrypted instead of the whole assertion. */
+  readonly encryptParts: boolean
+  readonly wantSigned: boolean
+  readonly hosts: readonly string[]
+}): Promise<StartedDevIdp> {
   const { listen, profile, people, wantSigned, hosts, encryptTo, encryptParts } = options
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   let provider: DevProvider | undefined
