@@ -7,7 +7,7 @@ import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
 import type { Diagnosis } from '../doctor/diagnosis.ts'
-import { failuresFile } from '../keys/paths.ts'
+import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
 /** Runs a command that needs the configuration of an instance; answers the exit code. */

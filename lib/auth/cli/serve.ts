@@ -6,7 +6,6 @@ import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
-import { createSamlService } from '../saml/service.ts'
 import { startService } from '../service.ts'
 
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
@@ -19,6 +18,6 @@ export function serveWith(config: Config, load: () => Promise<LoadedConfig>): Pr
   }
   return serve({
     log,
-    start: start => startService({ config, log, start, createSaml: createSamlService, reload }),
+    start: start => startService({ config, log, start, reload }),
   })
 }

@@ -14,6 +14,7 @@ import {
   judgeMetadata,
   readMetadata,
 } from '../saml/metadata/idp-metadata-document.ts'
+import { metadataBounds, WorkerPool } from '../saml/worker/pool.ts'
 import type { Asker, Outcome } from './ask.ts'
 import { clockOf, judgeClock } from './clocks.ts'
 import { type Diagnosis, dayOf, doubtful, right, wrong } from './diagnosis.ts'
@@ -56,7 +57,7 @@ async function metadataOf(
     judgeMetadata(bytes, from, {
       config: saml,
       now: clock.now(),
-      thread: { clock, signal: new AbortController().signal },
+      pool: new WorkerPool(clock, metadataBounds),
     })
   if (idpMetadata.from === 'file') {
     const { path } = idpMetadata
@@ -72,7 +73,7 @@ async function metadataOf(
   const { url } = idpMetadata
   try {
     const signal = new AbortController().signal
-    const { bytes } = await fetchMetadata(url, { origin: asker.origin, clock, signal })
+    const bytes = await fetchMetadata(url, { origin: asker.origin, clock, signal })
     const idp = await judged(bytes, url)
     return { idp, diagnoses: [right(what, `${url}: ${inShort(idp)}`)] }
   } catch (error) {

@@ -8,10 +8,10 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Config } from '../config/config.ts'
-import type { DynamicConfig } from '../keys/dynamic-config.ts'
+import type { DynamicConfig, SamlKeyPair } from '../keys/dynamic-config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
-import { failuresFile, revocationsFile } from '../keys/paths.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
+import { failuresFile } from '../pages/failure-records.ts'
+import { revocationsFile } from '../session/revocation-file.ts'
 import { type Diagnosis, dayOf, doubtful, right, wrong } from './diagnosis.ts'
 
 /** Who owns a file, and who may read it. */

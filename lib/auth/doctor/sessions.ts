@@ -44,7 +44,7 @@ async function sample(config: Config, groups: number, parts: SampleParts): Promi
   const tokens = new SessionTokens({
     keys: { generation: 0, session: () => [key] },
     clock,
-    entityId: () => config.saml.entityId,
+    entityId: config.saml.entityId,
   })
   const now = clock.now()
   const attributes = new Map([
@@ -68,8 +68,8 @@ async function sample(config: Config, groups: number, parts: SampleParts): Promi
   )
   const held = { maxAge: 1, tag: random(4).toString('hex'), held: Fields.empty }
   const written = writeToken(token, { ...held, limit: Number.POSITIVE_INFINITY })
-  if (!written.fits) return { groups, bytes: written.bytes, cookies: 0, field: '' }
-  const pairs = written.lines.all('Set-Cookie').map(line => {
+  if ('tooLarge' in written) return { groups, bytes: written.tooLarge, cookies: 0, field: '' }
+  const pairs = written.all('Set-Cookie').map(line => {
     const name = setCookieName(line)
     return `${name}=${line.slice(name.length + 1, line.indexOf(';'))}`
   })

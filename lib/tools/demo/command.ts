@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
-import { createSamlService } from '../../auth/saml/service.ts'
 import { startService } from '../../auth/service.ts'
 import { obey } from '../../command-line.ts'
 import { type Service, type Start, serve } from '../../daemon.ts'
@@ -83,7 +82,7 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
     }
     const config = await configOf(join(directory, 'demo.yaml'), settings)
     const gateway = await startService({
-      ...{ config, log, start, createSaml: createSamlService },
+      ...{ config, log, start },
       reload: async () => ({ config }),
       modulusLength: 2048,
     })

@@ -13,8 +13,8 @@
 import { createHash } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Config } from '../../config/config.ts'
-import type { SealingKey } from '../../saml/contract.ts'
-import { seal, unseal } from '../../saml/seal.ts'
+import type { SealingKey } from '../../keys/dynamic-config.ts'
+import { seal, unseal } from '../../keys/seal.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
