@@ -41,10 +41,10 @@ function settingEntry(
   setting: SettingManual,
   { remark }: SettingBlocksOptions,
 ): readonly Block[] {
-  const { kind, range, example } = setting
-  const type = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${range === undefined ? '' : `, ${range}`}`
+  const { name, range, example } = setting
+  const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}${range === undefined ? '' : `, ${range}`}`
   const fallback = setting.defaultText ?? defaultText(setting.default)
-  const given = setting.required ? 'Required.' : `Default: ${fallback}.`
+  const given = setting.required === true ? 'Required.' : `Default: ${fallback}.`
   const facts = [`${type}.`, given, remark?.(path)]
   return [
     paragraph(facts.filter(fact => fact !== undefined).join(' ')),
@@ -92,5 +92,7 @@ function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonO
 
 /** A group is required for the sake of a member. */
 function isRequired({ page, members = {} }: Settings<unknown>): boolean {
-  return 'setting' in page ? page.setting.required : Object.values(members).some(isRequired)
+  return 'setting' in page
+    ? page.setting.required === true
+    : Object.values(members).some(isRequired)
 }
