@@ -4,7 +4,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
 import type { Fields } from '../../http/message/field.ts'
-import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
+import { type Diagnosis, doubtful, right, wrong } from './check.ts'
 
 /** By how much another clock is ahead of ours; how far off that may be. */
 export interface Apart {

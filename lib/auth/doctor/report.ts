@@ -4,7 +4,7 @@
 
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
-import type { Diagnosis } from './diagnosis.ts'
+import type { Diagnosis } from './check.ts'
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG' } as const
 

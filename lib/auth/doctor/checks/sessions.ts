@@ -2,13 +2,13 @@
  * How large a session gets with so many groups, made by the code that makes real ones, with a key that is thrown away. Groups
  * are identifiers such as Entra sends: 36 random characters, the largest for their number that are common.
  */
-import type { Clock } from '../../async/clock.ts'
-import { setCookieName } from '../../http/message/cookie.ts'
-import { Fields } from '../../http/message/field.ts'
-import type { Config } from '../config/config.ts'
-import { writeToken } from '../session/cookie.ts'
-import { SessionTokens } from '../session/token.ts'
-import { type Diagnosis, doubtful, right } from './diagnosis.ts'
+import type { Clock } from '../../../async/clock.ts'
+import { setCookieName } from '../../../http/message/cookie.ts'
+import { Fields } from '../../../http/message/field.ts'
+import type { Config } from '../../config/config.ts'
+import { writeToken } from '../../session/cookie.ts'
+import { SessionTokens } from '../../session/token.ts'
+import { type Diagnosis, doubtful, right } from '../check.ts'
 
 /** A session in the browser. */
 export interface Sample {

@@ -1,9 +1,9 @@
 /**
  * Asks along a way and reads what this instance says arrived, if it was this instance.
  */
-import type { Clock } from '../../../async/clock.ts'
-import { Fields } from '../../../http/message/field.ts'
-import type { Ask, Outcome, Question } from '../ask.ts'
+import type { Clock } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Ask, Outcome, Question } from './ask.ts'
 import { type ProbeAnswer, type ProbeKeys, probeField, readAnswer, sealQuestion } from './probe.ts'
 
 /** A question, its answer, and what this instance said when it was the one that answered. */

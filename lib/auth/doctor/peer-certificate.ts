@@ -3,11 +3,11 @@
  * name mean is judged here as well, without I/O.
  */
 import { type ConnectionOptions, connect, rootCertificates } from 'node:tls'
-import type { Milliseconds } from '../../../async/clock.ts'
-import { explainError } from '../../../errors.ts'
-import { isIpLiteral } from '../../../http/message/target.ts'
-import { certificateProblem } from '../../../x509/certificate-problem.ts'
-import { type Diagnosis, dayOf, doubtful, right, wrong } from '../diagnosis.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { explainError } from '../../errors.ts'
+import { isIpLiteral } from '../../http/message/target.ts'
+import { certificateProblem } from '../../x509/certificate-problem.ts'
+import { type Diagnosis, dayOf, doubtful, right, wrong } from './check.ts'
 
 /** What was seen of a certificate. */
 export interface SeenCertificate {

@@ -6,9 +6,9 @@ import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery, type TargetUri } from '../../../http/message/target.ts'
 import { samlPaths } from '../../gate.ts'
 import type { Outcome, Question } from '../ask.ts'
-import { type Diagnosis, doubtful, right, wrong } from '../diagnosis.ts'
-import type { Sample } from '../sessions.ts'
-import type { Probe, Probed } from './probing.ts'
+import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
+import type { Probe, Probed } from '../probing.ts'
+import type { Sample } from './sessions.ts'
 
 /** Octets two servers could read differently: what is signed and what is judged are these very bytes. */
 const ODD = { path: '/doctor/a%2Fb/%C3%A4;v=1//c', query: 'x=%20&y=1+2' }

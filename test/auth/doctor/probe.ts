@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import {
   fingerprint,
   type ProbeAnswer,
@@ -9,10 +9,10 @@ import {
   readQuestion,
   sealAnswer,
   sealQuestion,
-} from '../../../../lib/auth/doctor/edge/probe.ts'
-import { domain, startGateway } from '../../../fixtures/gateway.ts'
-import { RawClient } from '../../../fixtures/raw-client.ts'
-import { reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+} from '../../../lib/auth/doctor/probe.ts'
+import { domain, startGateway } from '../../fixtures/gateway.ts'
+import { RawClient } from '../../fixtures/raw-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 
 const key = () => ({ kid: randomBytes(4).toString('hex'), key: randomBytes(32) })
 const random = randomBytes

@@ -3,17 +3,17 @@
  * question. Nothing but a sealed question gets such an answer, and whatever carries none, or a wrong one, is not even
  * refused: it goes on as if the field were not there.
  */
-import type { Clock } from '../../../async/clock.ts'
-import { Fields } from '../../../http/message/field.ts'
-import type { Request, Response } from '../../../http/message/message.ts'
-import { textResponse } from '../../../http/message/reply.ts'
-import { pathAndQuery } from '../../../http/message/target.ts'
-import { asksForWebSocket } from '../../../http/message/upgrade.ts'
-import { packageVersion } from '../../../package.ts'
-import { hasLooped } from '../../access/instance-id.ts'
-import type { Backend } from '../../backend.ts'
-import type { Config } from '../../config/config.ts'
-import type { SamlKeys } from '../../saml/contract.ts'
+import type { Clock } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { packageVersion } from '../../package.ts'
+import { hasLooped } from '../access/instance-id.ts'
+import type { Backend } from '../backend.ts'
+import type { Config } from '../config/config.ts'
+import type { SamlKeys } from '../saml/contract.ts'
 import { fingerprint, probeField, readQuestion, sealAnswer } from './probe.ts'
 
 export interface ProbeParts {

@@ -1,15 +1,15 @@
 /**
  * The running service, asked at its own address: is it there, is it this one, and does it run with what its files say now?
  */
-import { Fields } from '../../http/message/field.ts'
-import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
-import { packageVersion } from '../../package.ts'
-import type { Config } from '../config/config.ts'
-import type { Ask, Outcome } from './ask.ts'
-import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
-import { fingerprint, type ProbeAnswer } from './edge/probe.ts'
-import type { Probe, Probed } from './edge/probing.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
+import type { ListenAddress } from '../../../http/server/listen.ts'
+import { packageVersion } from '../../../package.ts'
+import type { Config } from '../../config/config.ts'
+import type { Ask, Outcome } from '../ask.ts'
+import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
+import { fingerprint, type ProbeAnswer } from '../probe.ts'
+import type { Probe, Probed } from '../probing.ts'
 
 const what = 'service'
 const metadataPath = '/saml/metadata.xml'

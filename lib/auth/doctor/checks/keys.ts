@@ -5,14 +5,14 @@
 import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { Milliseconds } from '../../async/clock.ts'
-import { explainError, systemCode } from '../../errors.ts'
-import type { Config } from '../config/config.ts'
-import type { DynamicConfig } from '../keys/dynamic-config.ts'
-import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
-import { failuresFile, revocationsFile } from '../keys/paths.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
-import { type Diagnosis, dayOf, doubtful, right, wrong } from './diagnosis.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { explainError, systemCode } from '../../../errors.ts'
+import type { Config } from '../../config/config.ts'
+import type { DynamicConfig } from '../../keys/dynamic-config.ts'
+import { checkSaveable, readDynamicConfig } from '../../keys/dynamic-file.ts'
+import { failuresFile, revocationsFile } from '../../keys/paths.ts'
+import type { SamlKeyPair } from '../../saml/contract.ts'
+import { type Diagnosis, dayOf, doubtful, right, wrong } from '../check.ts'
 
 /** Who owns a file, and who may read it. */
 export interface FileFacts {

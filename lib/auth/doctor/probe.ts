@@ -11,10 +11,10 @@
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 import { createHash } from 'node:crypto'
-import type { Milliseconds } from '../../../async/clock.ts'
-import type { Config } from '../../config/config.ts'
-import type { SealingKey } from '../../saml/contract.ts'
-import { seal, unseal } from '../../saml/seal.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Config } from '../config/config.ts'
+import type { SealingKey } from '../saml/contract.ts'
+import { seal, unseal } from '../saml/seal.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'

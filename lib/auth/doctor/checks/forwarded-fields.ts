@@ -6,8 +6,8 @@
 import { parseAuthority } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import type { Config } from '../../config/config.ts'
-import { type Diagnosis, doubtful, right, wrong } from '../diagnosis.ts'
-import type { ProbeAnswer } from './probe.ts'
+import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
+import type { ProbeAnswer } from '../probe.ts'
 
 /** What a client of bad intent would send along: an address of the documentation, and no TLS. */
 export const claimed = {

@@ -2,15 +2,15 @@
  * The backend: does it answer, and is it really the backend? The request looks as one of ours does: public Host, forwarded
  * fields, the name of the instance. When it comes back to this instance, every request would.
  */
-import { Fields } from '../../http/message/field.ts'
-import { formatUri } from '../../http/message/target.ts'
-import { forwardingFields } from '../../http/proxy/forwarded.ts'
-import { instanceField } from '../access/instance-id.ts'
-import type { Config } from '../config/config.ts'
-import type { Unanswered } from './ask.ts'
-import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
-import { judgeBackendCertificate, seeCertificate } from './edge/peer-certificate.ts'
-import type { Probe, Probed } from './edge/probing.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { formatUri } from '../../../http/message/target.ts'
+import { forwardingFields } from '../../../http/proxy/forwarded.ts'
+import { instanceField } from '../../access/instance-id.ts'
+import type { Config } from '../../config/config.ts'
+import type { Unanswered } from '../ask.ts'
+import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
+import { judgeBackendCertificate, seeCertificate } from '../peer-certificate.ts'
+import type { Probe, Probed } from '../probing.ts'
 
 const what = 'backend'
 const loop = 'loop'

@@ -1,15 +1,15 @@
 import { chmod, chown, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { systemClock } from '../../../lib/async/clock.ts'
-import { examineBackend } from '../../../lib/auth/doctor/backend.ts'
-import { judgeFiles } from '../../../lib/auth/doctor/keys.ts'
-import { selfSigned } from '../../../lib/x509/self-signed.ts'
-import { makeAuthority } from '../../fixtures/certificate.ts'
-import { startGateway } from '../../fixtures/gateway.ts'
-import { startPatient } from '../../fixtures/patient.ts'
-import { freePort } from '../../fixtures/ports.ts'
-import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { systemClock } from '../../../../lib/async/clock.ts'
+import { examineBackend } from '../../../../lib/auth/doctor/checks/backend.ts'
+import { judgeFiles } from '../../../../lib/auth/doctor/checks/keys.ts'
+import { selfSigned } from '../../../../lib/x509/self-signed.ts'
+import { makeAuthority } from '../../../fixtures/certificate.ts'
+import { startGateway } from '../../../fixtures/gateway.ts'
+import { startPatient } from '../../../fixtures/patient.ts'
+import { freePort } from '../../../fixtures/ports.ts'
+import { reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
 
 const day = 86_400_000
 
@@ -251,7 +251,7 @@ t.test(
 )
 
 t.test('an old key that still decrypts is mentioned', async t => {
-  const { judgeKeys } = await import('../../../lib/auth/doctor/keys.ts')
+  const { judgeKeys } = await import('../../../../lib/auth/doctor/checks/keys.ts')
   const patient = await startPatient(t)
   const { config } = patient.gateway
   const now = Date.now()

@@ -2,21 +2,21 @@
  * The identity provider: can its metadata be had, is it of use, for how long, and does its clock agree with ours? The metadata
  * is fetched, read and judged by the code the service itself uses.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { explainError } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
-import { parseUri } from '../../http/message/target.ts'
-import type { Config } from '../config/config.ts'
-import type { IdpKey } from '../saml/metadata/idp-key.ts'
-import type { IdpMetadata } from '../saml/metadata/idp-metadata.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { explainError } from '../../../errors.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { parseUri } from '../../../http/message/target.ts'
+import type { Config } from '../../config/config.ts'
+import type { IdpKey } from '../../saml/metadata/idp-key.ts'
+import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import {
   fetchMetadata,
   judgeMetadata,
   readMetadata,
-} from '../saml/metadata/idp-metadata-document.ts'
-import type { Asker, Outcome } from './ask.ts'
-import { clockOf, judgeClock } from './clocks.ts'
-import { type Diagnosis, dayOf, doubtful, right, wrong } from './diagnosis.ts'
+} from '../../saml/metadata/idp-metadata-document.ts'
+import type { Asker, Outcome } from '../ask.ts'
+import { type Diagnosis, dayOf, doubtful, right, wrong } from '../check.ts'
+import { clockOf, judgeClock } from '../clocks.ts'
 
 const hour = 3_600_000
 const day = 24 * hour
