@@ -8,7 +8,7 @@ import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import type { Diagnosis } from '../doctor/check.ts'
+import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
 import { makeDynamicConfig, rotated } from '../keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../keys/dynamic-file.ts'
 import { failuresFile } from '../keys/paths.ts'
@@ -97,10 +97,7 @@ async function examine(
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
 ): Promise<ExitCode> {
   // Its libraries are those of logins, which other commands start without.
-  const [doctor, { linesOf, sumUp }] = await Promise.all([
-    import('../doctor/examine.ts'),
-    import('../doctor/report.ts'),
-  ])
+  const doctor = await import('../doctor/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {

@@ -1,10 +1,9 @@
 /**
- * Probes: what `authproxy doctor` asks along every way that may lead to this instance, and what the instance says arrived.
- * Pure but for the random bytes of sealing.
+ * Probes of `authproxy doctor`: a sealed question in a request, and the sealed answer in which the instance says what arrived.
  *
- * Both are sealed with a key of the dynamic file (saml/seal.ts). So nobody asks who cannot read that file; what stands in
- * between, edge or backend, can neither read an answer nor make one; and a question that somebody repeats brings an answer
- * only the file's reader can open. To everybody else such a request is one like any other.
+ * Both are sealed with a key of the dynamic file (saml/seal.ts). So only a user who can read that file can ask, and only that
+ * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question
+ * gets an answer that only a reader of the file can open. Every other request is answered as if there were no probes.
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding" (bytes) }
@@ -19,46 +18,55 @@ import { seal, unseal } from '../saml/seal.ts'
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
 
-/** A question is good for so long. */
+/** A question is valid for so long. */
 const LIFETIME: Milliseconds = 60_000
-/** Bytes of a question, and of an answer, beyond which nobody looks. */
+/** Longest question and answer that are opened, in characters. */
 const LONGEST_QUESTION = 1024
 const LONGEST_ANSWER = 65_536
-/** Bytes an answer can be asked to have in its head. */
+/** Bytes a question can ask the answer to have in its head. */
 const MOST_PADDING = 32_768
 
 export interface ProbeQuestion {
   readonly nonce: string
-  /** Bytes of fields the answer is to have, so that an edge shows what it takes of a response. */
+  /** Bytes of fields the answer is to have, so that the edge shows how large a response head may be. */
   readonly padding: number
 }
 
-/** What arrived, and where. */
-export interface ProbeAnswer {
-  readonly nonce: string
+const text = (found: unknown) => (typeof found === 'string' ? found : '')
+const texts = (found: unknown): readonly string[] => (Array.isArray(found) ? found.map(String) : [])
+const flag = (found: unknown) => found === true
+const amount = (found: unknown) => (typeof found === 'number' ? found : 0)
+
+/** What arrived, and where: the readers of an answer, which another version of the program may have written. */
+const answerFields = {
+  nonce: text,
   /** The name of the instance in X-Authproxy-Instance-ID. */
-  readonly instance: string
-  readonly version: string
+  instance: text,
+  version: text,
   /** Fingerprint of the configuration in force. */
-  readonly config: string
+  config: text,
   /** Settings that wait for a restart. */
-  readonly waiting: readonly string[]
-  readonly method: string
+  waiting: texts,
+  method: text,
   /** Path and query as they came. */
-  readonly target: string
-  readonly host: string
+  target: text,
   /** As they came; empty when they did not. */
-  readonly forwardedProto: string
-  readonly forwardedFor: string
-  /** Address of the peer, and whether proxy.trustedProxies lets it speak for others. */
-  readonly peer: string
-  readonly trusted: boolean
+  host: text,
+  forwardedProto: text,
+  forwardedFor: text,
+  /** Address of the peer, and whether proxy.trustedProxies has it. */
+  peer: text,
+  trusted: flag,
   /** Bytes of Cookie fields. */
-  readonly cookies: number
+  cookies: amount,
   /** Whether it asked for a WebSocket. */
-  readonly upgrade: boolean
-  /** Whether it carried the name of this instance: it has been here before. */
-  readonly looped: boolean
+  upgrade: flag,
+  /** Whether it carried the name of this instance: it has passed it before. */
+  looped: flag,
+}
+
+export type ProbeAnswer = {
+  readonly [K in keyof typeof answerFields]: ReturnType<(typeof answerFields)[K]>
 }
 
 export interface ProbeKeys {
@@ -66,27 +74,22 @@ export interface ProbeKeys {
   readonly random: (size: number) => Buffer
 }
 
-const QUESTION = 'doctor-question'
-const ANSWER = 'doctor-answer'
+type Values = Readonly<Record<string, unknown>>
+type Purpose = 'doctor-question' | 'doctor-answer'
 
 /** A question for one use, as a field value. */
-export function sealQuestion(
-  { nonce, padding }: ProbeQuestion,
-  now: Milliseconds,
-  { keys, random }: ProbeKeys,
-): string {
-  return sealed({ v: 1, nonce, padding, until: now + LIFETIME }, QUESTION, keys, random)
+export function sealQuestion(question: ProbeQuestion, now: Milliseconds, by: ProbeKeys): string {
+  return sealed({ ...question, until: now + LIFETIME }, 'doctor-question', by)
 }
 
-/** The question in a field; undefined for whatever is none, or not any more. */
+/** The question in a field; undefined when it is none, or no longer valid. */
 export function readQuestion(
   value: string,
   now: Milliseconds,
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const found = opened(value, QUESTION, keys)
-  const { nonce, padding, until } = found ?? {}
+  const { nonce, padding, until } = opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined
@@ -94,59 +97,36 @@ export function readQuestion(
 }
 
 /** An answer, as content. */
-export function sealAnswer(answer: ProbeAnswer, { keys, random }: ProbeKeys): string {
-  return sealed({ v: 1, ...answer }, ANSWER, keys, random)
+export function sealAnswer(answer: ProbeAnswer, by: ProbeKeys): string {
+  return sealed({ ...answer }, 'doctor-answer', by)
 }
 
-/** The answer to the question with this nonce; undefined when it is none, or another one's. */
+/** The answer to the question with this nonce; undefined when it is none, or that of another question. */
 export function readAnswer(
   content: string,
   nonce: string,
   keys: readonly SealingKey[],
 ): ProbeAnswer | undefined {
   if (content.length > LONGEST_ANSWER) return undefined
-  const found = opened(content.trim(), ANSWER, keys)
+  const found = opened(content.trim(), 'doctor-answer', keys)
   if (found === undefined || found['nonce'] !== nonce) return undefined
-  const { waiting } = found
-  const text = (name: string) => (typeof found[name] === 'string' ? found[name] : '')
-  return {
-    nonce,
-    instance: text('instance'),
-    version: text('version'),
-    config: text('config'),
-    waiting: Array.isArray(waiting) ? waiting.map(String) : [],
-    method: text('method'),
-    target: text('target'),
-    host: text('host'),
-    forwardedProto: text('forwardedProto'),
-    forwardedFor: text('forwardedFor'),
-    peer: text('peer'),
-    trusted: found['trusted'] === true,
-    cookies: typeof found['cookies'] === 'number' ? found['cookies'] : 0,
-    upgrade: found['upgrade'] === true,
-    looped: found['looped'] === true,
-  }
+  const read = Object.entries(answerFields).map(([name, reader]) => [name, reader(found[name])])
+  // Every field has been read by its own reader.
+  return Object.fromEntries(read) as ProbeAnswer
 }
 
-/** Tells one configuration from another. Told to nobody but in sealed answers. */
+/** Tells one configuration from another. Only sealed answers carry it. */
 export function fingerprint(config: Config): string {
   return createHash('sha256').update(JSON.stringify(config)).digest('base64url').slice(0, 22)
 }
 
-type Values = Readonly<Record<string, unknown>>
-
-function sealed(
-  values: Values,
-  purpose: string,
-  keys: readonly SealingKey[],
-  random: (size: number) => Buffer,
-): string {
-  return seal(Buffer.from(JSON.stringify(values)), purpose, keys, random)
+function sealed(values: Values, purpose: Purpose, { keys, random }: ProbeKeys): string {
+  return seal(Buffer.from(JSON.stringify({ v: 1, ...values })), purpose, keys, random)
 }
 
-/** Only holders of a key have written it; another version of the program may have. */
-function opened(text: string, purpose: string, keys: readonly SealingKey[]): Values | undefined {
-  const plain = unseal(text, purpose, keys)
+/** The values a holder of a key has sealed. */
+function opened(value: string, purpose: Purpose, keys: readonly SealingKey[]): Values | undefined {
+  const plain = unseal(value, purpose, keys)
   if (plain === undefined) return undefined
   const found: unknown = JSON.parse(plain.toString())
   if (typeof found !== 'object' || found === null) return undefined

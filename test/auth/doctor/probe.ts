@@ -56,7 +56,7 @@ const answer: ProbeAnswer = {
   looped: false,
 }
 
-t.test('an answer is read by whoever has the keys, and belongs to one question', async t => {
+t.test('an answer is read by holders of the keys, and belongs to one question', async t => {
   const keys = [key()]
   const text = sealAnswer(answer, { keys, random })
   t.same(readAnswer(`${text}\n`, 'n', keys), answer)
@@ -65,7 +65,7 @@ t.test('an answer is read by whoever has the keys, and belongs to one question',
   t.equal(readAnswer('<html>', 'n', keys), undefined)
   const asked = sealQuestion({ nonce: 'n', padding: 0 }, 0, { keys, random })
   t.equal(readAnswer(asked, 'n', keys), undefined, 'a question sent back is no answer')
-  t.notMatch(text, /1\.2\.3|192\.0\.2\.1|example/, 'nobody on the way reads it')
+  t.notMatch(text, /1\.2\.3|192\.0\.2\.1|example/, 'the edge cannot read it')
 })
 
 t.test('the instance answers a probe on any path, before everything else', async t => {

@@ -1,132 +1,108 @@
 /**
- * Ways through the edge besides the plain one: every path of ours, odd paths untouched, the opening of a WebSocket, heads as
- * large as sessions make them. Asked only when the plain way leads to this instance.
+ * Checks of what the edge does to requests and responses: paths, methods, WebSockets, and heads as large as sessions make them.
  */
 import { Fields } from '../../../http/message/field.ts'
-import { pathAndQuery, type TargetUri } from '../../../http/message/target.ts'
+import { pathAndQuery } from '../../../http/message/target.ts'
 import { samlPaths } from '../../gate.ts'
-import type { Outcome, Question } from '../ask.ts'
-import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
-import type { Probe, Probed } from '../probing.ts'
-import type { Sample } from './sessions.ts'
+import type { Outcome } from '../ask.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Examination, edgeReach, type Probed, publicHost, sendProbe } from '../facts.ts'
+import type { ProbeAnswer } from '../probe.ts'
+import { largestSample, type Sample } from './sessions.ts'
 
-/** Octets two servers could read differently: what is signed and what is judged are these very bytes. */
+/** Octets that two servers may read differently; the application has to receive them unchanged. */
 const ODD = { path: '/doctor/a%2Fb/%C3%A4;v=1//c', query: 'x=%20&y=1+2' }
-/** Bytes of a SAML response with many attributes, as a browser posts it. */
-const FORM = 65_536
+/** A form as large as a SAML response with many attributes. It has no SAMLResponse, so that it can never be a login. */
+const form = { kind: 'bytes', bytes: Buffer.from(`doctor=${'x'.repeat(65_529)}`) } as const
+const formType = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'])
 
-/** Asks for every path of SAML and for the application's. */
-export async function examinePaths(base: TargetUri, probe: Probe): Promise<readonly Diagnosis[]> {
-  const ways: ReadonlyArray<Omit<Question, 'fields'>> = [
-    ...[...samlPaths, '/'].map(path => ({ uri: { ...base, path } })),
-    { ...{ uri: { ...base, path: '/saml/acs' }, method: 'POST' }, content: form },
-  ]
-  const probed: Probed[] = []
-  for (const way of ways) {
-    const fields = Fields.of(['Content-Type', way.content === undefined ? undefined : FORM_TYPE])
-    probed.push(await probe({ ...way, fields }))
-  }
-  const odd = await probe({ uri: { ...base, ...ODD }, fields: Fields.empty })
-  const asked = ways.map(({ uri, method }) => `${method ?? 'GET'} ${uri.path}`)
-  return [judgePaths(asked, probed), judgeOdd(odd)]
+/** An answer about the edge, once a plain probe has arrived; `arrived` is what this instance said of that probe. */
+export type EdgeAnswer = (of: Examination, arrived: ProbeAnswer) => Answer | Promise<Answer>
+
+type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
+  readonly path?: string
+  readonly query?: string
 }
 
-const FORM_TYPE = 'application/x-www-form-urlencoded'
-// No SAMLResponse, though the size of one: if it went astray it would be no login of anybody's.
-const form = { kind: 'bytes', bytes: Buffer.from(`doctor=${'x'.repeat(FORM - 7)}`) } as const
+async function send(of: Examination, { path = '/', query, ...question }: Way): Promise<Probed> {
+  const { base } = await publicHost(of)
+  const uri = { ...base, path, ...(query === undefined ? {} : { query }) }
+  return sendProbe(of, { uri, fields: Fields.empty, ...question }, edgeReach)
+}
 
-/** Whether all of them arrived here, and as what they were sent. */
-export function judgePaths(asked: readonly string[], probed: readonly Probed[]): Diagnosis {
-  const what = 'paths through the edge'
-  const astray = asked.flatMap((text, index) => {
-    const { answer, outcome } = probed[index] ?? {}
-    if (answer !== undefined && `${answer.method} ${answer.target}` === text) return []
-    if (answer !== undefined) return [`${text} arrives as ${answer.method} ${answer.target}`]
-    return [`${text} ${outcome === undefined ? '' : instead(outcome)}`]
-  })
-  if (astray.length === 0) return right(what, `${asked.length} of ${asked.length} lead here`)
+export async function paths(of: Examination): Promise<Finding> {
+  const post: Way = { path: '/saml/acs', method: 'POST', fields: formType, content: form }
+  const ways: readonly Way[] = [...[...samlPaths, '/'].map(path => ({ path })), post]
+  const astray: string[] = []
+  for (const way of ways) {
+    const { answer, outcome } = await send(of, way)
+    const sent = `${way.method ?? 'GET'} ${way.path}`
+    if (answer === undefined) astray.push(`${sent} ${instead(outcome)}`)
+    else if (`${answer.method} ${answer.target}` !== sent) {
+      astray.push(`${sent} arrives as ${answer.method} ${answer.target}`)
+    }
+  }
+  if (astray.length === 0) return right(`${ways.length} of ${ways.length} lead here`)
   return wrong(
-    what,
-    `${astray.join('; ')}`,
-    'the edge has to hand every path on, /saml/acs and /__authproxy-redirect above all, POST included, and must not change them. nginx: location / { proxy_pass http://127.0.0.1:8080; } without anything behind the port',
+    astray.join('; '),
+    'the edge has to forward every path unchanged, /saml/acs and /__authproxy-redirect above all, POST included. nginx: location / { proxy_pass http://127.0.0.1:8080; } without anything behind the port',
   )
 }
 
-/** What came in place of an answer of ours. */
-export function instead(outcome: Outcome): string {
-  return outcome.ok ? `is answered ${outcome.status} by somebody else` : `fails: ${outcome.why}`
-}
-
-function judgeOdd({ answer, outcome }: Probed): Diagnosis {
-  const what = 'odd paths through the edge'
+export async function oddPath(of: Examination): Promise<Finding> {
+  const { answer, outcome } = await send(of, ODD)
   const sent = pathAndQuery(ODD)
-  if (answer?.target === sent) return right(what, 'unchanged')
+  if (answer?.target === sent) return right('unchanged')
   return doubtful(
-    what,
     answer === undefined ? `${sent} ${instead(outcome)}` : `${sent} arrives as ${answer.target}`,
     'the application may miss paths with encoded slashes or semicolons. nginx: no path behind the port in proxy_pass; Apache: AllowEncodedSlashes NoDecode and nocanon',
   )
 }
 
-/** Asks for a WebSocket, which nobody opens. */
-export async function examineWebSocket(
-  base: TargetUri,
-  probe: Probe,
-  random: (size: number) => Buffer,
-): Promise<Diagnosis> {
+export async function webSocket(of: Examination): Promise<Finding> {
   const fields = Fields.of(
     ['Sec-WebSocket-Version', '13'],
-    ['Sec-WebSocket-Key', random(16).toString('base64')],
+    ['Sec-WebSocket-Key', of.random(16).toString('base64')],
   )
-  const { answer, outcome } = await probe({ uri: { ...base, path: '/' }, fields, upgrade: true })
-  const what = 'WebSockets through the edge'
-  if (answer?.upgrade) return right(what, 'they are asked for here')
+  const { answer, outcome } = await send(of, { fields, upgrade: true })
+  if (answer?.upgrade) return right('requests to open one arrive')
   return doubtful(
-    what,
     answer === undefined ? `the request ${instead(outcome)}` : 'Upgrade is lost on the way',
     'applications with live updates need it. nginx: proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"',
   )
 }
 
-/** Sends the cookies of a session, and has as many come back, as after a login. */
-export async function examineHeads(
-  base: TargetUri,
-  probe: Probe,
-  sample: Sample,
-): Promise<readonly Diagnosis[]> {
-  const uri = { ...base, path: '/' }
-  const sent = await probe({ uri, fields: Fields.of(['Cookie', sample.field]) })
-  const back = await probe({ uri, fields: Fields.empty, padding: sample.bytes })
-  return [judgeRequestHead(sample, sent), judgeResponseHead(sample, back)]
-}
-
-/** Whether a request with the cookies of a session arrives whole. */
-export function judgeRequestHead(
-  { bytes, field, groups }: Pick<Sample, 'bytes' | 'field' | 'groups'>,
-  { answer, outcome }: Probed,
-): Diagnosis {
-  const what = 'cookies of a session through the edge'
-  const size = `${bytes} bytes (${groups} groups)`
-  if (answer !== undefined && answer.cookies >= field.length) return right(what, `${size} arrive`)
-  const mend =
-    'users in many groups log in and are sent to log in again, or see 400 or 431. nginx: large_client_header_buffers 4 32k; Apache: LimitRequestFieldSize 32768; HAProxy: tune.bufsize 65536; or keep fewer groups with identity.groups'
-  if (answer !== undefined) {
-    return wrong(what, `of ${size} only ${answer.cookies} arrive`, mend)
-  }
-  return wrong(what, `a request with ${size} of them ${instead(outcome)}`, mend)
-}
-
-/** Whether a response that sets them arrives. */
-export function judgeResponseHead(
-  { bytes, groups }: Pick<Sample, 'bytes' | 'groups'>,
-  { answer, outcome }: Probed,
-): Diagnosis {
-  const what = 'cookies of a login through the edge'
-  const size = `${bytes} bytes (${groups} groups)`
-  if (answer !== undefined) return right(what, `${size} come back`)
+export async function requestHead(of: Examination): Promise<Answer> {
+  const largest = await largestSample(of)
+  if (largest === undefined) return []
+  const size = sizeOf(largest)
+  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', largest.field]) })
+  if (answer !== undefined && answer.cookies >= largest.field.length) return right(`${size} arrive`)
   return wrong(
-    what,
-    `a response with ${size} of fields ${instead(outcome)}`,
-    'a login of somebody in many groups ends in an error of the edge, often 502. nginx: proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k',
+    answer === undefined
+      ? `a request with ${size} of them ${instead(outcome)}`
+      : `of ${size} only ${answer.cookies} arrive`,
+    'users in many groups have to log in again and again, or see 400 or 431. nginx: large_client_header_buffers 4 32k; Apache: LimitRequestFieldSize 32768; HAProxy: tune.bufsize 65536; or keep fewer groups with identity.groups',
   )
+}
+
+export async function responseHead(of: Examination): Promise<Answer> {
+  const largest = await largestSample(of)
+  if (largest === undefined) return []
+  const size = sizeOf(largest)
+  const { answer, outcome } = await send(of, { padding: largest.bytes })
+  if (answer !== undefined) return right(`${size} come back`)
+  return wrong(
+    `a response with ${size} of fields ${instead(outcome)}`,
+    'the login of a user in many groups ends in an error of the edge, often 502. nginx: proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k',
+  )
+}
+
+function sizeOf({ bytes, groups }: Sample): string {
+  return `${bytes} bytes (${groups} groups)`
+}
+
+/** What came in place of an answer of this instance. */
+function instead(outcome: Outcome): string {
+  return outcome.ok ? `is answered ${outcome.status} by another server` : `fails: ${outcome.why}`
 }

@@ -1,93 +1,59 @@
 /**
- * The identity provider: can its metadata be had, is it of use, for how long, and does its clock agree with ours? The metadata
- * is fetched, read and judged by the code the service itself uses.
+ * Checks of the identity provider: its metadata, how long that and its certificates are valid, and its clock. The code of the
+ * service itself fetches, reads and judges the metadata.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import type { Config } from '../../config/config.ts'
-import type { IdpKey } from '../../saml/metadata/idp-key.ts'
 import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import {
   fetchMetadata,
   judgeMetadata,
   readMetadata,
 } from '../../saml/metadata/idp-metadata-document.ts'
-import type { Asker, Outcome } from '../ask.ts'
-import { type Diagnosis, dayOf, doubtful, right, wrong } from '../check.ts'
-import { clockOf, judgeClock } from '../clocks.ts'
+import { ask, clientOf, type Outcome } from '../ask.ts'
+import { day, dayOf, judgeEnd } from '../certificates.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { judgeClock } from '../clocks.ts'
+import { type Examination, once } from '../facts.ts'
 
-const hour = 3_600_000
-const day = 24 * hour
-const SOON: Milliseconds = 30 * day
+const hour: Milliseconds = 3_600_000
 
-/** Fetches or reads the metadata, judges it, and asks the sign-on address for the time. */
-export async function examineIdp(
-  config: Config,
-  by: { readonly asker: Asker; readonly clock: Clock },
-): Promise<readonly Diagnosis[]> {
-  const { asker, clock } = by
-  const { idp, diagnoses } = await metadataOf(config, by)
-  if (idp === undefined) return diagnoses
-  const [signOn] = idp.singleSignOn
-  const uri = parseUri(signOn?.location ?? '')
-  if ('problem' in uri) return diagnoses
-  const { query: _, ...place } = uri
-  const outcome = await asker.ask({
-    uri: place,
-    method: 'HEAD',
-    fields: Fields.of(['Accept', '*/*']),
-  })
-  const now = clock.now()
-  const { from } = config.saml.idpMetadata
-  const about = [...judgeUse(idp, now, from), judgeIdpClock(config, outcome)]
-  return [...diagnoses, ...about]
-}
-
-async function metadataOf(
-  config: Config,
-  { asker, clock }: { readonly asker: Asker; readonly clock: Clock },
-): Promise<{ readonly diagnoses: readonly Diagnosis[]; readonly idp: IdpMetadata | undefined }> {
-  const what = 'IdP metadata'
-  const { saml } = config
-  const { idpMetadata, metadataCacheFile: cache } = saml
+/** The metadata in use, if any, and what came of getting it. */
+export const metadata = once(async of => {
+  const { saml } = of.config
+  const { idpMetadata: source, metadataCacheFile: cache } = saml
+  const { clock } = of
+  const { signal } = new AbortController()
   const judged = async (bytes: Uint8Array, from: string) =>
-    judgeMetadata(bytes, from, {
-      config: saml,
-      now: clock.now(),
-      thread: { clock, signal: new AbortController().signal },
-    })
-  if (idpMetadata.from === 'file') {
-    const { path } = idpMetadata
-    try {
-      const idp = await judged(await readMetadata(path), path)
-      return { idp, diagnoses: [right(what, `${path}: ${inShort(idp)}`)] }
-    } catch (error) {
-      const mend =
-        'get the metadata from whoever runs the identity provider, put it there, readable for the service user, and restart'
-      return { idp: undefined, diagnoses: [wrong(what, explainError(error), mend)] }
-    }
-  }
-  const { url } = idpMetadata
+    judgeMetadata(bytes, from, { config: saml, now: clock.now(), thread: { clock, signal } })
+  const from = source.from === 'file' ? source.path : source.url
+  let problem: string
   try {
-    const signal = new AbortController().signal
-    const { bytes } = await fetchMetadata(url, { origin: asker.origin, clock, signal })
-    const idp = await judged(bytes, url)
-    return { idp, diagnoses: [right(what, `${url}: ${inShort(idp)}`)] }
+    const fetched = () => fetchMetadata(from, { origin: clientOf(of), clock, signal })
+    const bytes = source.from === 'file' ? await readMetadata(from) : (await fetched()).bytes
+    const idp = await judged(bytes, from)
+    return { idp, finding: right(`${from}: ${inShort(idp)}`) }
   } catch (error) {
-    const found = explainError(error)
-    try {
-      const idp = await judged(await readMetadata(cache), cache)
-      const mend = `what was fetched last is used, ${untilOf(idp)}; open idpMetadataURL from this machine`
-      return { idp, diagnoses: [doubtful(what, found, mend)] }
-    } catch {
-      const mend =
-        'nobody can log in, and there is no usable copy of what was fetched last: open idpMetadataURL from this machine; only 200 counts, so write redirects out'
-      return { idp: undefined, diagnoses: [wrong(what, found, mend)] }
-    }
+    problem = explainError(error)
   }
-}
+  if (source.from === 'file') {
+    const mend =
+      'get the metadata from the administrators of the identity provider, put it there, readable for the service user, and restart'
+    return { idp: undefined, finding: wrong(problem, mend) }
+  }
+  try {
+    const idp = await judged(await readMetadata(cache), cache)
+    const mend = `the metadata fetched last is used, ${untilOf(idp)}; open idpMetadataURL from this machine`
+    return { idp, finding: doubtful(problem, mend) }
+  } catch {
+    const mend =
+      'logins fail, and there is no usable copy of the metadata fetched last: open idpMetadataURL from this machine; it has to answer 200, because redirects are not followed'
+    return { idp: undefined, finding: wrong(problem, mend) }
+  }
+})
 
 function inShort(idp: IdpMetadata): string {
   const keys = `${idp.keys.length} signing ${idp.keys.length === 1 ? 'key' : 'keys'}`
@@ -99,73 +65,62 @@ function untilOf({ validUntil }: IdpMetadata): string {
   return validUntil === undefined ? 'valid without an end' : `valid until ${dayOf(validUntil)}`
 }
 
-/** What metadata in use says of the time to come, and what in it could not be used. */
-export function judgeUse(
-  idp: IdpMetadata,
-  now: Milliseconds,
-  from: 'url' | 'file',
-): readonly Diagnosis[] {
-  const found: Diagnosis[] = []
-  const { validUntil, keys, warnings } = idp
-  // What is fetched anew every half hour may be good for a day; a file waits for somebody to come.
-  const soon = from === 'url' ? 12 * hour : SOON
-  if (validUntil !== undefined && validUntil - now < soon) {
-    const hours = Math.floor((validUntil - now) / hour)
-    found.push(
-      doubtful(
-        'end of the IdP metadata',
-        hours < 72 ? `in ${hours} h` : `in ${Math.floor(hours / 24)} days`,
-        from === 'url'
-          ? 'the identity provider has to publish a later validUntil by then; nobody can log in after it'
-          : 'put newer metadata in its place and restart; nobody can log in after it',
-      ),
-    )
-  }
-  for (const warning of warnings) {
-    found.push(
-      doubtful(
-        'IdP metadata in detail',
-        warning,
-        'tell whoever runs the identity provider; the rest is used',
-      ),
-    )
-  }
-  return [...found, judgeCertificates(keys, now, from)]
+export async function available(of: Examination): Promise<Answer> {
+  return (await metadata(of)).finding
 }
 
-/** Certificates are not enforced by us, but their ends announce that keys will change. */
-function judgeCertificates(
-  keys: readonly IdpKey[],
-  now: Milliseconds,
-  from: 'url' | 'file',
-): Diagnosis {
-  const what = 'IdP certificates'
-  const newest = Math.max(...keys.map(({ ends }) => ends))
-  const days = Math.floor((newest - now) / day)
+/** An answer about the identity provider, once its metadata is known. */
+export type IdpAnswer = (of: Examination, idp: IdpMetadata) => Answer | Promise<Answer>
+
+/** Warns before the metadata ends. A URL is fetched every half hour, so a day is enough there; a file has to be replaced by hand. */
+export function validity({ config, clock }: Examination, { validUntil }: IdpMetadata): Answer {
+  const fetched = config.saml.idpMetadata.from === 'url'
+  const left = (validUntil ?? Number.POSITIVE_INFINITY) - clock.now()
+  if (left >= (fetched ? 12 * hour : 30 * day)) return []
+  const hours = Math.floor(left / hour)
+  return doubtful(
+    hours < 72 ? `in ${hours} h` : `in ${Math.floor(hours / 24)} days`,
+    fetched
+      ? 'the identity provider has to publish a later validUntil by then; logins fail after it'
+      : 'replace the file with newer metadata and restart; logins fail after it',
+  )
+}
+
+export function details(_: Examination, { warnings }: IdpMetadata): Answer {
+  const mend = 'tell the administrators of the identity provider; the rest is used'
+  return warnings.map(warning => doubtful(warning, mend))
+}
+
+/** Their end is not enforced, but it announces that the keys will change. */
+export function certificates({ config, clock }: Examination, { keys }: IdpMetadata): Finding {
   const mend =
-    from === 'url'
-      ? 'the new one is taken over from idpMetadataURL by itself, as soon as it is published there'
-      : 'when the identity provider changes it, logins fail until idpMetadataFile is replaced and the service restarted; idpMetadataURL does that by itself'
-  if (newest <= now) {
-    return doubtful(what, `the last one expired on ${dayOf(newest)}; it is used all the same`, mend)
-  }
-  const text = `${keys.length === 1 ? 'one' : keys.length}, the last until ${dayOf(newest)}`
-  return newest - now < SOON
-    ? doubtful(what, `${text}, ${days} days`, mend)
-    : right(what, `${text}, ${days} days`)
+    config.saml.idpMetadata.from === 'url'
+      ? 'the service takes the new one from idpMetadataURL as soon as it is published there'
+      : 'when the identity provider changes it, logins fail until idpMetadataFile is replaced and the service restarted; with idpMetadataURL the service follows by itself'
+  const last = Math.max(...keys.map(({ ends }) => ends))
+  const { state, found } = judgeEnd(last, { now: clock.now(), soon: 30 * day, mend })
+  const text = `${keys.length === 1 ? 'one' : keys.length}, the last ${found}`
+  if (state === 'right') return right(text)
+  return doubtful(state === 'wrong' ? `${text}; it is used all the same` : text, mend)
 }
 
-/** The clock of the identity provider, whose assertions are good for minutes. */
-export function judgeIdpClock({ saml }: Config, outcome: Outcome): Diagnosis {
-  const what = 'clock against the IdP'
+export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Promise<Answer> {
+  const uri = parseUri(singleSignOn[0]?.location ?? '')
+  if ('problem' in uri) return undefined
+  // Without the query, and so without an AuthnRequest: this does not start a login.
+  const { query: _, ...place } = uri
+  const fields = Fields.of(['Accept', '*/*'])
+  return judgeIdpClock(of.config, await ask(of, { uri: place, method: 'HEAD', fields }))
+}
+
+export function judgeIdpClock({ saml }: Config, outcome: Outcome): Finding {
   if (!outcome.ok) {
     return doubtful(
-      what,
-      `its sign-on address cannot be asked from here: ${outcome.why}`,
+      `its sign-on address does not answer this machine: ${outcome.why}`,
       'browsers have to reach it, this machine need not; compare the clocks by hand: date -u',
     )
   }
-  return judgeClock(what, clockOf(outcome), {
+  return judgeClock(outcome, {
     doubtful: saml.clockSkew / 3,
     wrong: saml.clockSkew,
     mend: `synchronise the clocks (NTP): from ${saml.clockSkew / 1000} s on (saml.clockSkew) every login is refused`,

@@ -1,153 +1,102 @@
 /**
- * The dynamic configuration: whether its file is there, is the service's own and nobody else's, and what its keys are worth.
- * Judges facts; the last function gathers them.
+ * Checks of the dynamic configuration: its file, who owns it and can read it, and how long its certificate is valid.
  */
 import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
-import type { Config } from '../../config/config.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
-import { checkSaveable, readDynamicConfig } from '../../keys/dynamic-file.ts'
 import { failuresFile, revocationsFile } from '../../keys/paths.ts'
-import type { SamlKeyPair } from '../../saml/contract.ts'
-import { type Diagnosis, dayOf, doubtful, right, wrong } from '../check.ts'
+import { day, dayOf, judgeEnd } from '../certificates.ts'
+import { type Answer, type Finding, right, wrong } from '../check.ts'
+import { dynamicFile, type Examination } from '../facts.ts'
 
-/** Who owns a file, and who may read it. */
-export interface FileFacts {
+/** Who owns a file, and its permission bits. */
+interface FileFacts {
   readonly path: string
   readonly owner: number
-  /** Permission bits. */
   readonly mode: number
-}
-
-const day = 86_400_000
-const SOON: Milliseconds = 30 * day
-const what = 'dynamic configuration'
-
-/** Files that are not the service's own, or that others may read. `directory` tells whose they ought to be. */
-export function judgeFiles(
-  directory: Pick<FileFacts, 'path' | 'owner'>,
-  files: readonly FileFacts[],
-): readonly Diagnosis[] {
-  const found: Diagnosis[] = []
-  for (const { path, owner } of files) {
-    if (owner === directory.owner) continue
-    found.push(
-      wrong(
-        'owner of files',
-        `${path} belongs to user ${owner}, its directory to user ${directory.owner}`,
-        `the service could not read or replace it: chown --reference=${directory.path} ${path}`,
-      ),
-    )
-  }
-  const [dynamic] = files
-  if (dynamic !== undefined && (dynamic.mode & 0o077) !== 0) {
-    const mode = (dynamic.mode & 0o777).toString(8).padStart(4, '0')
-    found.push(
-      wrong(
-        what,
-        `${dynamic.path} has mode ${mode}: others on this machine can read the keys`,
-        `chmod 600 ${dynamic.path}; then authproxy rotate-keys, for they may have been read`,
-      ),
-    )
-  }
-  return found
-}
-
-/** What the keys themselves are worth. */
-export function judgeKeys(
-  dynamic: DynamicConfig,
-  config: Config,
-  now: Milliseconds,
-): readonly Diagnosis[] {
-  if (dynamic.entityId !== config.saml.entityId) {
-    return [
-      wrong(
-        what,
-        `${config.configPath} was made for ${dynamic.entityId}`,
-        'give every instance a configPath of its own; after a change of domain, delete the file',
-      ),
-    ]
-  }
-  const [newest, ...older] = dynamic.saml
-  const found = right(what, `${config.configPath}, made for this instance`)
-  return newest === undefined ? [found] : [found, judgeOwnCertificate(newest, older, now)]
-}
-
-function judgeOwnCertificate(
-  newest: SamlKeyPair,
-  older: readonly SamlKeyPair[],
-  now: Milliseconds,
-): Diagnosis {
-  const about = 'own SAML certificate'
-  const ends = Date.parse(new X509Certificate(newest.certificate).validTo)
-  const mend =
-    'authproxy rotate-keys makes a new one; the identity provider has keys.overlap to learn it'
-  if (ends <= now) return wrong(about, `expired on ${dayOf(ends)}`, mend)
-  if (ends - now < SOON) {
-    return doubtful(about, `until ${dayOf(ends)}, ${Math.floor((ends - now) / day)} days`, mend)
-  }
-  const retiring = older.filter(({ retires }) => retires !== undefined && retires > now)
-  const last = Math.max(...retiring.map(({ retires }) => retires ?? 0))
-  const more =
-    retiring.length === 0
-      ? ''
-      : `; the one before decrypts until ${dayOf(last)}, by then the identity provider has to know this one`
-  return right(about, `until ${dayOf(ends)}${more}`)
-}
-
-/** What was found of the dynamic file. */
-export interface FoundKeys {
-  readonly diagnoses: readonly Diagnosis[]
-  /** Undefined when it is not there, or cannot be read. */
-  readonly dynamic: DynamicConfig | undefined
-  /** Whether it is, or may be, there and cannot be read. */
-  readonly unreadable: boolean
-}
-
-/** Reads the dynamic file and looks at the files beside it. */
-export async function examineKeys(config: Config, now: Milliseconds): Promise<FoundKeys> {
-  const { configPath, saml } = config
-  const diagnoses: Diagnosis[] = []
-  try {
-    const directory = await factsOf(dirname(configPath))
-    const paths = [
-      ...[configPath, failuresFile(configPath), revocationsFile(configPath)],
-      saml.metadataCacheFile,
-    ]
-    const files = await Promise.all(paths.map(factsOf))
-    const there = files.filter(file => file !== undefined)
-    if (directory !== undefined) {
-      const own = files[0] === undefined ? [] : judgeFiles(directory, there)
-      diagnoses.push(...own)
-    }
-    await checkSaveable(configPath)
-    const dynamic = await readDynamicConfig(configPath)
-    if (dynamic === undefined) {
-      diagnoses.push(right(what, `${configPath} is not there yet; the first start makes it`))
-    } else diagnoses.push(...judgeKeys(dynamic, config, now))
-    return { diagnoses, dynamic, unreadable: false }
-  } catch (error) {
-    diagnoses.push(wrong(what, explainError(error), mendOf(error, configPath)))
-    return { diagnoses, dynamic: undefined, unreadable: true }
-  }
 }
 
 async function factsOf(path: string): Promise<FileFacts | undefined> {
   try {
     const { uid, mode } = await stat(path)
-    return { path, owner: uid, mode }
+    return { path, owner: uid, mode: mode & 0o777 }
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
+export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {
+  const beside = [failuresFile(configPath), revocationsFile(configPath), saml.metadataCacheFile]
+  try {
+    const found = await Promise.all([dirname(configPath), configPath, ...beside].map(factsOf))
+    const [directory, keys, ...others] = found
+    if (directory === undefined || keys === undefined) return []
+    return judgeOwners(directory, [keys, ...others.filter(file => file !== undefined)])
+  } catch (error) {
+    return wrong(explainError(error), mendOf(error, configPath))
+  }
+}
+
+export async function file(of: Examination): Promise<Answer> {
+  const { configPath: path, saml } = of.config
+  const { dynamic, problem } = await dynamicFile(of)
+  if (problem !== undefined) return wrong(explainError(problem), mendOf(problem, path))
+  if (dynamic === undefined) return right(`${path} does not exist yet; the first start makes it`)
+  const { mode = 0 } = (await factsOf(path)) ?? {}
+  const open = wrong(
+    `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
+    `chmod 600 ${path}; then authproxy rotate-keys, because the keys may have been read`,
+  )
+  const foreign = wrong(
+    `${path} was made for ${dynamic.entityId}`,
+    'give every instance a configPath of its own; after a change of domain, delete the file',
+  )
+  const made =
+    dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
+  return (mode & 0o077) === 0 ? made : [open, made]
+}
+
+export async function certificate(of: Examination): Promise<Answer> {
+  const { dynamic, problem } = await dynamicFile(of)
+  if (problem !== undefined) return undefined
+  if (dynamic !== undefined && dynamic.entityId !== of.config.saml.entityId) return undefined
+  return judgeOwnCertificate(dynamic?.saml ?? [], of.clock.now())
+}
+
+/** The files that belong to another user than their directory. */
+export function judgeOwners(directory: FileFacts, files: readonly FileFacts[]): Finding[] {
+  return files
+    .filter(({ owner }) => owner !== directory.owner)
+    .map(({ path, owner }) =>
+      wrong(
+        `${path} belongs to user ${owner}, its directory to user ${directory.owner}`,
+        `the service could not read or replace it: chown --reference=${directory.path} ${path}`,
+      ),
+    )
+}
+
+/** Judges the newest key pair, and names the older one that still decrypts. */
+export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseconds): Answer {
+  const [newest, ...older] = pairs
+  if (newest === undefined) return []
+  const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
+    ...{ now, soon: 30 * day },
+    mend: 'authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
+  })
+  const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
+  if (found.state !== 'right' || last <= now) return found
+  return right(
+    `${found.found}; the one before decrypts until ${dayOf(last)}, by then the identity provider has to know this one`,
+  )
+}
+
 function mendOf(error: unknown, path: string): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   return systemCode(cause) === 'EACCES'
-    ? `run this as the service user: sudo -u authproxy authproxy doctor; when that is who runs it, the directory ${dirname(path)} has to be its own`
+    ? `run this as the service user: sudo -u authproxy authproxy doctor; if you did, that user has to own the directory ${dirname(path)}`
     : 'the service does not start like this; the sentence says what to do'
 }

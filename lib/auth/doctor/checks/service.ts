@@ -1,133 +1,83 @@
 /**
- * The running service, asked at its own address: is it there, is it this one, and does it run with what its files say now?
+ * Checks of the running service at its own address: does it run, is it this instance, has it the configuration of its files?
  */
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
-import type { ListenAddress } from '../../../http/server/listen.ts'
 import { packageVersion } from '../../../package.ts'
-import type { Config } from '../../config/config.ts'
-import type { Ask, Outcome } from '../ask.ts'
-import { type Diagnosis, doubtful, right, wrong } from '../check.ts'
-import { fingerprint, type ProbeAnswer } from '../probe.ts'
-import type { Probe, Probed } from '../probing.ts'
+import { ask, type Outcome } from '../ask.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { addressOf, direct, dynamicFile, type Examination, isOurMetadata } from '../facts.ts'
+import { fingerprint } from '../probe.ts'
 
-const what = 'service'
-const metadataPath = '/saml/metadata.xml'
-
-/** Asks the service itself. */
-export async function examineService(
-  config: Config,
-  probe: Probe,
-  unreadable: boolean,
-): Promise<{
-  readonly diagnoses: readonly Diagnosis[]
-  readonly answer: ProbeAnswer | undefined
-  /** Whether anybody answered. */
-  readonly answered: boolean
-}> {
-  const uri = uriOf(config.listen, metadataPath)
-  const probed = await probe({ uri, host: config.domain, fields: Fields.empty })
-  const diagnoses = judgeService(config, uri, { ...probed, unreadable })
-  return { diagnoses, answer: probed.answer, answered: probed.outcome.ok }
-}
-
-/** What the service's own address answered; `unreadable` says that it was asked without the keys, which cannot be read. */
-export function judgeService(
-  config: Config,
-  uri: TargetUri,
-  { outcome, answer, unreadable }: Probed & { readonly unreadable: boolean },
-): readonly Diagnosis[] {
-  const at = formatAuthority(uri)
-  if (!outcome.ok) {
-    return [
-      wrong(
-        what,
-        `nobody answers at ${at}: ${outcome.why}`,
-        `start it: systemctl start authproxy@${config.instance}; why it does not: journalctl -u authproxy@${config.instance}. When a socket unit listens for it, proxy.listenAddress has to name that address for this to be seen`,
-      ),
-    ]
-  }
-  if (answer === undefined) {
-    const ours = outcome.status === 200 && outcome.content.includes(config.saml.entityId)
-    if (ours && unreadable) {
-      return [
-        doubtful(
-          what,
-          `an authproxy for ${config.baseUrl} answers at ${at}`,
-          'more it says only to who can read its keys: run this as the service user',
-        ),
-      ]
-    }
-    return [
-      ours
-        ? wrong(
-            what,
-            `an authproxy for ${config.baseUrl} answers at ${at}, but not one that has the keys of ${config.configPath}`,
-            'the rest can only be asked of the instance itself: run this as its user and with its configuration; after an upgrade, restart it',
-          )
-        : wrong(
-            what,
-            `something else answers at ${at} with ${outcome.status}`,
-            'another program, or another instance, has the address of proxy.listenAddress: ss -ltnp',
-          ),
-    ]
-  }
-  return [...judgeRunning(config, answer)]
-}
-
-function* judgeRunning(config: Config, answer: ProbeAnswer): Generator<Diagnosis> {
-  const { version, waiting } = answer
-  if (version !== packageVersion()) {
-    yield doubtful(
-      what,
-      `version ${version} runs, ${packageVersion()} is installed`,
-      `systemctl restart authproxy@${config.instance}`,
-    )
-  } else yield right(what, `version ${version} runs for ${config.baseUrl}`)
-  const about = 'configuration in force'
-  if (waiting.length > 0) {
-    yield doubtful(
-      about,
-      `these settings wait for a restart: ${waiting.join(', ')}`,
-      `systemctl restart authproxy@${config.instance}`,
-    )
-  } else if (answer.config !== fingerprint(config)) {
-    yield doubtful(
-      about,
-      'the service runs with another configuration than the one read here',
-      `systemctl reload authproxy@${config.instance}, and see in its log whether it was taken; or run this with the configuration, and the environment, of the service`,
-    )
-  } else yield right(about, 'the one read here')
-}
-
-/** Readiness as the admin listener tells it; nothing without one. */
-export async function examineReadiness({ admin }: Config, ask: Ask): Promise<readonly Diagnosis[]> {
-  if (admin === undefined) return []
-  const uri = uriOf(admin, '/readyz')
-  return [judgeReadiness(uri, await ask({ uri, fields: Fields.of(['Accept', '*/*']) }))]
-}
-
-export function judgeReadiness(uri: TargetUri, outcome: Outcome): Diagnosis {
-  const about = 'readiness'
+export async function instance(of: Examination): Promise<Answer> {
+  const { config } = of
+  const { outcome, answer } = await direct(of)
+  const at = formatAuthority(addressOf(config.listen, '/'))
+  const unit = `authproxy@${config.instance}`
   if (!outcome.ok) {
     return wrong(
-      about,
-      `nobody answers at ${formatAuthority(uri)}: ${outcome.why}`,
-      'is admin.listenAddress new? It waits for a restart',
+      `no answer from ${at}: ${outcome.why}`,
+      `start it: systemctl start ${unit}; why it does not run: journalctl -u ${unit}. If a socket unit listens for it, set proxy.listenAddress to the address of that unit`,
     )
   }
-  if (outcome.status === 200) return right(about, 'ready')
-  const said = outcome.content.trim().replaceAll('\n', ': ')
+  if (answer !== undefined) {
+    const found = `version ${answer.version} runs`
+    const installed = packageVersion()
+    if (answer.version === installed) return right(`${found} for ${config.baseUrl}`)
+    return doubtful(`${found}, ${installed} is installed`, `systemctl restart ${unit}`)
+  }
+  const found = `an authproxy for ${config.baseUrl} answers at ${at}`
+  if (!isOurMetadata(config, outcome)) {
+    return wrong(
+      `another program answers at ${at}, with ${outcome.status}`,
+      'another program or instance listens on the address of proxy.listenAddress: ss -ltnp',
+    )
+  }
+  if ((await dynamicFile(of)).problem !== undefined) {
+    return doubtful(
+      found,
+      'it tells more only to a user who can read its keys: run this as the service user',
+    )
+  }
   return wrong(
-    about,
-    `${outcome.status} ${said}`,
-    'the sentence says what keeps logins from working',
+    `${found}, but not one that has the keys of ${config.configPath}`,
+    'only the instance itself can answer the rest: run this as its user and with its configuration; after an upgrade, restart it',
   )
 }
 
-/** Where a listener is reached from its own machine. */
-function uriOf({ address, port }: ListenAddress, path: string): TargetUri {
-  const everywhere = address === undefined || address === '0.0.0.0'
-  const host = everywhere ? '127.0.0.1' : address === '::' ? '::1' : address
-  return { scheme: 'http', host, port, path }
+export async function configuration(of: Examination): Promise<Answer> {
+  const { answer } = await direct(of)
+  if (answer === undefined) return undefined
+  const unit = `authproxy@${of.config.instance}`
+  if (answer.waiting.length > 0) {
+    const waiting = answer.waiting.join(', ')
+    return doubtful(`these settings wait for a restart: ${waiting}`, `systemctl restart ${unit}`)
+  }
+  if (answer.config === fingerprint(of.config)) return right('the one read here')
+  return doubtful(
+    'the service runs with another configuration than the one read here',
+    `systemctl reload ${unit}, and see in its log whether it accepted the configuration; or run this with the configuration and the environment of the service`,
+  )
+}
+
+export async function readiness(of: Examination): Promise<Answer> {
+  const { admin } = of.config
+  if (admin === undefined) return []
+  if (!(await direct(of)).outcome.ok) return undefined
+  const uri = addressOf(admin, '/readyz')
+  return judgeReadiness(uri, await ask(of, { uri, fields: Fields.of(['Accept', '*/*']) }))
+}
+
+export function judgeReadiness(uri: TargetUri, outcome: Outcome): Finding {
+  if (!outcome.ok) {
+    return wrong(
+      `no answer from ${formatAuthority(uri)}: ${outcome.why}`,
+      'is admin.listenAddress new? A change of it takes effect with a restart',
+    )
+  }
+  if (outcome.status === 200) return right('ready')
+  return wrong(
+    `${outcome.status} ${outcome.content.trim().replaceAll('\n', ': ')}`,
+    'the sentence says what keeps logins from working',
+  )
 }

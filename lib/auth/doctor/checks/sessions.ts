@@ -1,62 +1,81 @@
 /**
- * How large a session gets with so many groups, made by the code that makes real ones, with a key that is thrown away. Groups
- * are identifiers such as Entra sends: 36 random characters, the largest for their number that are common.
+ * The check of how large a session is with many groups, and sessions of that size for other checks. The code that makes real
+ * sessions makes them, with a key that is thrown away.
  */
-import type { Clock } from '../../../async/clock.ts'
 import { setCookieName } from '../../../http/message/cookie.ts'
 import { Fields } from '../../../http/message/field.ts'
 import type { Config } from '../../config/config.ts'
 import { writeToken } from '../../session/cookie.ts'
 import { SessionTokens } from '../../session/token.ts'
-import { type Diagnosis, doubtful, right } from '../check.ts'
+import { type Answer, doubtful, type Finding, right } from '../check.ts'
+import { type Examination, once } from '../facts.ts'
 
-/** A session in the browser. */
+/** The cookies of a session in the browser. */
 export interface Sample {
   readonly groups: number
-  /** Bytes of its cookies as `session.cookieSize` counts them, and how many cookies they are. */
+  /** As `session.cookieSize` counts them. */
   readonly bytes: number
+  /** How many cookies there are; 0 when the session is too large for any number of them. */
   readonly cookies: number
-  /** Value of the Cookie field it is sent with. */
+  /** Value of the Cookie field. */
   readonly field: string
 }
 
-export interface SampleParts {
-  readonly clock: Clock
-  readonly random: (size: number) => Buffer
-}
-
-/** Some and many, as examples when nobody says how many groups there are. */
+/** Numbers of groups to try when none is given. */
 const EXAMPLES: readonly number[] = [20, 150, 500]
 
-/** The sessions to look at. */
-export function samples(
-  config: Config,
-  groups: number | undefined,
-  parts: SampleParts,
-): Promise<readonly Sample[]> {
-  const counts = groups === undefined ? EXAMPLES : [groups]
-  return Promise.all(counts.map(count => sample(config, count, parts)))
+export async function size(of: Examination): Promise<Answer> {
+  return (await samples(of)).map(sample => judgeSample(of.config, sample))
 }
 
-async function sample(config: Config, groups: number, parts: SampleParts): Promise<Sample> {
-  const { clock, random } = parts
+/** Whether a user in so many groups can log in. */
+export function judgeSample({ session }: Config, sample: Sample): Finding {
+  const { groups, bytes, cookies } = sample
+  const size = `with ${groups} ${groups === 1 ? 'group' : 'groups'} ${bytes} bytes of cookies`
+  if (fits(session, sample)) return right(`${size} in ${cookies}`)
+  return doubtful(
+    `${size}, more than session.cookieSize (${session.cookieSize})`,
+    'such users are refused: keep fewer groups with identity.groups, shorter ones with identity.groupForm, or fewer attributes with identity.only',
+  )
+}
+
+function fits({ cookieSize }: Config['session'], { bytes, cookies }: Sample): boolean {
+  return cookies > 0 && bytes <= cookieSize
+}
+
+/** The sessions to look at. */
+export const samples = once(async of => {
+  const counts = of.groups === undefined ? EXAMPLES : [of.groups]
+  return Promise.all(counts.map(count => makeSample(of, count)))
+})
+
+/** The largest session that a browser would accept; undefined when all are too large. */
+export async function largestSample(of: Examination): Promise<Sample | undefined> {
+  const fitting = (await samples(of)).filter(sample => fits(of.config.session, sample))
+  return fitting.sort((a, b) => b.bytes - a.bytes)[0]
+}
+
+async function makeSample(of: Examination, groups: number): Promise<Sample> {
+  const { config, clock, random } = of
+  const now = clock.now()
+  const id = () => random(16).toString('hex')
+  // A group as Entra names it: 36 random characters, which compress least of all common names.
+  const group = () => id().replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
   const key = { kid: random(8).toString('hex'), key: random(32), created: 0, retires: undefined }
   const tokens = new SessionTokens({
     keys: { generation: 0, session: () => [key] },
     clock,
     entityId: () => config.saml.entityId,
   })
-  const now = clock.now()
-  const attributes = new Map([
-    ['email', ['somebody@example.org']],
-    ['displayname', ['Somebody Example']],
-    ['groups', Array.from({ length: groups }, () => identifier(random))],
-  ])
   const token = await tokens.issue(
     {
-      id: random(16).toString('hex'),
-      subject: 'somebody@example.org',
-      attributes,
+      id: id(),
+      subject: 'user@example.org',
+      attributes: new Map([
+        ['email', ['user@example.org']],
+        ['displayname', ['Example User']],
+        ['groups', Array.from({ length: groups }, group)],
+      ]),
       issuer: 'https://idp.example.org/metadata',
       nameId: undefined,
       sessionIndex: undefined,
@@ -75,30 +94,4 @@ async function sample(config: Config, groups: number, parts: SampleParts): Promi
   })
   const bytes = pairs.reduce((sum, pair) => sum + pair.length, 0)
   return { groups, bytes, cookies: pairs.length, field: pairs.join('; ') }
-}
-
-function identifier(random: (size: number) => Buffer): string {
-  const hex = random(16).toString('hex')
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
-}
-
-/** Whether somebody in so many groups gets in. */
-export function judgeSample({ session }: Config, sample: Sample): Diagnosis {
-  const { groups, bytes, cookies } = sample
-  const what = `session with ${groups} ${groups === 1 ? 'group' : 'groups'}`
-  const size = `${bytes} bytes of cookies`
-  if (cookies === 0 || bytes > session.cookieSize) {
-    return doubtful(
-      what,
-      `${size}, more than session.cookieSize (${session.cookieSize})`,
-      'such users are refused: keep fewer groups with identity.groups, shorter ones with identity.groupForm, or fewer attributes with identity.only',
-    )
-  }
-  return right(what, `${size} in ${cookies}`)
-}
-
-/** The largest sample that a browser would be given; undefined when all are too large. */
-export function largestFitting({ session }: Config, all: readonly Sample[]): Sample | undefined {
-  const fitting = all.filter(({ bytes, cookies }) => cookies > 0 && bytes <= session.cookieSize)
-  return fitting.sort((a, b) => b.bytes - a.bytes)[0]
 }

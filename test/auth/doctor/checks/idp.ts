@@ -14,6 +14,9 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     state: 'right',
     found: /\/metadata: \S+, 1 signing key, no single logout, valid without an end$/,
   })
+  const odd = metadata.replace('<md:KeyDescriptor', '<md:KeyDescriptor use="signing"/>$&')
+  publisher.at('/metadata', reply({ content: odd }))
+  t.match(await patient.find('IdP metadata in detail'), { state: 'doubtful', found: /KeyInfo/ })
   const cache = gateway.config.saml.metadataCacheFile
   const cases: ReadonlyArray<readonly [content: string, status: number, found: RegExp]> = [
     ['', 503, /answered 503 instead of 200/],
@@ -37,7 +40,10 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     t.match(await patient.find(what), { state: 'wrong', found, mend: /no usable copy/ })
   }
   await writeFile(cache, metadata)
-  t.match(await patient.find(what), { state: 'doubtful', mend: /what was fetched last is used/ })
+  t.match(await patient.find(what), {
+    state: 'doubtful',
+    mend: /the metadata fetched last is used/,
+  })
   await publisher.close()
   t.match(await patient.find(what), { state: 'doubtful', found: /ECONNREFUSED/ })
   t.match(await patient.find('clock against the IdP'), { state: 'doubtful', mend: /date -u/ })
