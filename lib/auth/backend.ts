@@ -30,8 +30,8 @@ import {
   withIdentity,
 } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
-import type { Session } from './saml/contract.ts'
 import { isOwnCookie } from './session/cookie.ts'
+import type { Session } from './session/token.ts'
 
 export interface BackendOptions {
   readonly config: Config

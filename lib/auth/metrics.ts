@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { Metrics, secondsBuckets } from '../metrics.ts'
-import type { SamlReadings } from './saml/contract.ts'
+import type { SamlReadings } from './saml/service.ts'
 
 export interface MetricSources {
   readonly connections: () => number

@@ -24,17 +24,9 @@ import type { FormReader } from './form-preservation/form-reader.ts'
 import { asStashed, openReplay } from './form-preservation/form-sender.ts'
 import { gate } from './gate.ts'
 import { keySetPath } from './identity/key-set.ts'
-import {
-  backendFailed,
-  foreignTarget,
-  looped,
-  needsLogin,
-  notKept,
-  withoutTls,
-  wrongHost,
-  wrongOrigin,
-} from './pages/answers.ts'
-import type { FailurePage, SamlService } from './saml/contract.ts'
+import { failed, needsLogin, notKept, withoutTls, wrongHost } from './pages/answers.ts'
+import type { FailurePage } from './pages/failure-page.ts'
+import type { SamlService } from './saml/service.ts'
 import { isOwnCookie } from './session/cookie.ts'
 import type { Sessions } from './session/sessions.ts'
 
@@ -88,7 +80,7 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
   const probed = parts.probe(request)
   if (probed !== undefined) return probed
   const place = placeOf(request, config.domain)
-  if (place === undefined) return foreignTarget(request, failurePage)
+  if (place === undefined) return failurePage({ request, code: 'foreign_target' })
   const { path, query } = place
 
   // 2. What may it do?
@@ -105,10 +97,11 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
   // 3. The answer.
   switch (verdict.verdict) {
     case 'loop':
-      return looped(request, failurePage)
+      return failurePage({ request, code: 'loop_detected' })
     case 'saml':
       return withFacts(
-        await (parts.saml.handle(request, path) ?? foreignTarget(request, failurePage)),
+        await (parts.saml.handle(request, path) ??
+          failurePage({ request, code: 'foreign_target' })),
         { outcome: 'saml' },
       )
     case 'key-set':
@@ -119,7 +112,10 @@ async function answer(request: Request, parts: PipelineParts, forward: Forward):
       return withFacts(await forwarded(admitted, { rules, forward, failurePage }), facts)
     }
     case 'authenticated': {
-      if (isForeignSocket(request, config)) return wrongOrigin(request, failurePage)
+      if (isForeignSocket(request, config)) {
+        const facts = { origin: request.fields.get('Origin') }
+        return failurePage({ request, code: 'websocket_origin', facts })
+      }
       const { session } = verdict
       const facts = { because: 'session', user: session.subject }
       const opened = await openReplay(request, clock)
@@ -151,7 +147,7 @@ async function forwarded(
   try {
     return withFacts(await by.forward(by.rules.backend, admitted), { outcome: 'forwarded' })
   } catch (error) {
-    return backendFailed(admitted.request, error, by.failurePage)
+    return failed(admitted.request, error, by.failurePage)
   }
 }
 
@@ -186,7 +182,7 @@ async function loginFor(
     return wrongHost(request, config, failurePage)
   }
   if (cameWithoutTls(request)) {
-    return withoutTls(request, { config, path: returnTo }, failurePage)
+    return withoutTls(request, { baseUrl: config.baseUrl, returnTo }, failurePage)
   }
   const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
   if ('lost' in form) {

@@ -28,12 +28,12 @@ import { KeyRing } from './keys/key-ring.ts'
 import { failuresFile, revocationsFile } from './keys/paths.ts'
 import { open, serverLimits } from './listening.ts'
 import { AuthMetrics } from './metrics.ts'
-import { unforeseen } from './pages/answers.ts'
+import { failed } from './pages/answers.ts'
 import { failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
 import { pipeline, type Rules } from './pipeline.ts'
-import type { CreateSamlService, SamlService } from './saml/contract.ts'
+import { type CreateSamlService, createSamlService, type SamlService } from './saml/service.ts'
 import { RevocationList } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
@@ -47,7 +47,8 @@ export interface ServiceOptions {
   readonly start: Start
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
-  readonly createSaml: CreateSamlService
+  /** For tests that need no identity provider. */
+  readonly createSaml?: CreateSamlService
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
   /** Bits of RSA keys made here, for tests that are in a hurry. */
@@ -63,6 +64,7 @@ export interface AuthService extends Service {
 /** Starts an instance; throws a Failure with one sentence when it cannot. */
 export async function startService(options: ServiceOptions): Promise<AuthService> {
   const { log, start, clock = systemClock, random = randomBytes } = options
+  const { createSaml = createSamlService } = options
   let { config } = options
   let waiting: readonly string[] = []
   const tools = { clock, log }
@@ -114,7 +116,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
       random,
     })
     const parts = { keys, sessions, failurePage, page, clock, random, clientAddress }
-    const service = await options.createSaml({
+    const service = await createSaml({
       ...parts,
       config: () => rules.config.saml,
       log: log.child({ part: 'saml' }),
@@ -156,7 +158,7 @@ export async function startService(options: ServiceOptions): Promise<AuthService
           tunnels -= 1
         })
       },
-      onFailure: (request, error) => unforeseen(request, error, failurePage),
+      onFailure: (request, error) => failed(request, error, failurePage),
       onExchange: (exchange: Exchange, error?: unknown) => {
         metrics.exchange(exchange)
         if (rules.config.log.access) {

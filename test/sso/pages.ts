@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { failures } from '../../lib/auth/pages/failures.ts'
 import { noBrowser } from '../fixtures/sso/browser.ts'
 import { failureShown, look } from '../fixtures/sso/look.ts'
 import { PageLab } from '../fixtures/sso/page-lab.ts'
@@ -13,11 +14,12 @@ t.setTimeout(600_000)
 
 /** Codes that have no page, with the reason, or share every word of their page with another. */
 const elsewhere: Readonly<Record<string, string>> = {
+  backend: 'backend_connect_refused',
   websocket_origin: 'answered to a script: test/sso/traffic.ts',
   response_broke_off: 'a line of the log: the page had begun',
   request_unfit: 'the parser refuses such fields before: 400',
-  replay_other_user: 'replay_gone',
-  replay_foreign: 'replay_gone',
+  resubmission_other_user: 'resubmission_gone',
+  resubmission_foreign: 'resubmission_gone',
   http_edge: 'login_loop-http_edge',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',
@@ -111,10 +113,10 @@ t.test('pages around a login', { skip: noBrowser, timeout: 300_000 }, async t =>
   }
 })
 
-/** Codes as the sources write them. */
+/** Codes of the table, and those the sources write beside it. */
 function codesOfSources(): ReadonlySet<string> {
   const room = join(import.meta.dirname, '../../../lib/auth')
-  const codes = new Set<string>()
+  const codes = new Set<string>(Object.keys(failures))
   for (const file of readdirSync(room, { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.ts') || /^(?:dev-idp|demo)\//.test(file)) continue
     const text = readFileSync(join(room, file), 'utf8')

@@ -12,8 +12,6 @@ import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
 import { makeDynamicConfig, rotated } from '../keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../keys/dynamic-file.ts'
 import { failuresFile } from '../keys/paths.ts'
-import { loadSaml } from '../load-saml.ts'
-import { startService } from '../service.ts'
 import type { InstanceChoice, InstanceCommand } from './arguments.ts'
 import { explain } from './explain.ts'
 
@@ -59,18 +57,20 @@ function serveWith(choice: InstanceChoice, config: Config): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
   return serve({
     log,
-    start: async start =>
-      startService({
+    start: async start => {
+      // Loaded here, so that the other commands start without the libraries of logins.
+      const { startService } = await import('../service.ts')
+      return startService({
         config,
         log,
         start,
-        createSaml: await loadSaml(),
         reload: async () => {
           const again = await load(choice)
           for (const warning of again.warnings) log.warn(warning)
           return again.ok ? { config: again.value } : { problems: again.problems }
         },
-      }),
+      })
+    },
   })
 }
 

@@ -9,7 +9,46 @@ import type { LogLevel } from '../../log/log.ts'
 import type { PassthroughToken } from '../access/passthrough.ts'
 import type { IdentityRules } from '../identity/identity.ts'
 import type { IdentityFieldRules } from '../identity/identity-fields.ts'
-import type { SamlConfig } from '../saml/contract.ts'
+
+/** Settings that concern SAML, read and checked. Durations are milliseconds. */
+export interface SamlConfig {
+  /** Public host name. */
+  readonly domain: string
+  /** `https://<domain>`, without a slash at the end. */
+  readonly baseUrl: string
+  /** `https://<domain>/saml/metadata` */
+  readonly entityId: string
+  /** `https://<domain>/saml/acs` */
+  readonly acsUrl: string
+  /** `https://<domain>/saml/slo` */
+  readonly sloUrl: string
+  readonly idpMetadata:
+    | { readonly from: 'url'; readonly url: string }
+    | { readonly from: 'file'; readonly path: string }
+  /** Which entity of an aggregate; undefined when the document has to hold one IdP only. */
+  readonly idpEntityId: string | undefined
+  /** PEM file whose certificates the metadata has to be signed with; undefined: the signature is not checked. */
+  readonly idpMetadataCertificate: string | undefined
+  /** Where remote metadata is kept between starts: beside the dynamic file. */
+  readonly metadataCacheFile: string
+  readonly requestSigning: 'auto' | 'always' | 'never'
+  readonly nameIdFormat: string | undefined
+  readonly idpInitiated: boolean
+  readonly forceAuthn: boolean
+  /** Requested authentication contexts; none are requested when empty. */
+  readonly authnContext: readonly string[]
+  readonly authnContextComparison: 'exact' | 'minimum' | 'maximum' | 'better'
+  readonly clockSkew: Milliseconds
+  readonly assertionAge: Milliseconds
+  /** For a person to come back from the IdP. */
+  readonly loginTime: Milliseconds
+  /** Whether signatures over SHA-1 are taken. */
+  readonly allowSha1: boolean
+  /** Whether a LogoutRequest without signature ends a session (compatibility, logged loudly). */
+  readonly allowUnsignedLogout: boolean
+  /** Bytes of a form post that may be kept for its replay; 0 keeps none. */
+  readonly stashLimit: number
+}
 
 export interface Config {
   readonly instance: string

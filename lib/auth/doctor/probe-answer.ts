@@ -12,7 +12,7 @@ import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { Backend } from '../backend.ts'
 import type { Config } from '../config/config.ts'
-import type { SamlKeys } from '../saml/contract.ts'
+import type { SamlKeys } from '../keys/key-ring.ts'
 import { fingerprint, probeField, readQuestion, sealAnswer } from './probe.ts'
 
 export interface ProbeParts {

@@ -12,7 +12,7 @@
 import { createHash } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
-import type { SealingKey } from '../saml/contract.ts'
+import type { SealingKey } from '../keys/dynamic-config.ts'
 import { seal, unseal } from '../saml/seal.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */

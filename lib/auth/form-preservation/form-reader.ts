@@ -9,8 +9,8 @@ import type { Request } from '../../http/message/message.ts'
 import { hasContent } from '../../http/message/upgrade.ts'
 import { isOwnPost } from '../access/own-post.ts'
 import type { Config } from '../config/config.ts'
-import type { Stash } from '../saml/contract.ts'
 import { isReplay } from './form-sender.ts'
+import type { Stash } from './kept-forms.ts'
 
 /** The three ways an HTML form has of sending itself. */
 const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i
@@ -22,11 +22,19 @@ const DEADLINE: Milliseconds = 30_000
 const MOST_READING = 32 * 1024 * 1024
 
 /** Why a post is not kept. */
-export type Lost = 'off' | 'type' | 'foreign' | 'stranger' | 'too-large' | 'late' | 'busy' | 'spent'
+export type NotKept =
+  | 'off'
+  | 'type'
+  | 'foreign'
+  | 'stranger'
+  | 'too-large'
+  | 'late'
+  | 'busy'
+  | 'spent'
 
 export type Stashing =
   | { readonly stash: Stash }
-  | { readonly lost: Lost }
+  | { readonly lost: NotKept }
   /** It is no post, or one without content. */
   | { readonly nothing: true }
 

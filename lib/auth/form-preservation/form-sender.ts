@@ -12,7 +12,7 @@ import type { Fields } from '../../http/message/field.ts'
 import { parseMediaType } from '../../http/message/media.ts'
 import type { Request } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
-import type { Stash } from '../saml/contract.ts'
+import type { Stash } from './kept-forms.ts'
 
 /** The name of the one field our page posts; its value is the ID of the login. */
 export const replayName = '__authproxy_replay'

@@ -4,8 +4,14 @@
  * and time.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Stash } from '../saml/contract.ts'
 import { seal, unseal } from '../saml/seal.ts'
+
+/** A form post to be sent again after the login. */
+export interface Stash {
+  /** Content-Type as it came: application/x-www-form-urlencoded, multipart/form-data or text/plain. */
+  readonly contentType: string
+  readonly content: Buffer
+}
 
 /** What a stash belongs to. */
 export interface StashPlace {

@@ -8,10 +8,10 @@
  */
 import { createHash } from 'node:crypto'
 import type { Request } from '../../http/message/message.ts'
-import type { Session } from '../saml/contract.ts'
 import { cookieValues } from '../saml/login-state.ts'
 import type { Saml } from '../saml/parts.ts'
 import { seal, unseal } from '../saml/seal.ts'
+import type { Session } from '../session/token.ts'
 
 const COOKIE = '__Host-authproxy_last'
 /** Seconds: as long as the longest session may last. */

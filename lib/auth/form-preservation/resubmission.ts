@@ -4,10 +4,16 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isOwnPost } from '../access/own-post.ts'
-import type { Replay, Session } from '../saml/contract.ts'
 import { withoutFlow } from '../saml/login-state.ts'
 import { keepState, type Saml, stateOf } from '../saml/parts.ts'
+import type { Session } from '../session/token.ts'
+import type { Stash } from './kept-forms.ts'
 import { ownerOf } from './owner.ts'
+
+/** A kept form, handed out once, or the page that says why it is not sent. */
+export type Replay =
+  | { readonly stash: Stash; readonly setCookie: Fields }
+  | { readonly refuse: Response }
 
 /** What is sent in the place of a post of our page, or the page that says why nothing is. */
 export function takeReplay(
@@ -44,32 +50,14 @@ export function notSent(
     readonly fields?: Fields
   },
 ): Response {
-  const { because, target, fields = Fields.empty } = what
-  const { code, status, text } = REASONS[because]
+  const { because, target: href, fields = Fields.empty } = what
+  const code = CODES[because]
   saml.outcomes.count(code)
-  return saml.failurePage({
-    request,
-    category: 'SAML-ERROR',
-    code,
-    status,
-    title: 'Your form was not sent',
-    text,
-    advice: ['Please fill it in again if it is still wanted.'],
-    action: { href: target, label: 'Continue' },
-    fields,
-  })
+  return saml.failurePage({ request, code, action: { href, label: 'Continue' }, fields })
 }
 
-const REASONS = {
-  gone: {
-    code: 'replay_gone',
-    status: 409,
-    text: 'It was sent already, or could not be kept for so long.',
-  },
-  'other-user': {
-    code: 'replay_other_user',
-    status: 403,
-    text: 'You are signed in as somebody else than when it was filled in.',
-  },
-  foreign: { code: 'replay_foreign', status: 403, text: 'It did not come from a page of ours.' },
+const CODES = {
+  gone: 'resubmission_gone',
+  'other-user': 'resubmission_other_user',
+  foreign: 'resubmission_foreign',
 } as const

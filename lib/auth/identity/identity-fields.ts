@@ -12,7 +12,7 @@
 import { Fields, sameName } from '../../http/message/field.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import type { Session } from '../saml/contract.ts'
+import type { Session } from '../session/token.ts'
 import { type Claim, claimTable } from './claim.ts'
 
 export interface IdentityFieldRules {

@@ -10,7 +10,7 @@
 import { createPrivateKey, webcrypto } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { type JwtClaims, secondsOf, signJwt } from '../keys/jwt.ts'
-import type { Session } from '../saml/contract.ts'
+import type { Session } from '../session/token.ts'
 import { type IdentityKey, signingKey } from './identity-key.ts'
 
 export interface IdentityTokenRules {

@@ -25,7 +25,9 @@ export interface Identity {
 
 export type IdentityOutcome =
   | { readonly ok: true; readonly identity: Identity }
-  | { readonly ok: false; readonly because: 'no-subject' | 'unfit-subject' }
+  | { readonly ok: false; readonly because: NoIdentity }
+
+export type NoIdentity = 'no-subject' | 'unfit-subject'
 
 const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
 

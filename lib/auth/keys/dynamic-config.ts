@@ -8,7 +8,22 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
 import { type IdentityKey, identityOverlap, newIdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
+
+export interface SealingKey {
+  readonly kid: string
+  readonly key: Buffer
+}
+
+export interface SamlKeyPair {
+  readonly kid: string
+  /** PKCS #8 in PEM. Never log it. */
+  readonly privateKey: string
+  /** Self-signed certificate in PEM. */
+  readonly certificate: string
+  readonly created: Milliseconds
+  /** When the pair leaves the file; undefined for the current one. */
+  readonly retires: Milliseconds | undefined
+}
 
 export interface SecretKey {
   readonly kid: string

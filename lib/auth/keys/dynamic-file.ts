@@ -19,8 +19,7 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { IdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
-import type { DynamicConfig, SecretKey } from './dynamic-config.ts'
+import type { DynamicConfig, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024

@@ -7,11 +7,12 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import type { IdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair, SamlKeys, SealingKey } from '../saml/contract.ts'
 import {
   type DynamicConfig,
   type Making,
   makeDynamicConfig,
+  type SamlKeyPair,
+  type SealingKey,
   type SecretKey,
   upgraded,
   withoutRetired,
@@ -22,6 +23,14 @@ import {
   readDynamicConfig,
   saveDynamicConfig,
 } from './dynamic-file.ts'
+
+/** Keys of the dynamic file. Every call answers what the file says now. */
+export interface SamlKeys {
+  /** Newest first: the first seals, all open. 32 bytes each, for AES-256-GCM. */
+  sealing(): readonly SealingKey[]
+  /** Newest first: the first signs and is what IdPs are to encrypt to; the others still decrypt and are still published. */
+  saml(): readonly SamlKeyPair[]
+}
 
 export interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly path: string

@@ -1,16 +1,50 @@
 /**
- * What somebody sees when a request cannot be answered, and what is written down of it: one record in the log with category
- * and code, one for `explain`, one page with a fixed text and the request ID that leads to both.
+ * The answer to a request that failed: a page for a person, JSON for a program.
+ *
+ * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
+ * page leads to both.
  */
 import type { Clock } from '../../async/clock.ts'
-import { explainError } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
+import { explainError, type Facts } from '../../errors.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../gate.ts'
-import type { FailurePage, FailureReport, PageMaker } from '../saml/contract.ts'
+import type { Finding } from '../saml/core/assertion-verdict.ts'
 import type { FailureRecords } from './failure-records.ts'
-import { ownFields } from './page.ts'
+import { type FailureCode, type FailureText, failures } from './failures.ts'
+import { json, type PageMaker, timeText } from './page.ts'
+
+/** Answers a request that failed; HTML for navigations, JSON for everything else. */
+export type FailurePage = (failure: FailureReport) => Response
+
+export type FailureReport = FailureFacts & (Coded | WordedFailure)
+
+/** Whose text is shown: that of the code, which is exact and stable for the log, or that of another one. */
+type Coded = { readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode }
+
+/** A text that does not stand in the table. */
+export type WordedFailure = Omit<FailureText, 'person' | 'administrator'> & {
+  readonly code: string
+  readonly advice?: readonly string[]
+}
+
+interface FailureFacts {
+  readonly request: Request
+  /** Words for the places of the text. */
+  readonly words?: Readonly<Record<string, string>>
+  /** A link below the text; `href` is a path of ours or an address of the IdP. */
+  readonly action?: { readonly href: string; readonly label: string }
+  /** Small public figures that help: both clocks, sizes of cookies. */
+  readonly details?: ReadonlyArray<readonly [name: string, value: string]>
+  /** More fields of the response, such as Set-Cookie. */
+  readonly fields?: Fields
+  /** Private: for the log. */
+  readonly facts?: Facts
+  readonly cause?: unknown
+  /** Private: what was checked, for `authproxy explain`. Secret and personal values are cut before they come here. */
+  readonly findings?: readonly Finding[]
+}
 
 export interface FailurePageTools {
   readonly page: PageMaker
@@ -22,31 +56,55 @@ export interface FailurePageTools {
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  return failure => {
-    writeDown(failure, tools)
-    const response = wantsPage(failure.request) ? page(failure, tools) : data(failure)
-    const { category, code } = failure
-    return { ...response, facts: { outcome: 'failed', category, code } }
+  return report => {
+    const text = textOf(report)
+    writeDown(report, text, tools)
+    const { category } = text
+    const make = wantsPage(report.request) ? page : data
+    return {
+      ...make(report, text, tools),
+      facts: { outcome: 'failed', category, code: report.code },
+    }
+  }
+}
+
+type Text = Omit<WordedFailure, 'code'>
+
+/** What is said of a failure. */
+export function textOf(report: FailureReport): Text {
+  if ('title' in report) return report
+  const {
+    person = [],
+    administrator,
+    ...found
+  }: FailureText = failures['as' in report ? report.as : report.code]
+  const { words = {} } = report
+  return {
+    ...found,
+    text: found.text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? ''),
+    advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
   }
 }
 
 function writeDown(
-  failure: FailureReport,
+  { request, code, cause, facts, findings = [] }: FailureReport,
+  { category, status, title }: Text,
   { records, clientAddress, clock, log }: FailurePageTools,
-) {
-  const { request, category, code, status, title, cause } = failure
-  const client = clientAddress(request)
-  const about = { category, code, id: request.id, client, status }
-  const facts = { ...failure.facts, ...(cause === undefined ? {} : { error: cause }) }
-  log.warn(`${category} ${code}`, { ...about, ...facts })
+): void {
+  const about = { category, code, id: request.id, client: clientAddress(request), status }
+  log.warn(`${category} ${code}`, {
+    ...about,
+    ...facts,
+    ...(cause === undefined ? {} : { error: cause }),
+  })
   records.add({
     ...about,
     at: clock.now(),
     title,
     method: request.method,
     path: pathOf(request),
-    facts: { ...failure.facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
-    findings: failure.findings ?? [],
+    facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+    findings,
   })
 }
 
@@ -55,42 +113,34 @@ function wantsPage(request: Request): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
 }
 
-function page(failure: FailureReport, { page: make, clock }: FailurePageTools): Response {
-  const { advice = [], details = [], action, category, request, status, reason, fields } = failure
-  return make({
+function page(report: FailureReport, said: Text, tools: FailurePageTools): Response {
+  const { request, details = [], action, fields } = report
+  const { category, status, reason, title, text, advice = [] } = said
+  return tools.page({
     template: 'failure',
-    status,
-    ...(reason === undefined ? {} : { reason }),
-    ...(fields === undefined ? {} : { fields }),
+    ...{ status, reason, fields },
     view: {
-      title: failure.title,
-      text: failure.text,
+      ...{
+        title,
+        text,
+        category,
+        advice,
+        requestId: request.id,
+        time: timeText(tools.clock.now()),
+      },
       hasAdvice: advice.length > 0,
-      advice,
       hasDetails: details.length > 0,
       details: details.map(([name, value]) => ({ name, value })),
       hasAction: action !== undefined,
       href: action?.href ?? '',
       label: action?.label ?? '',
-      category,
-      requestId: request.id,
-      time: new Date(clock.now()).toISOString().replace(/\.\d+Z$/, 'Z'),
     },
   })
 }
 
-function data({ category, title, text, request, status, reason, fields }: FailureReport): Response {
-  const message = { error: category, title, message: text, requestId: request.id }
-  return {
-    status,
-    ...(reason === undefined ? {} : { reason }),
-    fields: Fields.fromFlat([
-      ...['Content-Type', 'application/json; charset=utf-8'],
-      ...ownFields.flat,
-      ...(fields?.flat ?? []),
-    ]),
-    content: { kind: 'bytes', bytes: Buffer.from(`${JSON.stringify(message)}\n`) },
-  }
+function data({ request, fields }: FailureReport, said: Text): Response {
+  const { category: error, status, reason, title, text: message } = said
+  return json({ error, title, message, requestId: request.id }, { status, reason, fields })
 }
 
 function pathOf({ target }: Request): string {

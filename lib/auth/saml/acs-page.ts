@@ -5,7 +5,8 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { FailureReport, Finding } from './contract.ts'
+import type { WordedFailure } from '../pages/failure-page.ts'
+import type { Finding } from './core/assertion-verdict.ts'
 import { clockText } from './loop-page.ts'
 import type { Saml } from './parts.ts'
 
@@ -18,7 +19,7 @@ export interface Refusal {
   readonly cause?: unknown
 }
 
-type Wording = Pick<FailureReport, 'status' | 'title' | 'text' | 'advice'>
+type Wording = Pick<WordedFailure, 'status' | 'title' | 'text' | 'advice'>
 
 /** Answers with the page, counts the code and leaves it in the log with what was checked. */
 export function refused(saml: Saml, request: Request, refusal: Refusal): Response {

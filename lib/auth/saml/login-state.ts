@@ -12,7 +12,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { trimWhitespace } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
-import type { SealingKey } from './contract.ts'
+import type { SealingKey } from '../keys/dynamic-config.ts'
 import { seal, unseal } from './seal.ts'
 
 export const stateCookieName = '__Host-authproxy_state'

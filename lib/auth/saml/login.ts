@@ -5,16 +5,22 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { isOwnPost } from '../access/own-post.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { Stash } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { metadataAdvice } from './acs-page.ts'
 import { authnRequestXml } from './binding/authn-request.ts'
 import { redirectAddress } from './binding/redirect.ts'
-import type { LoginStart, SamlConfig } from './contract.ts'
 import { signElement } from './core/signature.ts'
 import { depthOf, type Flow, withFlow } from './login-state.ts'
 import { loopPage } from './loop-page.ts'
 import type { Endpoint, IdpMetadata } from './metadata/idp-metadata.ts'
 import { keepState, newId, type Saml, safeReturn, stateOf } from './parts.ts'
+
+export interface LoginStart {
+  readonly returnTo: string
+  readonly stash?: Stash
+}
 
 /** Logins in a row that did not lead to a session before we stop sending the browser round. */
 const MOST_TURNS = 3

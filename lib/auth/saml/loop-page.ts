@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { CookieDiagnosis } from './contract.ts'
+import type { CookieDiagnosis } from '../session/sessions.ts'
 import { type LoginState, noStateCookie } from './login-state.ts'
 import type { Saml } from './parts.ts'
 

@@ -2,15 +2,36 @@
  * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
  */
 
+import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
+import type { Logger } from '../../log/log.ts'
+import type { SamlConfig } from '../config/config.ts'
 import type { StashRoom } from '../form-preservation/kept-forms.ts'
-import type { SamlParts } from './contract.ts'
+import type { SamlKeys } from '../keys/key-ring.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import type { PageMaker } from '../pages/page.ts'
+import type { SessionService } from '../session/sessions.ts'
 import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import type { Outcomes } from './outcomes.ts'
 import type { Consumed } from './replay-cache.ts'
 import type { Verifier } from './worker/verifier.ts'
+
+/** What the SAML room is given. */
+export interface SamlParts {
+  readonly config: () => SamlConfig
+  readonly keys: SamlKeys
+  readonly sessions: SessionService
+  readonly failurePage: FailurePage
+  readonly page: PageMaker
+  readonly clock: Clock
+  /** So many random bytes, fit for keys. */
+  readonly random: (size: number) => Buffer
+  readonly log: Logger
+  /** The client's address after trusted proxies have been believed; for logs and limits. */
+  readonly clientAddress: (request: Request) => string
+}
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource

@@ -3,7 +3,7 @@
  * Form: key ID, a dot, base64url of nonce, ciphertext and tag.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto'
-import type { SealingKey } from './contract.ts'
+import type { SealingKey } from '../keys/dynamic-config.ts'
 
 const NONCE = 12
 const TAG = 16

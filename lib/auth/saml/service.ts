@@ -4,20 +4,70 @@
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/origin.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { StashRoom } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
-import { takeReplay } from '../form-preservation/resubmission.ts'
-import type { SamlParts, SamlReadings, SamlService } from './contract.ts'
-import { startLogin } from './login.ts'
+import { type Replay, takeReplay } from '../form-preservation/resubmission.ts'
+import type { Session } from '../session/token.ts'
+import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { Outcomes } from './outcomes.ts'
-import { type Saml, safeReturn } from './parts.ts'
+import { type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
 import { Consumed } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
 import { Verifier } from './worker/verifier.ts'
+
+/** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
+export interface SamlService {
+  /**
+   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it has to
+   * be checked again before anybody is sent there. `stash` is the content of a form post whose session has ended, to be replayed
+   * once after the login.
+   */
+  startLogin(request: Request, login: LoginStart): Promise<Response>
+  /**
+   * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
+   * and comes back to `returnTo`. Making it leaves no state behind.
+   */
+  loginAddress(returnTo: string): string
+  /**
+   * Answers /saml/metadata.xml, /saml/metadata, /saml/certificate.crt, /saml/acs, /saml/slo and /__authproxy-redirect;
+   * undefined for every other path. `path` is the exact path of the target, without query.
+   */
+  handle(request: Request, path: string): Promise<Response> | undefined
+  /** Whether a form this request posts can be kept: whose it is has to be known, and its address one to come back to. */
+  keepsForms(request: Request, returnTo: string): boolean
+  /**
+   * The kept form that a post of our own page stands for, to be sent to the backend in its place; `target` is path and query of
+   * that post.
+   */
+  takeReplay(
+    request: Request,
+    asked: { readonly handle: string; readonly session: Session; readonly target: string },
+  ): Replay
+  /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+  problems(): readonly string[]
+  /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
+  readings(): SamlReadings
+  /** Ends the refresh loop and the worker. */
+  close(): Promise<void>
+}
+
+export interface SamlReadings {
+  /** Moments since the epoch; undefined when there is none. */
+  readonly metadataFetched: Milliseconds | undefined
+  readonly metadataValidUntil: Milliseconds | undefined
+  readonly idpCertificateEnds: Milliseconds | undefined
+  readonly ownCertificateEnds: Milliseconds | undefined
+  /** Outcomes since the start, by code: `accepted`, `signature`, `audience`, … From a closed set. */
+  readonly outcomes: Readonly<Record<string, number>>
+}
+
+/** What makes the service; throws a Failure when it cannot start. */
+export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 
 /** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
 const FORMS = 128 * 1024 * 1024

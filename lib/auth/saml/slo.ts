@@ -4,6 +4,7 @@
  * by HTTP-POST inside.
  */
 import type { Request, Response } from '../../http/message/message.ts'
+import type { Session } from '../session/token.ts'
 import { logoutRequestXml } from './binding/logout-xml.ts'
 import { onlyValue, readForm } from './binding/post.ts'
 import {
@@ -12,7 +13,6 @@ import {
   type RedirectMessage,
   readRedirect,
 } from './binding/redirect.ts'
-import type { Session } from './contract.ts'
 import { decodeBase64 } from './core/base64.ts'
 import { messageLimits } from './core/scan.ts'
 import { keepState, newId, type Saml, stateOf } from './parts.ts'

@@ -10,7 +10,6 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Revocation, Session } from '../saml/contract.ts'
 import {
   appearance,
   noRevocations,
@@ -20,6 +19,12 @@ import {
   setAside,
   writeRevocations,
 } from './revocation-file.ts'
+import type { Session } from './token.ts'
+
+/** One session by its ID, or what a LogoutRequest names: all of a NameID's at an issuer, or those of a session index. */
+export type Revocation =
+  | { readonly sessionId: string }
+  | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
 export interface RevocationOptions {
   readonly path: string

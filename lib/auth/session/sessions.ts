@@ -1,25 +1,48 @@
 /**
  * Sessions: made from what an assertion said, read from the cookies of a request, renewed while they are used, ended.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import { identityOf } from '../identity/identity.ts'
+import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
-import type {
-  CookieDiagnosis,
-  Established,
-  FailurePage,
-  Revocation,
-  Session,
-  SessionService,
-} from '../saml/contract.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
 import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
-import type { RevocationList } from './revocation.ts'
-import type { SessionTokens, VerifiedToken } from './token.ts'
+import type { Revocation, RevocationList } from './revocation.ts'
+import type { Session, SessionTokens, VerifiedToken } from './token.ts'
+
+/** Sessions in the browser's cookies. */
+export interface SessionService {
+  /**
+   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   */
+  establish(subject: VerifiedSubject, request: Request): Promise<Established>
+  /** The session of this request, however old its login; undefined when it has none that is valid. */
+  read(request: Request): Promise<Session | undefined>
+  /** Set-Cookie lines that remove every session cookie the browser may hold. */
+  end(request: Request): Fields
+  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
+  revoke(which: Revocation): Promise<void>
+  /** The session cookies a request carries, for pages that explain: how many, how large, why not valid. No values. */
+  diagnose(request: Request): Promise<CookieDiagnosis>
+}
+
+export type Established =
+  | { readonly setCookie: Fields; readonly session: Session }
+  | { readonly refuse: Response }
+
+export interface CookieDiagnosis {
+  /** How many cookies of our name came. */
+  readonly count: number
+  /** Bytes of them, names included. */
+  readonly bytes: number
+  /** Why none of them is a session; undefined when one is, or none came. */
+  readonly because: string | undefined
+}
 
 export interface SessionsOptions {
   readonly config: () => Config
@@ -43,13 +66,13 @@ export class Sessions implements SessionService {
   }
 
   async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
-    const { clock, random } = this.#options
+    const { clock, random, failurePage } = this.#options
     const config = this.#options.config()
     const outcome = identityOf(subject, config.identity)
     if (!outcome.ok) return { refuse: this.#noSubject(request, subject, outcome.because) }
     const { identity } = outcome
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
-      return { refuse: this.#notBasic(request) }
+      return { refuse: failurePage({ request, code: 'subject_not_basic' }) }
     }
     if (identity.from === 'transient-nameId') this.#tellTransient()
     const now = clock.now()
@@ -64,7 +87,10 @@ export class Sessions implements SessionService {
       created: now,
       expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),
     }
-    if (session.expires <= now) return { refuse: this.#over(request, session.expires - now) }
+    if (session.expires <= now) {
+      const facts = { since: now - session.expires }
+      return { refuse: failurePage({ request, code: 'session_over', facts }) }
+    }
     const written = await this.#write(session, request)
     if (written.fits) return { setCookie: written.lines, session }
     return { refuse: this.#tooLarge(request, session, written.bytes) }
@@ -136,80 +162,34 @@ export class Sessions implements SessionService {
     )
   }
 
-  #noSubject(
-    request: Request,
-    subject: VerifiedSubject,
-    because: 'no-subject' | 'unfit-subject',
-  ): Response {
+  #noSubject(request: Request, subject: VerifiedSubject, because: NoIdentity): Response {
+    const { issuer, assertionId: assertion, attributes } = subject
     return this.#options.failurePage({
       request,
-      category: 'SAML-ERROR',
       code: because === 'no-subject' ? 'subject_missing' : 'subject_unfit',
-      status: 403,
-      title: 'No usable subject identifier',
-      text: 'The SAML session has no usable subject identifier.',
-      advice: [
-        'The identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty. Please tell whoever runs it.',
-      ],
-      facts: { issuer: subject.issuer, assertion: subject.assertionId },
+      facts: { issuer, assertion },
       findings: [
         {
           what: 'subject',
           ok: false,
           expected: 'email, sAMAccountName or NameID, not empty, without control characters',
-          received: `attributes: ${subject.attributes.map(({ name }) => name).join(', ') || 'none'}`,
+          received: `attributes: ${attributes.map(({ name }) => name).join(', ') || 'none'}`,
         },
       ],
     })
   }
 
-  #notBasic(request: Request): Response {
-    return this.#options.failurePage({
-      request,
-      category: 'SAML-ERROR',
-      code: 'subject_not_basic',
-      status: 403,
-      title: 'This user name cannot be used here',
-      text: 'The application expects user names without a colon, and yours has one.',
-      advice: [
-        'Please tell whoever runs this service: the subject is sent as the user of Basic credentials (proxy.useBasicAuth), which cannot have one.',
-      ],
-    })
-  }
-
-  #over(request: Request, since: Milliseconds): Response {
-    return this.#options.failurePage({
-      request,
-      category: 'SAML-ERROR',
-      code: 'session_over',
-      status: 403,
-      title: 'The session is over already',
-      text: 'The identity provider says that your session there has ended already.',
-      advice: ['Sign in again.'],
-      facts: { since: -since },
-    })
-  }
-
   #tooLarge(request: Request, session: Session, bytes: number): Response {
-    const sizes = [...session.attributes].map(([name, values]) => {
-      return {
-        name,
-        size: values.reduce((sum, value) => sum + value.length + 3, 0),
-        count: values.length,
-      }
-    })
+    const sizes = [...session.attributes].map(([name, values]) => ({
+      name,
+      size: values.reduce((sum, value) => sum + value.length + 3, 0),
+      count: values.length,
+    }))
     const largest = sizes.sort((a, b) => b.size - a.size).slice(0, 5)
     const { cookieSize } = this.#options.config().session
     return this.#options.failurePage({
       request,
-      category: 'SAML-ERROR',
       code: 'cookie_too_large',
-      status: 403,
-      title: 'Your session is too large for the browser',
-      text: 'You have logged in, but what the identity provider says about you does not fit the cookies a browser keeps.',
-      advice: [
-        'Please tell whoever runs this service: fewer groups or attributes have to be sent, or kept (identity.groups, identity.only, session.cookieSize).',
-      ],
       details: [
         ['Size of the session', `${bytes} bytes`],
         ['Limit', `${cookieSize} bytes`],

@@ -14,7 +14,29 @@ import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { SecretKey } from '../keys/dynamic-config.ts'
 import { secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
-import type { Session, SessionNameId } from '../saml/contract.ts'
+
+export interface Session {
+  readonly id: string
+  /** What X-Authproxy-User says. */
+  readonly subject: string
+  /** Attributes by canonical name (claim.ts), empty ones left out. Groups are among them as `groups`. */
+  readonly attributes: ReadonlyMap<string, readonly string[]>
+  readonly issuer: string
+  readonly nameId: SessionNameId | undefined
+  readonly sessionIndex: string | undefined
+  /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
+  readonly authenticated: Milliseconds
+  readonly created: Milliseconds
+  readonly expires: Milliseconds
+}
+
+/** What a LogoutRequest of ours has to repeat exactly. */
+export interface SessionNameId {
+  readonly value: string
+  readonly format: string | undefined
+  readonly nameQualifier: string | undefined
+  readonly spNameQualifier: string | undefined
+}
 
 const TYPE = 'authproxy-session'
 const LONGEST = 20_000

@@ -10,8 +10,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
-import { loadSaml } from '../../auth/load-saml.ts'
-import { startService } from '../../auth/service.ts'
 import { type Service, type Start, serve } from '../../daemon.ts'
 import { createLog, type Log } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -86,8 +84,9 @@ async function startDemo(parts: Parts, start: Start): Promise<Service> {
       log: { level: 'error', access: false },
     }
     const config = await configOf(join(directory, 'demo.yaml'), settings)
+    const { startService } = await import('../../auth/service.ts')
     const gateway = await startService({
-      ...{ config, log, start, createSaml: await loadSaml() },
+      ...{ config, log, start },
       reload: async () => ({ config }),
       modulusLength: 2048,
     })

@@ -105,7 +105,7 @@ t.test('it is sent once', async t => {
   t.equal(back.status, 409)
   t.match(htmlOf(back), 'href="/save?id')
   t.equal(backend.requests.length, 1)
-  t.same(codes(), ['replay_gone'])
+  t.same(codes(), ['resubmission_gone'])
 })
 
 t.test('it goes to the address it was for and to no other, once even when several ask', async t => {
@@ -123,9 +123,9 @@ t.test('somebody else who logs in never sends it', async t => {
   const { postAndSignIn, sendAgain, backend, browser, codes } = await expired(t)
   const page = await postAndSignIn({}, bert)
   t.equal(page.status, 403)
-  t.match(htmlOf(page), /signed in as somebody else/)
+  t.match(htmlOf(page), /signed in as another user/)
   t.notMatch(htmlOf(page), '<form')
-  t.same(codes(), ['replay_other_user'])
+  t.same(codes(), ['resubmission_other_user'])
   t.equal(backend.requests.length, 0)
   endSession(browser)
   t.notMatch(htmlOf(await postAndSignIn()), '<form', 'what bert fills in is no form of alice')
@@ -142,7 +142,7 @@ t.test('nor does somebody who logs in between the page and its post', async t =>
   browser.cookies.set('__Host-authproxy_state', state)
   t.equal((await sendAgain(page)).status, 403)
   t.equal(backend.requests.length, 0)
-  t.same(codes(), ['replay_other_user'])
+  t.same(codes(), ['resubmission_other_user'])
 })
 
 t.test('a page of another site cannot have it sent, and a stranger’s browser neither', async t => {
@@ -153,7 +153,7 @@ t.test('a page of another site cannot have it sent, and a stranger’s browser n
   await other.signIn(idp)
   const stolen = await other.post('/save?id=7', formOf(inputsOf(htmlOf(page))), own)
   t.equal(stolen.status, 409)
-  t.same(codes(), ['replay_foreign', 'replay_gone'])
+  t.same(codes(), ['resubmission_foreign', 'resubmission_gone'])
   t.equal(backend.requests.length, 0)
   t.equal((await sendAgain(page)).status, 200, 'its own page still can')
 })
@@ -167,7 +167,7 @@ t.test('what cannot be kept is refused before the login, and says so', async t =
   t.equal(large.status, 401)
   t.match(htmlOf(large), /was not kept[\s\S]*too large[\s\S]*102400 bytes/)
   const stranger = await newBrowser().post('/save', 'a=1', own)
-  t.match(htmlOf(stranger), /cannot be known whose it is/)
+  t.match(htmlOf(stranger), /the sender is not known/)
   t.match(htmlOf(await browser.post('/save', 'a=1', cross)), /another site/)
   const json = { ...own, 'Sec-Fetch-Mode': 'cors', 'Content-Type': 'application/json' }
   const script = await browser.post('/api', '{}', json)

@@ -5,8 +5,8 @@ import {
   identityLines,
   mayBeBasicUser,
 } from '../../../lib/auth/identity/identity-fields.ts'
-import type { Session } from '../../../lib/auth/saml/contract.ts'
 import type { VerifiedSubject } from '../../../lib/auth/saml/core/subject.ts'
+import type { Session } from '../../../lib/auth/session/token.ts'
 import { subject } from '../../fixtures/gateway.ts'
 
 const rules: IdentityRules = {

@@ -2,7 +2,7 @@
  * AuthnRequest as text, saml-core-2.0-os section 3.4.1. Not signed: that depends on the binding. Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { SamlConfig } from '../contract.ts'
+import type { SamlConfig } from '../../config/config.ts'
 import { formatInstant } from '../core/instant.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'

@@ -2,8 +2,15 @@
  * What an assertion is checked against, and what comes of it. Types only.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Finding } from '../contract.ts'
 import type { VerifiedSubject } from './subject.ts'
+
+/** One thing that was checked: `Audience`, what was expected, what was received. */
+export interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly expected: string
+  readonly received: string
+}
 
 export interface Expected {
   /** Ours, which must be among the audiences. */

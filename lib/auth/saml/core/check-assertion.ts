@@ -6,8 +6,7 @@
  * can only ever make us refuse.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Finding } from '../contract.ts'
-import type { AssertionReason, AssertionVerdict, Expected } from './assertion-verdict.ts'
+import type { AssertionReason, AssertionVerdict, Expected, Finding } from './assertion-verdict.ts'
 import { formatInstant } from './instant.ts'
 import type {
   AssertionFacts,

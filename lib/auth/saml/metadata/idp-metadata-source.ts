@@ -14,7 +14,7 @@ import { writeFileAtomically } from '../../../atomic-file.ts'
 import { explainError } from '../../../errors.ts'
 import type { OriginClient } from '../../../http/client/origin.ts'
 import type { Logger } from '../../../log/log.ts'
-import type { SamlConfig } from '../contract.ts'
+import type { SamlConfig } from '../../config/config.ts'
 import type { MetadataThread } from '../worker/metadata-thread.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {

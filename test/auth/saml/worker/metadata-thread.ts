@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
-import type { SamlConfig } from '../../../../lib/auth/saml/contract.ts'
+import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
 import {
   IdpMetadataSource,

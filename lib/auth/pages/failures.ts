@@ -1,0 +1,178 @@
+/**
+ * Every failure a person can meet, by its code: the status, what is said, and what can be done.
+ *
+ * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
+ * administrator does are apart, because the page has to say which of them is meant.
+ */
+import type { NotKept } from '../form-preservation/form-reader.ts'
+
+export interface FailureText {
+  readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
+  readonly status: number
+  /** Reason phrase when it differs from the standard one. */
+  readonly reason?: string
+  readonly title: string
+  /** What happened. */
+  readonly text: string
+  /** What the person may try, a sentence each. */
+  readonly person?: readonly string[]
+  /** What the administrator does about it. */
+  readonly administrator?: string
+}
+
+const again = 'If it happens again, tell your administrator the reference below.'
+const fillInAgain = ['Please fill it in again if you still want to send it.']
+
+/** Of requests on their way between the client, this service and the backend. */
+const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
+  return { category: 'PROXY-ERROR', ...text }
+}
+/** Of logins, sessions and logouts. */
+const signingIn = (text: Omit<FailureText, 'category'>): FailureText => {
+  return { category: 'SAML-ERROR', ...text }
+}
+
+/** The text of every code. */
+export const failures = {
+  loop_detected: proxying({
+    status: 508,
+    reason: 'Loop Detected',
+    title: 'Loop detected',
+    text: 'This request came back to where it had been forwarded from.',
+    administrator:
+      'proxy.targetURL, or a route of the edge in front of this service, leads back here.',
+  }),
+  // Codes of connections to the backend, such as backend_connect_refused, share this text.
+  backend: proxying({
+    status: 502,
+    reason: 'Proxy Error',
+    title: 'The application cannot be reached',
+    text: 'Your request reached this service, but the application behind it did not answer.',
+    person: ['Please try again in a moment.', again],
+  }),
+  client_too_slow: proxying({
+    status: 408,
+    title: 'The upload stopped',
+    text: 'The content of the request did not arrive in time.',
+    person: ['Please send it again, over a better connection if you have one.'],
+  }),
+  request_unfit: proxying({
+    status: 400,
+    title: 'This request cannot be forwarded',
+    text: 'A field of the request has characters that are not allowed in fields.',
+    person: ['Delete the cookies of this site in your browser and try again.'],
+  }),
+  foreign_target: proxying({
+    status: 400,
+    title: 'Not an address of this service',
+    text: 'The request names another server, or no path at all.',
+    person: ['Open the address of the application in your browser.'],
+    administrator:
+      'this service is a gateway for one application; browsers must not use it as their proxy.',
+  }),
+  wrong_host: proxying({
+    status: 421,
+    title: 'This is not the address of the service',
+    text: 'You cannot sign in under this host name: the cookies of the login would belong to another one.',
+    person: ['Use the address below.'],
+    administrator:
+      'if the browser shows that address already, the edge in front of this service does not preserve the Host.',
+  }),
+  without_tls: proxying({
+    status: 403,
+    title: 'This page needs a secure connection',
+    text: 'Your browser came here by http, without TLS. The cookies of a login are sent over https only, so you cannot sign in this way.',
+    person: ['Open the address below, which begins with https.'],
+    administrator:
+      'the edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with every request that came over TLS.',
+  }),
+  websocket_origin: proxying({
+    status: 403,
+    title: 'Not from this page',
+    text: 'Pages of other sites may not open connections here.',
+    administrator: 'proxy.webSocketOrigins names the origins that may.',
+  }),
+  request_not_kept: proxying({
+    status: 401,
+    title: 'What you sent was not kept',
+    text: 'There is no valid session, and the request could not be kept until you have signed in: {because}. The application has not received it.',
+    person: [
+      'To keep what you filled in: sign in in another tab, then go back here and send it again.',
+    ],
+  }),
+  internal: proxying({
+    status: 500,
+    title: 'Something went wrong here',
+    text: '{problem}',
+    person: ['Please try again in a moment.', again],
+  }),
+
+  subject_missing: signingIn({
+    status: 403,
+    title: 'No usable subject identifier',
+    text: 'The SAML session has no usable subject identifier.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
+  }),
+  subject_unfit: signingIn({
+    status: 403,
+    title: 'No usable subject identifier',
+    text: 'The SAML session has no usable subject identifier. The one it has contains control characters.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters.',
+  }),
+  subject_not_basic: signingIn({
+    status: 403,
+    title: 'This user name cannot be used here',
+    text: 'The application expects user names without a colon, and yours has one.',
+    administrator:
+      'proxy.useBasicAuth sends the subject as the user of Basic credentials, which cannot have a colon.',
+  }),
+  session_over: signingIn({
+    status: 403,
+    title: 'The session is over already',
+    text: 'The identity provider says that your session there has ended already.',
+    person: ['Sign in again.'],
+    administrator:
+      'if it happens at once, compare the clocks of this server and of the identity provider.',
+  }),
+  cookie_too_large: signingIn({
+    status: 403,
+    title: 'Your session is too large for the browser',
+    text: 'You have signed in, but what the identity provider says about you does not fit the cookies a browser keeps.',
+    administrator:
+      'have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
+  }),
+  resubmission_gone: signingIn({
+    status: 409,
+    title: 'Your form was not sent',
+    text: 'It was sent already, or could not be kept for so long.',
+    person: fillInAgain,
+  }),
+  resubmission_other_user: signingIn({
+    status: 403,
+    title: 'Your form was not sent',
+    text: 'You are signed in as another user than when you filled it in.',
+    person: fillInAgain,
+  }),
+  resubmission_foreign: signingIn({
+    status: 403,
+    title: 'Your form was not sent',
+    text: 'It did not come from a page of this service.',
+    person: fillInAgain,
+  }),
+} satisfies Readonly<Record<string, FailureText>>
+
+export type FailureCode = keyof typeof failures
+
+/** Why a post is not kept, as the end of the sentence in `request_not_kept`. */
+export const whyNotKept: Readonly<Record<NotKept, string>> = {
+  off: 'this service keeps none',
+  type: 'it is not a form',
+  foreign: 'it comes from a page of another site',
+  stranger: 'this browser has not been signed in before, so the sender is not known',
+  'too-large': 'it is too large',
+  late: 'it did not arrive in time',
+  busy: 'too many others are being kept at the moment',
+  spent: 'it was sent already',
+}
