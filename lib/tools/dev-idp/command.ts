@@ -2,19 +2,19 @@
  * `authproxy dev-idp`: an identity provider for development, until it is told to stop.
  */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { Server } from 'node:net'
 import { systemClock } from '../../async/clock.ts'
 import { type Service, serve } from '../../daemon.ts'
+import { formatAuthority } from '../../http/message/target.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
 import { type DevIdpOptions, devIdpHelp, readDevIdpArguments } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
-import { profiles } from './profile.ts'
-import { DevProvider } from './provider.ts'
-import { createDevIdpServer } from './server.ts'
+import { DevProvider, type ProviderOptions } from './provider.ts'
+import { createDevIdpServer, pageMaker } from './server.ts'
 
 /** Runs the command with the arguments behind its name. */
 export async function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
@@ -57,34 +57,21 @@ export interface StartedDevIdp {
   readonly service: Service
 }
 
-/** Starts it on a loopback address; port 0 is any. */
+/** Starts it on a loopback address; port 0 is any free one. */
 export async function startDevIdp(
-  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> & {
-    readonly people: readonly Person[]
-    /** The certificate to encrypt to, asked for at every answer. */
-    readonly encryptTo: () => string | undefined
-  },
+  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> &
+    Pick<ProviderOptions, 'people' | 'encryptTo'>,
 ): Promise<StartedDevIdp> {
-  const { listen, profile, people, wantSigned, hosts, encryptTo, encryptParts } = options
-  const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
+  const { address = '127.0.0.1', port: wanted } = options.listen
   let provider: DevProvider | undefined
-  // The server comes first: the addresses the provider hands out hold its port.
+  // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const baseUrl = await listening(server, listen.port, listen.address ?? '127.0.0.1')
+  const port = await listening(server, wanted, address)
+  const baseUrl = `http://${formatAuthority({ host: address, port })}`
+  const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
-    ...{
-      baseUrl,
-      profile: profiles[profile],
-      people,
-      key,
-      strangerKey,
-      encryptTo,
-      encryptParts,
-      hosts,
-      wantSigned,
-    },
-    clock: systemClock,
-    random: randomBytes,
+    ...{ ...options, baseUrl, key, strangerKey },
+    ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
   })
   const stop = async () => {
     server.closeAllConnections()
@@ -100,22 +87,18 @@ export async function startDevIdp(
 
 function makeKey(name: string) {
   return selfSigned({
-    name,
-    now: Date.now(),
-    lifetime: 400 * 86_400_000,
+    ...{ name, now: Date.now(), lifetime: 400 * 86_400_000, modulusLength: 2048 },
     serialNumber: randomBytes(8),
-    modulusLength: 2048,
   })
 }
 
-async function listening(server: Server, port: number, host: string): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
-  const address: AddressInfo | string | null = server.address()
+/** Listens, and answers with the port. */
+export async function listening(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
+  server.listen(port, host)
+  await once(server, 'listening')
+  const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('not listening')
-  return `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`
+  return address.port
 }
 
 function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Person[]): string {
