@@ -34,7 +34,7 @@ export const ways: ReadonlyMap<string, Way> = new Map(
       change: right => withAssertion(right, { nameId: undefined, attributes: [] }),
     },
     refused: {
-      label: 'that the login failed',
+      label: 'a login that failed',
       change: right => ({ ...right, response: { ...right.response, status: status.responder } }),
     },
   } satisfies Record<string, Way>),

@@ -104,8 +104,8 @@ export async function listening(server: Server, port: number, host = '127.0.0.1'
 function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Person[]): string {
   return `
   ${'*'.repeat(74)}
-  *  DEVELOPMENT identity provider. Anybody who reaches it can be anybody.   *
-  *  It answers on this machine alone; never put it before real users.       *
+  *  DEVELOPMENT identity provider: one click signs in as any user.          *
+  *  It answers on this machine alone; never put it in front of real users.  *
   ${'*'.repeat(74)}
 
   Metadata   ${baseUrl}/metadata      (idpMetadataURL of a gateway)
