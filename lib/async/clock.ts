@@ -11,6 +11,8 @@ export type Seconds = number
 export interface Clock {
   /** The moment, in milliseconds since the Unix epoch. */
   now(): Milliseconds
+  /** Milliseconds that only ever grow, whatever is done to the machine's clock: for durations. Only differences mean anything. */
+  elapsed(): Milliseconds
   /** Calls `action` once after `delay`; the answer cancels it. A pending timer never keeps the process alive. */
   after(delay: Milliseconds, action: () => void): () => void
 }
@@ -18,6 +20,7 @@ export interface Clock {
 /** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  elapsed: () => performance.now(),
   after(delay, action) {
     const timer = setTimeout(action, delay)
     timer.unref()
@@ -33,6 +36,7 @@ interface Appointment {
 /** A clock that stands still until `advance` is called: for tests and for nothing else. */
 export class ManualClock implements Clock {
   #now: Milliseconds
+  #elapsed: Milliseconds = 0
   #appointments = new Set<Appointment>()
 
   constructor(start: Milliseconds) {
@@ -43,24 +47,38 @@ export class ManualClock implements Clock {
     return this.#now
   }
 
+  elapsed(): Milliseconds {
+    return this.#elapsed
+  }
+
   after(delay: Milliseconds, action: () => void): () => void {
-    const appointment = { at: this.#now + delay, action }
+    const appointment = { at: this.#elapsed + delay, action }
     this.#appointments.add(appointment)
     return () => this.#appointments.delete(appointment)
   }
 
-  /** Moves the hands forward and keeps the appointments that fall due, in their order. */
+  /** Sets the wall clock, as an operator or NTP does; no timer falls due. */
+  set(now: Milliseconds): void {
+    this.#now = now
+  }
+
+  /** Lets time pass: runs the actions that fall due, in their order. */
   advance(by: Milliseconds): void {
-    const until = this.#now + by
+    const until = this.#elapsed + by
     for (;;) {
       const due = [...this.#appointments]
         .filter(appointment => appointment.at <= until)
         .sort((a, b) => a.at - b.at)[0]
       if (due === undefined) break
       this.#appointments.delete(due)
-      this.#now = due.at
+      this.#pass(due.at)
       due.action()
     }
-    this.#now = until
+    this.#pass(until)
+  }
+
+  #pass(until: Milliseconds): void {
+    this.#now += until - this.#elapsed
+    this.#elapsed = until
   }
 }

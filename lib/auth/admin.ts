@@ -6,8 +6,8 @@ import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
-import type { IdentityKey } from './identity/identity-key.ts'
 import { keySetHandler, keySetPath } from './identity/key-set.ts'
+import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
 
 export interface AdminSources {

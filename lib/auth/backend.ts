@@ -2,35 +2,25 @@
  * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
  * cookies it may set. Knows nothing of logins.
  */
+
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { End } from '../async/race.ts'
+import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/origin.ts'
-import { setCookieName, withoutCookies } from '../http/message/cookie.ts'
-import { Fields, sameName } from '../http/message/field.ts'
+import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
-import { forward, forwardUpgrade } from '../http/proxy/forward.ts'
-import {
-  type ClientView,
-  clientOf,
-  forwardingFields,
-  withoutForwarding,
-} from '../http/proxy/forwarded.ts'
+import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
+import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
 import type { TakenOver } from '../http/server/take-over.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
-import { hostFor } from './access/own-host.ts'
+import { hostFor, type Place } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
-import {
-  harmlessTrailers,
-  type IdentityLines,
-  identityLines,
-  withIdentity,
-} from './identity/identity-fields.ts'
+import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
+import { type IdentityLines, identityLines } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
-import { isOwnCookie } from './session/cookie.ts'
 import type { Session } from './session/token.ts'
 
 export interface BackendOptions {
@@ -47,13 +37,14 @@ export interface BackendOptions {
 export interface Admitted {
   readonly request: Request
   /** Path and query as they go out: the bytes that were judged. */
-  readonly path: string
-  readonly query: string | undefined
-  /** Undefined: nobody in particular. */
+  readonly place: Place
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  /** Undefined: it passes without one. */
   readonly session: Session | undefined
 }
 
-/** Longer than any timer of Node can be; a wait of 0 in the configuration means for ever. */
+/** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
 const FOR_EVER: Milliseconds = 2_000_000_000
 
 export class Backend {
@@ -92,12 +83,7 @@ export class Backend {
     })
   }
 
-  /** IP address of the client as far as it can be believed. */
-  clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
-    return this.client(request).address
-  }
-
-  /** The same, and whether it was told by somebody who may speak for others. */
+  /** Who the client is as far as it can be believed, and whether a trusted proxy said so. */
   client(request: Pick<Request, 'client' | 'fields'>): ClientView {
     return clientOf(request, this.#trusted)
   }
@@ -106,12 +92,15 @@ export class Backend {
   async handle(admitted: Admitted): Promise<Response> {
     const response = await forward(admitted.request, await this.#forwarding(admitted))
     const { session } = admitted
-    // Request Header Fields Too Large: what of it is ours is the first question of whoever reads the log.
-    const facts =
-      response.status === 431 && session !== undefined
+    return {
+      ...response,
+      fields: harmlessAnswer(response.fields),
+      content: this.#endless(response),
+      // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
+      ...(response.status === 431 && session !== undefined
         ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
-        : {}
-    return this.#endless(withoutOwnCookies({ ...response, ...facts }))
+        : {}),
+    }
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -126,7 +115,7 @@ export class Backend {
       signal: closing,
       agreed: harmlessAnswer,
     })
-    return 'fields' in answer ? withoutOwnCookies(answer) : answer
+    return 'fields' in answer ? { ...answer, fields: harmlessAnswer(answer.fields) } : answer
   }
 
   counts() {
@@ -137,40 +126,29 @@ export class Backend {
     return this.#origin.close()
   }
 
-  async #forwarding({ request, path, query, session }: Admitted) {
-    const { config, clock } = this.#options
-    const { scheme, host, port } = config.target
+  /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
+  async #forwarding({ request, place, client, session }: Admitted): Promise<Forwarding> {
+    const { config, clock, instanceId } = this.#options
+    const { scheme, host: name, port } = config.target
+    const { path, query } = place
+    const host = hostFor(request, config.domain)
+    const own = Fields.of(
+      [instanceField, instanceTrail(request.fields, instanceId)],
+      ['X-Authproxy-Request-ID', request.id],
+      // The edge speaks https to the world, or no cookie of ours would ever arrive.
+      ...forwardingFields({ client, host, scheme: 'https' }),
+    )
+    const { basicAuth } = config.identityFields
+    const identity = session === undefined ? undefined : (await this.#linesOf(session)).fields
     return {
       origin: this.#origin,
-      uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
-      host: hostFor(request, config.domain),
-      fields: await this.#fieldsFor(request, session),
+      uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
+      host,
+      fields: backendFields(request.fields, { identity, own, basicAuth }),
       trailers: harmlessTrailers,
       clock,
       contentTime: config.timeouts.clientContent,
     }
-  }
-
-  /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
-  async #fieldsFor(request: Request, session: Session | undefined): Promise<Fields> {
-    const { config, instanceId } = this.#options
-    const address = this.clientAddress(request)
-    const own = Fields.fromFlat([
-      ...[instanceField, instanceTrail(request.fields, instanceId)],
-      ...['X-Authproxy-Request-ID', request.id],
-      // The edge speaks https to the world, or no cookie of ours would ever arrive.
-      ...forwardingFields({
-        client: address,
-        host: hostFor(request, config.domain),
-        scheme: 'https',
-      }).flat,
-    ])
-    const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
-    const identity = session === undefined ? undefined : await this.#linesOf(session)
-    return withIdentity(client, identity, {
-      fields: own,
-      basicAuth: config.identityFields.basicAuth,
-    })
   }
 
   async #linesOf(session: Session): Promise<IdentityLines> {
@@ -183,16 +161,12 @@ export class Backend {
     return lines
   }
 
-  /** Event streams never end by themselves: at the end of ours they do, in good order. */
-  #endless(response: Response): Response {
-    const { content } = response
-    const type = response.fields.get('Content-Type') ?? ''
-    if (content.kind !== 'stream' || !/^text\/event-stream\b/i.test(type)) return response
+  /** Event streams never end by themselves: they end in good order when the service does. */
+  #endless({ content, fields }: Response): Response['content'] {
+    if (content.kind !== 'stream') return content
+    if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing } = this.#options
-    return {
-      ...response,
-      content: { ...content, open: signal => until(content.open(signal), closing) },
-    }
+    return { ...content, open: () => until(content.open(), closing) }
   }
 }
 
@@ -200,35 +174,30 @@ function sizeOf({ fields }: IdentityLines): number {
   return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
-async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
-  const iterator = blocks[Symbol.asyncIterator]()
-  const closed = new End()
-  closing.addEventListener('abort', closed.come)
-  if (closing.aborted) closed.come()
-  try {
-    for (;;) {
-      const step = await closed.before(iterator.next())
-      if (step === undefined || step.done) return
-      yield step.value
-    }
-  } finally {
-    closing.removeEventListener('abort', closed.come)
-    await iterator.return?.()
+/** The same content, which also ends when `closing` fires. */
+function until(source: Source, closing: AbortSignal): Source {
+  let waiting: Take | undefined
+  const end = () => {
+    const take = waiting
+    waiting = undefined
+    source.close()
+    take?.(undefined, undefined)
   }
-}
-
-function withoutOwnCookies(response: Response): Response {
-  return { ...response, fields: harmlessAnswer(response.fields) }
-}
-
-/** A backend cannot end, or make, sessions of ours. */
-function harmlessAnswer(fields: Fields): Fields {
-  if (!fields.has('Set-Cookie')) return fields
-  const flat: string[] = []
-  for (const [name, value] of fields) {
-    if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
+  closing.addEventListener('abort', end)
+  return {
+    next(take) {
+      if (closing.aborted) return take(undefined, undefined)
+      waiting = take
+      source.next((error, piece) => {
+        waiting = undefined
+        take(error, piece)
+      })
+    },
+    close() {
+      closing.removeEventListener('abort', end)
+      source.close()
+    },
   }
-  return Fields.fromFlat(flat)
 }
 
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */

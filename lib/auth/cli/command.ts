@@ -11,7 +11,7 @@ import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
 import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
 import { makeDynamicConfig, rotated } from '../keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../keys/dynamic-file.ts'
-import { failuresFile } from '../keys/paths.ts'
+import { failuresFile } from '../pages/failure-records.ts'
 import type { InstanceChoice, InstanceCommand } from './arguments.ts'
 import { explain } from './explain.ts'
 

@@ -12,12 +12,12 @@ import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { Backend } from '../backend.ts'
 import type { Config } from '../config/config.ts'
-import type { SamlKeys } from '../keys/key-ring.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import { fingerprint, probeField, readQuestion, sealAnswer } from './probe.ts'
 
 export interface ProbeParts {
   readonly rules: () => { readonly config: Config; readonly backend: Backend }
-  readonly keys: Pick<SamlKeys, 'sealing'>
+  readonly keys: Pick<KeyRing, 'sealing'>
   readonly instanceId: string
   /** Settings that wait for a restart. */
   readonly waiting: () => readonly string[]

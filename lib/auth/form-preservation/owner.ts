@@ -7,8 +7,8 @@
  * - The subject of an IdP that sends transient names is another one at every login: such a form is nobody's afterwards.
  */
 import { createHash } from 'node:crypto'
+import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
-import { cookieValues } from '../saml/login-state.ts'
 import type { Saml } from '../saml/parts.ts'
 import { seal, unseal } from '../saml/seal.ts'
 import type { Session } from '../session/token.ts'
@@ -32,7 +32,7 @@ export function ownerCookie(saml: Saml, session: Session): string {
 
 /** Who was signed in last in the browser of a request; undefined when nobody, or when it cannot be known. */
 export function lastOwner(saml: Saml, request: Request): string | undefined {
-  const [value, ...more] = cookieValues(request, COOKIE)
+  const [value, ...more] = cookieValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
   return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
 }

@@ -1,17 +1,11 @@
 /**
- * The fields that tell the backend who is asking. Whatever a client sends that a backend could take for one of them is
- * removed, then ours are added: both happen here, in one function, for requests and upgrades alike.
+ * The fields that tell the backend who is asking: X-Authproxy-User and the others of a session.
  *
  * # Facts
- * - CGI, WSGI, Rack, PHP and others read `X_Authproxy_User` and `X-Authproxy-User` as one name.
- * - Fields named by Connection are dropped by the next hop: so hop-by-hop fields go first, and Connection is written anew.
- * - Servers cut field lines silently behind a number of them: so ours come first.
  * - Node writes fields as latin1 and refuses control characters. Values are percent-encoded where they do not consist of
  *   visible ASCII and spaces; `%` is always encoded, so decoding is never a guess.
  */
-import { Fields, sameName } from '../../http/message/field.ts'
-import { withoutForwarding } from '../../http/proxy/forwarded.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Session } from '../session/token.ts'
 import { type Claim, claimTable } from './claim.ts'
 
@@ -30,66 +24,6 @@ export interface IdentityLines {
   readonly fields: Fields
   /** Names of fields that were too long and are not sent. */
   readonly omitted: readonly string[]
-}
-
-const PREFIX = 'x-authproxy-'
-
-/**
- * The fields of a request as the backend gets them: those of the client that are end-to-end and claim nothing, behind ours.
- * `own` is what we say of the request itself: its ID, our instance, who forwarded it.
- */
-export function withIdentity(
-  client: Fields,
-  identity: IdentityLines | undefined,
-  own: { readonly fields: Fields; readonly basicAuth: boolean },
-): Fields {
-  const flat = [...(identity?.fields.flat ?? []), ...own.fields.flat]
-  for (const [name, value] of endToEnd(client)) {
-    if (isIdentityField(name) || isOddlySpelt(name)) continue
-    // With Basic credentials as identity, those of a client are a claim to be somebody.
-    if (own.basicAuth && claimsBasic(name, value, identity !== undefined)) continue
-    flat.push(name, value)
-  }
-  return Fields.fromFlat(flat)
-}
-
-/** Trailer fields a client may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
-export function harmlessTrailers(fields: Fields): Fields {
-  const flat: string[] = []
-  for (const [name, value] of withoutForwarding(endToEnd(fields))) {
-    if (isIdentityField(name) || HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
-    flat.push(name, value)
-  }
-  return Fields.fromFlat(flat)
-}
-
-const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
-
-/** Whether a backend could take a field of this name for one of ours. */
-export function isIdentityField(name: string): boolean {
-  const first = name.charCodeAt(0) | 0x20
-  if (first !== 0x78 && /[a-z0-9]/i.test(name.charAt(0))) return false // most names do not begin with x
-  return `${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes(PREFIX)
-}
-
-/** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
-function isOddlySpelt(name: string): boolean {
-  return name.includes('_') && DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
-}
-
-const DECISIVE: ReadonlySet<string> = new Set([
-  'content-length',
-  'transfer-encoding',
-  'host',
-  'connection',
-  'upgrade',
-])
-
-function claimsBasic(name: string, value: string, known: boolean): boolean {
-  const plain = name.toLowerCase().replace(/[^a-z0-9]/g, '-')
-  if (plain !== 'authorization') return false
-  return known || !sameName(name, 'Authorization') || /^\s*basic(?:\s|$)/i.test(value)
 }
 
 /**

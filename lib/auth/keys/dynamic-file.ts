@@ -10,7 +10,7 @@
  * Newest first. Version 1 had no "identity"; its files are read, and written again with one. Moments are milliseconds since
  * the epoch.
  */
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { access, chmod, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -18,8 +18,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import type { IdentityKey } from '../identity/identity-key.ts'
-import type { DynamicConfig, SamlKeyPair, SecretKey } from './dynamic-config.ts'
+import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024
@@ -144,80 +143,90 @@ function decode(found: unknown): DynamicConfig {
   }
   return {
     entityId: typeof entityId === 'string' ? entityId : '',
-    session: list(file['session'], 'session').map(secretOf),
-    sealing: list(file['sealing'], 'sealing').map(secretOf),
-    saml: list(file['saml'], 'saml').map(pairOf),
-    identity: version === 1 ? [] : list(file['identity'], 'identity').map(identityKeyOf),
+    session: list(file, 'session').map(secretOf),
+    sealing: list(file, 'sealing').map(secretOf),
+    saml: list(file, 'saml').map(pairOf),
+    identity: version === 1 ? [] : list(file, 'identity').map(identityKeyOf),
   }
 }
 
-function list(found: unknown, name: string): readonly unknown[] {
-  if (Array.isArray(found) && found.length > 0 && found.length <= 100) return found
+function list(file: Found, name: string): readonly Found[] {
+  const found = file[name]
+  if (Array.isArray(found) && found.length > 0 && found.length <= 100) {
+    return found.map(key => record(key, `a key of "${name}"`))
+  }
   throw new Error(`"${name}" is not a list of keys`)
 }
 
-function secretOf(found: unknown): SecretKey {
-  const { kid, key, created, retires } = record(found, 'a key')
-  const bytes = typeof key === 'string' ? Buffer.from(key, 'base64url') : Buffer.alloc(0)
-  if (bytes.length !== 32) throw new Error('a secret key does not have 32 bytes')
-  return { kid: kidOf(kid), key: bytes, created: momentOf(created), retires: retiresOf(retires) }
+/** What every key says of itself. */
+function keyOf({ kid, created, retires }: Found): Key {
+  if (typeof kid !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(kid)) {
+    throw new Error('a key has no usable "kid"')
+  }
+  return {
+    kid,
+    created: momentOf(created),
+    retires: isNone(retires) ? undefined : momentOf(retires),
+  }
 }
 
-function pairOf(found: unknown): SamlKeyPair {
-  const { kid, privateKey, certificate, created, retires } = record(found, 'a key pair')
-  if (typeof privateKey !== 'string' || !privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
+function momentOf(found: unknown): Milliseconds {
+  if (typeof found === 'number' && Number.isFinite(found)) return found
+  throw new Error('a key does not say when it was made, or retires at no moment')
+}
+
+function isNone(found: unknown): boolean {
+  return found === undefined || found === null
+}
+
+function secretOf(found: Found): SecretKey {
+  const key = Buffer.from(textOf(found['key']), 'base64url')
+  if (key.length !== 32) throw new Error('a secret key does not have 32 bytes')
+  return { ...keyOf(found), key }
+}
+
+function pairOf(found: Found): SamlKeyPair {
+  const privateKey = textOf(found['privateKey'])
+  const certificate = textOf(found['certificate'])
+  if (!privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
     throw new Error('a private key of SAML is not PKCS #8 in PEM')
   }
-  if (typeof certificate !== 'string') throw new Error('a certificate of SAML is missing')
-  if (!fits(certificate, privateKey)) throw new Error('a key pair of SAML does not fit together')
-  const times = { created: momentOf(created), retires: retiresOf(retires) }
-  return { kid: kidOf(kid), privateKey, certificate, ...times }
-}
-
-function fits(certificate: string, privateKey: string): boolean {
   let read: X509Certificate
   try {
     read = new X509Certificate(certificate)
   } catch (error) {
     throw new Error(`a certificate of SAML cannot be read: ${explainError(error)}`)
   }
+  if (!read.checkPrivateKey(privateKeyOf(privateKey, 'a private key of SAML cannot be read'))) {
+    throw new Error('a key pair of SAML does not fit together')
+  }
+  return { ...keyOf(found), privateKey, certificate }
+}
+
+function identityKeyOf(found: Found): IdentityKey {
+  const privateKey = textOf(found['privateKey'])
+  const problem = 'a key of identities is not of P-256 in PEM'
+  const { asymmetricKeyDetails } = privateKeyOf(privateKey, problem)
+  if (asymmetricKeyDetails?.namedCurve !== 'prime256v1') throw new Error(problem)
+  return { ...keyOf(found), privateKey }
+}
+
+function privateKeyOf(pem: string, problem: string): KeyObject {
   try {
-    return read.checkPrivateKey(createPrivateKey(privateKey))
+    return createPrivateKey(pem)
   } catch {
     // What OpenSSL says of a key may quote it.
-    throw new Error('a private key of SAML cannot be read')
+    throw new Error(problem)
   }
 }
 
-function identityKeyOf(found: unknown): IdentityKey {
-  const { kid, privateKey, created, retires } = record(found, 'a key of identities')
-  if (typeof privateKey !== 'string') throw new Error('a key of identities is missing')
-  let curve: string | undefined
-  try {
-    curve = createPrivateKey(privateKey).asymmetricKeyDetails?.namedCurve
-  } catch {
-    // What OpenSSL says of it may quote it.
-  }
-  if (curve !== 'prime256v1') throw new Error('a key of identities is not of P-256 in PEM')
-  const times = { created: momentOf(created), retires: retiresOf(retires) }
-  return { kid: kidOf(kid), privateKey, ...times }
+function textOf(found: unknown): string {
+  return typeof found === 'string' ? found : ''
 }
 
-function kidOf(found: unknown): string {
-  if (typeof found === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(found)) return found
-  throw new Error('a key has no usable "kid"')
-}
+type Found = Readonly<Record<string, unknown>>
 
-function momentOf(found: unknown): Milliseconds {
-  if (typeof found === 'number' && Number.isFinite(found)) return found
-  throw new Error('a key does not say when it was made')
-}
-
-function retiresOf(found: unknown): Milliseconds | undefined {
-  return found === undefined || found === null ? undefined : momentOf(found)
-}
-
-function record(found: unknown, what: string): Readonly<Record<string, unknown>> {
+function record(found: unknown, what: string): Found {
   if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found }
   throw new Error(`${what} is not an object`)
 }

@@ -10,10 +10,9 @@ import {
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
-import type { Config } from '../config/config.ts'
-import type { NotKept } from '../form-preservation/form-reader.ts'
+import { ClientGone } from '../../http/server/gather.ts'
 import type { FailurePage } from './failure-page.ts'
-import { whyNotKept } from './failures.ts'
+import { type NotKept, whyNotKept } from './failures.ts'
 import { json } from './page.ts'
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
@@ -24,8 +23,9 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   if (error instanceof OriginRequestUnfit) {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }
+  // The client reads no answer, and nothing has failed.
+  if (error instanceof ClientGone) return gone
   if (error instanceof OriginFailure) {
-    // The client has gone: it reads no answer, and nothing has failed.
     if (request.signal.aborted) return gone
     const code = error.code.toLowerCase().replace(/^origin_/, 'backend_')
     const facts = { ...error.facts, problem: error.publicText }
@@ -77,43 +77,9 @@ export function notKept(
   return failurePage({
     request,
     code: 'request_not_kept',
-    words: { because: whyNotKept[because] },
-    action: { href: login, label: 'Sign in' },
+    words: { because: whyNotKept[because], login },
     ...(because === 'too-large' ? { details: [['Limit', `${limit} bytes`]] } : {}),
     fields: challenge(login),
     facts: { because },
-  })
-}
-
-/** 421: a login under another name cannot be finished, because its cookies would belong to that name. */
-export function wrongHost(
-  request: Request,
-  { baseUrl, domain }: Config,
-  failurePage: FailurePage,
-): Response {
-  const host = request.fields.get('Host')
-  return failurePage({
-    request,
-    code: 'wrong_host',
-    action: { href: `${baseUrl}/`, label: `Go to ${domain}` },
-    details: [
-      ['Host of this service', domain],
-      ['Host of this request', (host ?? 'none').slice(0, 260)],
-    ],
-    facts: { host },
-  })
-}
-
-/** 403 for a browser without TLS: the cookies of a login are Secure, so the login could not be finished. */
-export function withoutTls(
-  request: Request,
-  { baseUrl, returnTo }: { readonly baseUrl: string; readonly returnTo: string },
-  failurePage: FailurePage,
-): Response {
-  return failurePage({
-    request,
-    code: 'without_tls',
-    action: { href: `${baseUrl}${returnTo}`, label: `Go to ${baseUrl}` },
-    details: [['X-Forwarded-Proto of this request', 'http']],
   })
 }

@@ -9,7 +9,7 @@ import { explainError, type Facts } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { acceptsHtml, isNavigation } from '../gate.ts'
+import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/assertion-verdict.ts'
 import type { FailureRecords } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
@@ -29,14 +29,10 @@ export type WordedFailure = Omit<FailureText, 'person' | 'administrator'> & {
   readonly advice?: readonly string[]
 }
 
-interface FailureFacts {
+interface FailureFacts extends Pick<FailureText, 'action' | 'details'> {
   readonly request: Request
   /** Words for the places of the text. */
   readonly words?: Readonly<Record<string, string>>
-  /** A link below the text; `href` is a path of ours or an address of the IdP. */
-  readonly action?: { readonly href: string; readonly label: string }
-  /** Small public figures that help: both clocks, sizes of cookies. */
-  readonly details?: ReadonlyArray<readonly [name: string, value: string]>
   /** More fields of the response, such as Set-Cookie. */
   readonly fields?: Fields
   /** Private: for the log. */
@@ -56,15 +52,34 @@ export interface FailurePageTools {
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
+  const { page, records, clientAddress, clock, log } = tools
   return report => {
-    const text = textOf(report)
-    writeDown(report, text, tools)
-    const { category } = text
-    const make = wantsPage(report.request) ? page : data
-    return {
-      ...make(report, text, tools),
-      facts: { outcome: 'failed', category, code: report.code },
-    }
+    const { request, code, cause, facts, findings = [], fields } = report
+    const said = textOf(report)
+    const { category, status, reason, title, text, advice = [], details = [], action } = said
+    const client = clientAddress(request)
+    const about = { category, code, id: request.id, client, status }
+    const error = cause === undefined ? {} : { error: cause }
+    log.warn(`${category} ${code}`, { ...about, ...facts, ...error })
+    const now = clock.now()
+    records.add({
+      ...{ ...about, at: now, title, method: request.method, path: pathOf(request), findings },
+      facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+    })
+    const answered = { status, reason, fields }
+    const { id: requestId } = request
+    const answer = wantsPage(request)
+      ? page({
+          template: 'failure',
+          ...answered,
+          view: {
+            ...{ title, text, category, requestId, time: timeText(now), action: action ?? false },
+            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0 },
+            details: details.map(([name, value]) => ({ name, value })),
+          },
+        })
+      : json({ error: category, title, message: text, requestId }, answered)
+    return { ...answer, facts: { outcome: 'failed', category, code, client } }
   }
 }
 
@@ -73,74 +88,30 @@ type Text = Omit<WordedFailure, 'code'>
 /** What is said of a failure. */
 export function textOf(report: FailureReport): Text {
   if ('title' in report) return report
+  const { words = {} } = report
+  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? '')
   const {
     person = [],
     administrator,
+    action,
+    details = [],
     ...found
   }: FailureText = failures['as' in report ? report.as : report.code]
-  const { words = {} } = report
   return {
     ...found,
-    text: found.text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? ''),
+    text: fill(found.text),
     advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
+    details: [
+      ...details.map(([name, value]) => [name, fill(value)] as const),
+      ...(report.details ?? []),
+    ],
+    ...(action && { action: { href: fill(action.href), label: fill(action.label) } }),
   }
-}
-
-function writeDown(
-  { request, code, cause, facts, findings = [] }: FailureReport,
-  { category, status, title }: Text,
-  { records, clientAddress, clock, log }: FailurePageTools,
-): void {
-  const about = { category, code, id: request.id, client: clientAddress(request), status }
-  log.warn(`${category} ${code}`, {
-    ...about,
-    ...facts,
-    ...(cause === undefined ? {} : { error: cause }),
-  })
-  records.add({
-    ...about,
-    at: clock.now(),
-    title,
-    method: request.method,
-    path: pathOf(request),
-    facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
-    findings,
-  })
 }
 
 /** A person gets a page; so does a form that was posted, whatever it accepts. */
 function wantsPage(request: Request): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
-}
-
-function page(report: FailureReport, said: Text, tools: FailurePageTools): Response {
-  const { request, details = [], action, fields } = report
-  const { category, status, reason, title, text, advice = [] } = said
-  return tools.page({
-    template: 'failure',
-    ...{ status, reason, fields },
-    view: {
-      ...{
-        title,
-        text,
-        category,
-        advice,
-        requestId: request.id,
-        time: timeText(tools.clock.now()),
-      },
-      hasAdvice: advice.length > 0,
-      hasDetails: details.length > 0,
-      details: details.map(([name, value]) => ({ name, value })),
-      hasAction: action !== undefined,
-      href: action?.href ?? '',
-      label: action?.label ?? '',
-    },
-  })
-}
-
-function data({ request, fields }: FailureReport, said: Text): Response {
-  const { category: error, status, reason, title, text: message } = said
-  return json({ error, title, message, requestId: request.id }, { status, reason, fields })
 }
 
 function pathOf({ target }: Request): string {

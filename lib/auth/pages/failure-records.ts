@@ -25,6 +25,11 @@ export interface FailureRecord {
   readonly findings: readonly Finding[]
 }
 
+/** The file of an instance, beside its dynamic configuration. */
+export function failuresFile(configPath: string): string {
+  return `${configPath}.failures.json`
+}
+
 const MOST = 200
 const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */

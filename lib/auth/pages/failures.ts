@@ -2,9 +2,8 @@
  * Every failure a person can meet, by its code: the status, what is said, and what can be done.
  *
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
- * administrator does are apart, because the page has to say which of them is meant.
+ * administrator does are apart, because the page has to say which of the two is meant.
  */
-import type { NotKept } from '../form-preservation/form-reader.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
@@ -18,10 +17,17 @@ export interface FailureText {
   readonly person?: readonly string[]
   /** What the administrator does about it. */
   readonly administrator?: string
+  /** A link below the text, to a path of ours or an address of the IdP. */
+  readonly action?: { readonly href: string; readonly label: string }
+  /** Small public figures that help. */
+  readonly details?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 const again = 'If it happens again, tell your administrator the reference below.'
-const fillInAgain = ['Please fill it in again if you still want to send it.']
+const fillInAgain = {
+  person: ['Please fill it in again if you still want to send it.'],
+  action: { href: '{target}', label: 'Continue' },
+}
 
 /** Of requests on their way between the client, this service and the backend. */
 const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
@@ -77,6 +83,11 @@ export const failures = {
     person: ['Use the address below.'],
     administrator:
       'if the browser shows that address already, the edge in front of this service does not preserve the Host.',
+    action: { href: '{base}/', label: 'Go to {domain}' },
+    details: [
+      ['Host of this service', '{domain}'],
+      ['Host of this request', '{host}'],
+    ],
   }),
   without_tls: proxying({
     status: 403,
@@ -85,6 +96,8 @@ export const failures = {
     person: ['Open the address below, which begins with https.'],
     administrator:
       'the edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with every request that came over TLS.',
+    action: { href: '{base}{returnTo}', label: 'Go to {base}' },
+    details: [['X-Forwarded-Proto of this request', 'http']],
   }),
   websocket_origin: proxying({
     status: 403,
@@ -99,6 +112,7 @@ export const failures = {
     person: [
       'To keep what you filled in: sign in in another tab, then go back here and send it again.',
     ],
+    action: { href: '{login}', label: 'Sign in' },
   }),
   internal: proxying({
     status: 500,
@@ -147,26 +161,26 @@ export const failures = {
     status: 409,
     title: 'Your form was not sent',
     text: 'It was sent already, or could not be kept for so long.',
-    person: fillInAgain,
+    ...fillInAgain,
   }),
   resubmission_other_user: signingIn({
     status: 403,
     title: 'Your form was not sent',
     text: 'You are signed in as another user than when you filled it in.',
-    person: fillInAgain,
+    ...fillInAgain,
   }),
   resubmission_foreign: signingIn({
     status: 403,
     title: 'Your form was not sent',
     text: 'It did not come from a page of this service.',
-    person: fillInAgain,
+    ...fillInAgain,
   }),
 } satisfies Readonly<Record<string, FailureText>>
 
 export type FailureCode = keyof typeof failures
 
 /** Why a post is not kept, as the end of the sentence in `request_not_kept`. */
-export const whyNotKept: Readonly<Record<NotKept, string>> = {
+export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',
   foreign: 'it comes from a page of another site',
@@ -176,3 +190,5 @@ export const whyNotKept: Readonly<Record<NotKept, string>> = {
   busy: 'too many others are being kept at the moment',
   spent: 'it was sent already',
 }
+
+export type NotKept = keyof typeof whyNotKept

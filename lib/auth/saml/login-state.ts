@@ -10,7 +10,7 @@
  *   completed, as only happens when its session did not stick.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { trimWhitespace } from '../../http/message/field.ts'
+import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import { seal, unseal } from './seal.ts'
@@ -36,8 +36,8 @@ export interface Flow {
   readonly depth: number
   /** Whether the IdP's answer has been taken; it then only waits for its browser to come back. */
   readonly done: boolean
-  /** Key to the stashed form post, base64url. */
-  readonly stash?: string
+  /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
+  readonly form?: string
 }
 
 export interface LoginState {
@@ -67,7 +67,7 @@ export function readState(
   { keys, entityId }: Pick<StateKeys, 'keys' | 'entityId'>,
   limits: { readonly now: Milliseconds; readonly loginTime: Milliseconds },
 ): { readonly found: 'state' | 'absent' | 'invalid'; readonly state: LoginState } {
-  const values = cookieValues(request, stateCookieName)
+  const values = cookieValues(request.fields, stateCookieName)
   if (values.length === 0) return { found: 'absent', state: emptyState }
   for (const value of values.slice(0, 4)) {
     const plain = unseal(value, purposeOf(entityId), keys)
@@ -147,20 +147,6 @@ export function withoutFlow(state: LoginState, id: string): LoginState {
 export function depthOf(state: LoginState, now: Milliseconds): number {
   const { last } = state
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
-}
-
-/** Values of every cookie of this name (RFC 6265 section 5.4 lets several come). */
-export function cookieValues(request: Request, name: string): readonly string[] {
-  const values: string[] = []
-  for (const line of request.fields.all('Cookie')) {
-    for (const pair of line.split(';')) {
-      const equals = pair.indexOf('=')
-      if (equals > 0 && trimWhitespace(pair.slice(0, equals)) === name) {
-        values.push(trimWhitespace(pair.slice(equals + 1)))
-      }
-    }
-  }
-  return values
 }
 
 function purposeOf(entityId: string): string {

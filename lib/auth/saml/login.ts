@@ -4,9 +4,9 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
-import { isOwnPost } from '../access/own-post.ts'
+import { isOwnPost } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
-import type { Stash } from '../form-preservation/kept-forms.ts'
+import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { metadataAdvice } from './acs-page.ts'
 import { authnRequestXml } from './binding/authn-request.ts'
@@ -19,7 +19,8 @@ import { keepState, newId, type Saml, safeReturn, stateOf } from './parts.ts'
 
 export interface LoginStart {
   readonly returnTo: string
-  readonly stash?: Stash
+  /** The content of a form post whose session has ended, to be sent once after the login. */
+  readonly form?: Form
 }
 
 /** Logins in a row that did not lead to a session before we stop sending the browser round. */
@@ -41,7 +42,7 @@ export async function startLogin(
 
   const id = saml.random(12).toString('base64url')
   const config = saml.config()
-  const stash = keepStash(saml, request, id, login)
+  const form = keepForm(saml, request, id, login)
   const flow: Flow = {
     id,
     request: newId(saml),
@@ -49,7 +50,7 @@ export async function startLogin(
     returnTo: safeReturn(login.returnTo),
     depth,
     done: false,
-    ...(stash === undefined ? {} : { stash }),
+    ...(form === undefined ? {} : { form }),
   }
   const xml = authnRequestXml(
     { id: flow.request, issued: now, destination: endpoint.location },
@@ -136,18 +137,18 @@ export function formTargets(location: string): readonly string[] {
  * Only what this site has sent itself is kept, and only of somebody: a stranger's post must not be sent again under anybody's
  * name.
  */
-function keepStash(
+function keepForm(
   saml: Saml,
   request: Request,
   id: string,
-  { stash, returnTo }: LoginStart,
+  { form, returnTo }: LoginStart,
 ): string | undefined {
   const { stashLimit, loginTime, baseUrl } = saml.config()
-  if (stash === undefined || !isOwnPost(request, baseUrl)) return undefined
+  if (form === undefined || !isOwnPost(request, baseUrl)) return undefined
   const owner = lastOwner(saml, request)
-  if (owner === undefined || stash.content.length > stashLimit) return undefined
+  if (owner === undefined || form.content.length > stashLimit) return undefined
   if (safeReturn(returnTo) !== returnTo) return undefined
-  return saml.stashes.put(id, stash, { owner, target: returnTo }, loginTime)
+  return saml.forms.put(id, form, { owner, target: returnTo }, loginTime)
 }
 
 function noIdpPage(saml: Saml, request: Request): Response {

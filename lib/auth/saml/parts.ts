@@ -7,11 +7,11 @@ import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import type { SamlConfig } from '../config/config.ts'
-import type { StashRoom } from '../form-preservation/kept-forms.ts'
-import type { SamlKeys } from '../keys/key-ring.ts'
+import type { KeptForms } from '../form-preservation/kept-forms.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
-import type { SessionService } from '../session/sessions.ts'
+import type { Sessions } from '../session/sessions.ts'
 import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -21,8 +21,8 @@ import type { Verifier } from './worker/verifier.ts'
 /** What the SAML room is given. */
 export interface SamlParts {
   readonly config: () => SamlConfig
-  readonly keys: SamlKeys
-  readonly sessions: SessionService
+  readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
+  readonly sessions: Pick<Sessions, 'establish' | 'read' | 'end' | 'revoke' | 'diagnose'>
   readonly failurePage: FailurePage
   readonly page: PageMaker
   readonly clock: Clock
@@ -37,7 +37,7 @@ export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
   readonly verifier: Verifier
   readonly consumed: Consumed
-  readonly stashes: StashRoom
+  readonly forms: KeptForms
   /** For forms that are being read. */
   readonly room: Room
   readonly outcomes: Outcomes

@@ -6,13 +6,12 @@
  * - This request still counts as coming from the IdP's site, so a SameSite=Strict cookie stays away. A page of ours that
  *   leads here again makes it a request of our own site; only what is missing then is really missing.
  * - The page also puts the fragment back. For a form that was kept it posts the ID of the login to where the form was for:
- *   what goes to the backend in its place is in memory (replay.ts), since a page could not send files again.
+ *   what goes to the backend in its place is in memory (form-preservation/), since a page could not send files again.
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
-import { replayName } from '../form-preservation/form-sender.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
-import { notSent } from '../form-preservation/resubmission.ts'
+import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
 import { startLogin } from './login.ts'
 import type { Flow, LoginState } from './login-state.ts'
 import { withoutFlow } from './login-state.ts'
@@ -35,8 +34,8 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (session === undefined) return withoutSession(saml, request, { query, flow, state })
   if (flow === undefined) return seeOther(`${saml.config().baseUrl}/`)
   const cookie = keepState(saml, withoutFlow(state, flow.id))
-  if (flow.stash !== undefined) {
-    const place = saml.stashes.placeOf(flow.id, ownerOf(session))
+  if (flow.form !== undefined) {
+    const place = saml.forms.placeOf(flow.id, ownerOf(session))
     if ('target' in place) return sendAgain(saml, flow.id, place.target)
     const { returnTo: target } = flow
     const fields = Fields.of(['Set-Cookie', cookie])
@@ -74,7 +73,7 @@ function sendAgain(saml: Saml, id: string, target: string): Response {
       keep: '',
       action: `${saml.config().baseUrl}${target}`,
       enctype: 'application/x-www-form-urlencoded',
-      fields: [{ name: replayName, value: id }],
+      fields: [{ name: resubmissionField, value: id }],
     },
     // Without a referrer policy of its own the post would carry "Origin: null", which applications take for a forgery.
     fields: Fields.of(['Referrer-Policy', 'same-origin']),

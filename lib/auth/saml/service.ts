@@ -7,10 +7,9 @@ import { OriginClient } from '../../http/client/origin.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
-import { StashRoom } from '../form-preservation/kept-forms.ts'
+import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
-import { type Replay, takeReplay } from '../form-preservation/resubmission.ts'
-import type { Session } from '../session/token.ts'
+import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
 import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { Outcomes } from './outcomes.ts'
@@ -24,7 +23,7 @@ import { Verifier } from './worker/verifier.ts'
 export interface SamlService {
   /**
    * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it has to
-   * be checked again before anybody is sent there. `stash` is the content of a form post whose session has ended, to be replayed
+   * be checked again before anybody is sent there. `form` is the content of a form post whose session has ended, to be sent
    * once after the login.
    */
   startLogin(request: Request, login: LoginStart): Promise<Response>
@@ -40,14 +39,8 @@ export interface SamlService {
   handle(request: Request, path: string): Promise<Response> | undefined
   /** Whether a form this request posts can be kept: whose it is has to be known, and its address one to come back to. */
   keepsForms(request: Request, returnTo: string): boolean
-  /**
-   * The kept form that a post of our own page stands for, to be sent to the backend in its place; `target` is path and query of
-   * that post.
-   */
-  takeReplay(
-    request: Request,
-    asked: { readonly handle: string; readonly session: Session; readonly target: string },
-  ): Replay
+  /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+  resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
   /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
   problems(): readonly string[]
   /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
@@ -99,7 +92,7 @@ export async function createSamlService(
     source,
     verifier,
     consumed: new Consumed(clock),
-    stashes: new StashRoom(clock, parts.random),
+    forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),
     outcomes: new Outcomes(),
   }
@@ -110,7 +103,7 @@ export async function createSamlService(
     handle,
     keepsForms: (request, returnTo) =>
       safeReturn(returnTo) === returnTo && lastOwner(saml, request) !== undefined,
-    takeReplay: (request, asked) => takeReplay(saml, request, asked),
+    resubmit: resubmission => resubmit(saml, resubmission),
     problems: () => problemsOf(saml),
     readings: () => readingsOf(saml),
     async close() {

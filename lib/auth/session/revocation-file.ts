@@ -6,7 +6,7 @@
  * Sessions made at or before `before` under a mark are over; nobody has to remember it after `until`. `allBefore`, when there,
  * is the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
  */
-import { rename, stat } from 'node:fs/promises'
+import { rename } from 'node:fs/promises'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
@@ -21,6 +21,11 @@ export interface Revocations {
   /** Every session made at or before this moment is over. */
   readonly allBefore: Milliseconds
   readonly entries: ReadonlyMap<string, RevocationEntry>
+}
+
+/** The file of an instance, beside its dynamic configuration. */
+export function revocationsFile(configPath: string): string {
+  return `${configPath}.revoked.json`
 }
 
 export const noRevocations: Revocations = {
@@ -88,10 +93,4 @@ export async function setAside(path: string): Promise<boolean> {
     () => true,
     () => false,
   )
-}
-
-/** Told apart from every other state of the file; undefined when there is none. */
-export async function appearance(path: string): Promise<string | undefined> {
-  const found = await stat(path).catch(() => undefined)
-  return found === undefined ? undefined : `${found.ino} ${found.mtimeMs} ${found.size}`
 }

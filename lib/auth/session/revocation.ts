@@ -10,8 +10,8 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
+import { WatchedFile } from '../keys/watched-file.ts'
 import {
-  appearance,
   noRevocations,
   type RevocationEntry,
   type Revocations,
@@ -37,47 +37,48 @@ export interface RevocationOptions {
 }
 
 const MOST = 200_000
-/** How often the file is looked at, and written again when it could not be. */
-const INTERVAL: Milliseconds = 1000
-const RETRY: Milliseconds = 60_000
 
 export class RevocationList {
   readonly #options: RevocationOptions
+  readonly #file: WatchedFile
   #entries = new Map<string, RevocationEntry>()
   #allBefore = noRevocations.allBefore
-  /** The longest lifetime so far: sessions made under it may still be about. */
+  /** The longest lifetime so far: sessions made under it may still be in use. */
   #longest: Milliseconds = 0
-  /** What the file looked like when it was last read or written. */
-  #seen: string | undefined
-  /** When what is here alone is to be written. */
-  #dueAt: Milliseconds = Number.POSITIVE_INFINITY
-  #writing: Promise<void> = Promise.resolve()
-  #waiting: Promise<void> | undefined
-  #cancelWatch = () => {}
-  #checking: Promise<void> = Promise.resolve()
-  #closed = false
 
   private constructor(options: RevocationOptions) {
+    const { path, clock, log } = options
     this.#options = options
+    this.#file = new WatchedFile({
+      path,
+      clock,
+      changed: () => this.#changed(),
+      write: () => this.#write(),
+      failed: error =>
+        log.error(
+          'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
+          { path, error },
+        ),
+    })
   }
 
   /** Reads the file if there is one, and watches it. */
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
     const { path, clock, log } = options
-    list.#seen = await appearance(path)
+    await list.#file.look()
     try {
       list.#merge(await readRevocations(path))
     } catch (error) {
       const aside = await setAside(path)
       list.#allBefore = clock.now()
       log.error(
-        'the list of ended sessions cannot be read: all sessions are over, everybody logs in once more',
+        'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
         { path, error, ...(aside ? { kept_as: `${path}.damaged` } : {}) },
       )
-      await list.#save()
+      await list.#file.write()
     }
-    list.#watch()
+    list.#file.watch()
     return list
   }
 
@@ -96,42 +97,24 @@ export class RevocationList {
   }
 
   /** Enters a revocation, which holds at once; settles when it is on disk, or cannot be, which the log tells. Never throws. */
-  add(which: Revocation): Promise<void> {
+  async add(which: Revocation): Promise<void> {
     const { clock, lifetime } = this.#options
     const now = clock.now()
     this.#longest = Math.max(this.#longest, lifetime())
     const entry = { before: now, until: now + this.#longest }
     for (const mark of marksToRevoke(which)) this.#enter(mark, entry)
     this.#prune(now)
-    return this.#save()
+    await this.#file.write()
   }
 
-  /** Looks at the file now: another process may have written it, or ours may still be due. Never throws. */
-  async check(): Promise<void> {
-    const { path, clock, log } = this.#options
-    const now = await appearance(path)
-    if (now !== undefined && now !== this.#seen) {
-      this.#seen = now
-      try {
-        if (this.#merge(await readRevocations(path))) return await this.#save()
-      } catch (error) {
-        log.error('the list of ended sessions was changed and cannot be read; ours is written', {
-          path,
-          error,
-        })
-        return await this.#save()
-      }
-    }
-    if (clock.now() >= this.#dueAt) await this.#save()
+  /** Looks at the file now. Never throws. */
+  check(): Promise<void> {
+    return this.#file.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
-  async close(): Promise<void> {
-    this.#closed = true
-    this.#cancelWatch()
-    await this.#checking
-    if (this.#dueAt < Number.POSITIVE_INFINITY) await this.#save()
-    await this.#writing
+  close(): Promise<void> {
+    return this.#file.close()
   }
 
   /** The latest at the end, so that the first entries are the first that may go. */
@@ -177,41 +160,25 @@ export class RevocationList {
     return news.length > 0 || ownAllBefore > found.allBefore
   }
 
-  /** One write serves all who come while another is under way. */
-  #save(): Promise<void> {
-    this.#waiting ??= this.#writing.then(() => {
-      this.#waiting = undefined
-      this.#writing = this.#write()
-      return this.#writing
-    })
-    return this.#waiting
+  /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
+  async #changed(): Promise<void> {
+    const { path, log } = this.#options
+    try {
+      if (!this.#merge(await readRevocations(path))) return
+    } catch (error) {
+      log.error('the list of ended sessions was changed and cannot be read; ours is written', {
+        path,
+        error,
+      })
+    }
+    await this.#file.write()
   }
 
   async #write(): Promise<void> {
-    const { path, clock, log } = this.#options
-    try {
-      // What another process has written since is not to be lost.
-      const now = await appearance(path)
-      if (now !== undefined && now !== this.#seen) {
-        this.#merge(await readRevocations(path).catch(() => noRevocations))
-      }
-      this.#dueAt = Number.POSITIVE_INFINITY
-      await writeRevocations(path, { allBefore: this.#allBefore, entries: this.#entries })
-      this.#seen = await appearance(path)
-    } catch (error) {
-      this.#dueAt = clock.now() + RETRY
-      log.error(
-        'ended sessions could not be written down: they stay ended here, but would live again after a restart',
-        { path, error },
-      )
-    }
-  }
-
-  #watch(): void {
-    if (this.#closed) return
-    this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      this.#checking = this.check().finally(() => this.#watch())
-    })
+    const { path } = this.#options
+    // What another process has written since is not to be lost.
+    if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
+    await writeRevocations(path, { allBefore: this.#allBefore, entries: this.#entries })
   }
 }
 

@@ -12,24 +12,7 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
 import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
 import type { Revocation, RevocationList } from './revocation.ts'
-import type { Session, SessionTokens, VerifiedToken } from './token.ts'
-
-/** Sessions in the browser's cookies. */
-export interface SessionService {
-  /**
-   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
-   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
-   */
-  establish(subject: VerifiedSubject, request: Request): Promise<Established>
-  /** The session of this request, however old its login; undefined when it has none that is valid. */
-  read(request: Request): Promise<Session | undefined>
-  /** Set-Cookie lines that remove every session cookie the browser may hold. */
-  end(request: Request): Fields
-  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
-  revoke(which: Revocation): Promise<void>
-  /** The session cookies a request carries, for pages that explain: how many, how large, why not valid. No values. */
-  diagnose(request: Request): Promise<CookieDiagnosis>
-}
+import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type Established =
   | { readonly setCookie: Fields; readonly session: Session }
@@ -48,25 +31,27 @@ export interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
   /** Undefined: ended sessions live on in copies. */
-  readonly revocations: () => RevocationList | undefined
+  readonly revocations: RevocationList | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
   readonly random: (size: number) => Buffer
   readonly log: Logger
 }
 
-export class Sessions implements SessionService {
+export class Sessions {
   readonly #options: SessionsOptions
-  /** The token a session was read from; sessions come from the tokens' memory, so one object means one token. */
-  readonly #tokenOf = new WeakMap<Session, VerifiedToken>()
   #toldTransient = false
 
   constructor(options: SessionsOptions) {
     this.#options = options
   }
 
+  /**
+   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   */
   async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
-    const { clock, random, failurePage } = this.#options
+    const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
     const outcome = identityOf(subject, config.identity)
     if (!outcome.ok) return { refuse: this.#noSubject(request, subject, outcome.because) }
@@ -74,7 +59,12 @@ export class Sessions implements SessionService {
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
       return { refuse: failurePage({ request, code: 'subject_not_basic' }) }
     }
-    if (identity.from === 'transient-nameId') this.#tellTransient()
+    if (identity.from === 'transient-nameId' && !this.#toldTransient) {
+      this.#toldTransient = true
+      log.warn(
+        'the subject is a transient NameID, another one at every login: the identity provider sends neither email nor sAMAccountName',
+      )
+    }
     const now = clock.now()
     const session: Session = {
       id: random(16).toString('hex'),
@@ -96,36 +86,37 @@ export class Sessions implements SessionService {
     return { refuse: this.#tooLarge(request, session, written.bytes) }
   }
 
-  async read(request: Pick<Request, 'fields'>): Promise<Session | undefined> {
+  /** The session of this request, however old its login; undefined when it has none that is valid. */
+  async read(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
     for (const token of tokensIn(request.fields)) {
       const verdict = await this.#options.tokens.verify(token)
-      if (!verdict.valid || this.#isOver(verdict.session)) continue
-      this.#tokenOf.set(verdict.session, verdict)
-      return verdict.session
+      if (verdict.valid && !this.#isOver(verdict.session)) return verdict.session
     }
     return undefined
   }
 
   /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
-  async renewal(session: Session, request: Request): Promise<Fields | undefined> {
-    const token = this.#tokenOf.get(session)
+  async renewal(session: ReadSession, request: Request): Promise<Fields | undefined> {
     const { idle } = this.#options.config().session
     const now = this.#options.clock.now()
-    if (token === undefined || now - token.issued < Math.max(idle / 10, 30_000)) return undefined
+    if (now - session.issued < Math.max(idle / 10, 30_000)) return undefined
     // As much as it can last already.
-    if (token.lapses >= session.expires - 1000) return undefined
+    if (session.lapses >= session.expires - 1000) return undefined
     const written = await this.#write(session, request)
     return written.fits ? written.lines : undefined
   }
 
+  /** Set-Cookie lines that remove every session cookie the browser may hold. */
   end(request: Request): Fields {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
+  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
   async revoke(which: Revocation): Promise<void> {
-    await this.#options.revocations()?.add(which)
+    await this.#options.revocations?.add(which)
   }
 
+  /** The session cookies a request carries, for pages that explain. No values. */
   async diagnose(request: Request): Promise<CookieDiagnosis> {
     const { tokens } = this.#options
     const size = sessionCookies(request.fields)
@@ -145,7 +136,7 @@ export class Sessions implements SessionService {
   #isOver(session: Session): boolean {
     const { revocations, clock, config } = this.#options
     if (session.created + config().session.lifetime <= clock.now()) return true
-    return revocations()?.has(session) === true
+    return revocations?.has(session) === true
   }
 
   #write(session: Session, request: Request) {
@@ -199,13 +190,5 @@ export class Sessions implements SessionService {
       ],
       facts: { bytes, limit: cookieSize, largest: largest.map(({ name }) => name).join(' ') },
     })
-  }
-
-  #tellTransient(): void {
-    if (this.#toldTransient) return
-    this.#toldTransient = true
-    this.#options.log.warn(
-      'the subject is a transient NameID, another one at every login: the identity provider sends neither email nor sAMAccountName',
-    )
   }
 }

@@ -8,12 +8,11 @@
  * `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six` SessionIndex; `attrs` attributes by canonical
  * name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
-import { webcrypto } from 'node:crypto'
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { SecretKey } from '../keys/dynamic-config.ts'
-import { secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
+import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 
 export interface Session {
   readonly id: string
@@ -44,21 +43,15 @@ const LONGEST = 20_000
 const REMEMBERED = 32 * 1024 * 1024
 const LARGEST_INFLATED = 512 * 1024
 
-/** The keys tokens are signed and verified with; `generation` changes whenever they do. */
-export interface TokenKeys {
-  readonly generation: number
-  session(): readonly SecretKey[]
-}
-
 export interface TokenOptions {
-  readonly keys: TokenKeys
+  readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly clock: Clock
   /** Entity ID: issuer and audience. */
   readonly entityId: () => string
 }
 
-export interface VerifiedToken {
-  readonly session: Session
+/** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
+export interface ReadSession extends Session {
   /** When this token was made; the session may be older. */
   readonly issued: Milliseconds
   /** When it lapses unless it is renewed. */
@@ -66,17 +59,16 @@ export interface VerifiedToken {
 }
 
 export type TokenVerdict =
-  | ({ readonly valid: true } & VerifiedToken)
+  | { readonly valid: true; readonly session: ReadSession }
   | { readonly valid: false; readonly because: string }
 
 export class SessionTokens {
   readonly #options: TokenOptions
   /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
-  readonly #verified = new LRUCache<string, VerifiedToken>({
+  readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: (_, token) => token.length,
   })
-  readonly #imported = new Map<string, Promise<webcrypto.CryptoKey>>()
   #generation = -1
 
   constructor(options: TokenOptions) {
@@ -86,7 +78,6 @@ export class SessionTokens {
   /** The token of a session; it lapses at `lapses`. */
   async issue(session: Session, lapses: Milliseconds): Promise<string> {
     const { clock, keys, entityId } = this.#options
-    this.#noticeKeys()
     const [newest] = keys.session()
     if (newest === undefined) throw new Error('there is no key to sign sessions with')
     return signJwt(
@@ -97,17 +88,20 @@ export class SessionTokens {
         iat: seconds(clock.now()),
         exp: seconds(Math.min(lapses, session.expires)),
       },
-      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: await this.#import(newest) },
+      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: newest.key },
     )
   }
 
   /** What a token is worth now. Never throws; the reason is a word for the log. */
   async verify(token: string): Promise<TokenVerdict> {
     const { clock, keys, entityId } = this.#options
-    this.#noticeKeys()
+    const { generation } = keys
+    // Other keys: what was verified with the old ones has to be verified again.
+    if (generation !== this.#generation) this.#verified.clear()
+    this.#generation = generation
     const known = this.#verified.get(token)
     if (known !== undefined) {
-      if (known.lapses > clock.now()) return { valid: true, ...known }
+      if (known.lapses > clock.now()) return { valid: true, session: known }
       this.#verified.delete(token)
       return { valid: false, because: 'expired' }
     }
@@ -117,10 +111,7 @@ export class SessionTokens {
       {
         algorithm: 'HS256',
         type: TYPE,
-        key: kid => {
-          const key = keys.session().find(candidate => candidate.kid === kid)
-          return key === undefined ? undefined : this.#import(key)
-        },
+        key: kid => keys.session().find(candidate => candidate.kid === kid)?.key,
         issuer: entityId(),
         audience: entityId(),
         required: ['sub', 'sid', 'iat', 'exp', 'end'],
@@ -131,32 +122,12 @@ export class SessionTokens {
     const { claims } = verdict
     const session = readSession(claims)
     if (session === undefined) return { valid: false, because: 'malformed' }
-    const issued = (claims.iat ?? 0) * 1000
-    const verified = { session, issued, lapses: (claims.exp ?? 0) * 1000 }
-    this.#verified.set(token, verified)
-    return { valid: true, ...verified }
-  }
-
-  /** Other keys: what was verified with the old ones has to be verified again. */
-  #noticeKeys(): void {
-    const { generation } = this.#options.keys
-    if (generation === this.#generation) return
-    this.#generation = generation
-    this.#verified.clear()
-    this.#imported.clear()
-  }
-
-  #import({ kid, key }: SecretKey): Promise<webcrypto.CryptoKey> {
-    const known = this.#imported.get(kid)
-    if (known !== undefined) return known
-    const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-    const imported = webcrypto.subtle.importKey('raw', key, algorithm, false, ['sign', 'verify'])
-    this.#imported.set(kid, imported)
-    return imported
+    this.#verified.set(token, session)
+    return { valid: true, session }
   }
 }
 
-function claimsOf(session: Session): Readonly<Record<string, unknown>> {
+function claimsOf(session: Session): JwtClaims {
   const { nameId } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
@@ -183,7 +154,7 @@ function claimsOf(session: Session): Readonly<Record<string, unknown>> {
 }
 
 /** Undefined for claims of another version, or none of ours. */
-function readSession(claims: Readonly<Record<string, unknown>>): Session | undefined {
+function readSession(claims: JwtClaims): ReadSession | undefined {
   try {
     return sessionOf(claims)
   } catch {
@@ -191,7 +162,7 @@ function readSession(claims: Readonly<Record<string, unknown>>): Session | undef
   }
 }
 
-function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
+function sessionOf(claims: JwtClaims): ReadSession {
   if (claims['v'] !== 1) throw new Error('another version')
   const { z } = claims
   const attrs: unknown =
@@ -212,6 +183,8 @@ function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
     authenticated: number(claims['auth_time']) * 1000,
     created: number(claims['cre']),
     expires: number(claims['end']) * 1000,
+    issued: number(claims['iat']) * 1000,
+    lapses: number(claims['exp']) * 1000,
   }
 }
 

@@ -2,6 +2,7 @@
  * The answers that carry a file, each saying why: the fields Age, Cache-Status (RFC 9211), X-Cache and Via, and the facts for
  * the log.
  */
+import { sourceOf } from '../../bytes/source.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { type CacheStatus, formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -141,7 +142,7 @@ export function miss(
           ? {
               kind: 'stream',
               length: length === undefined ? undefined : (last ?? length - 1) - first + 1,
-              open: signal => download.open(first, last, signal),
+              open: () => sourceOf(signal => download.open(first, last, signal)),
             }
           : undefined,
     },

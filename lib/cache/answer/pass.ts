@@ -3,8 +3,10 @@
  * credentials, and for clients that forbid storing. The origin sees the client's own end-to-end fields and the client the
  * origin's own answer, redirects included.
  */
+
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
+import { sourceOf } from '../../bytes/source.ts'
 import type { OriginClient } from '../../http/client/origin.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -84,7 +86,7 @@ export async function relay(
   const content: Content = {
     kind: 'stream',
     length: response.length,
-    open: () => counted(response.content, options.onFetched),
+    open: () => sourceOf(() => counted(response.content, options.onFetched)),
   }
   return { status: response.status, fields, content, facts }
 }

@@ -2,6 +2,7 @@
  * A representation to a client: preconditions, ranges, and the content or the part of it that was asked for, RFC 9110 sections
  * 13 and 14. The representation is an entry of the store, or content that is still arriving: the rules are the same.
  */
+import { iterate, sourceOf } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import { frameByteRanges } from '../../http/message/byteranges.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -115,12 +116,12 @@ async function severalRanges(
   return {
     status: 206,
     fields: answer.fields.with('Content-Type', frame.contentType),
-    content: { kind: 'stream', length: frame.length, open: parts },
+    content: { kind: 'stream', length: frame.length, open: () => sourceOf(parts) },
     ...answer.noted,
   }
 }
 
 async function* blocks(content: Content, signal: AbortSignal): AsyncGenerator<Buffer> {
   if (content.kind === 'bytes') yield content.bytes
-  else if (content.kind === 'stream') yield* content.open(signal)
+  else if (content.kind === 'stream') yield* iterate(content.open(), signal)
 }

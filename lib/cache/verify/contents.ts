@@ -1,7 +1,9 @@
 /**
  * The contents of a store, each read and hashed once, at a bounded rate.
  */
+
 import type { Milliseconds } from '../../async/clock.ts'
+import { iterate } from '../../bytes/source.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/disk/reading.ts'
 import type { StoredFile } from './inventory.ts'
@@ -44,7 +46,7 @@ export class Contents {
     if (content === undefined) throw new Error(`${file.key}: its content is gone`)
     if (content.kind === 'bytes') yield content.bytes
     if (content.kind !== 'stream') return
-    for await (const chunk of content.open(new AbortController().signal)) {
+    for await (const chunk of iterate(content.open())) {
       yield chunk
       await this.#pace.spend(chunk.length)
     }

@@ -2,9 +2,11 @@
  * The content of a request onto the wire to an origin: after 100 (Continue) where that is asked for, block by block under the
  * receiver's pressure, with trailer fields where the framing has room for them.
  */
+
 import type { ClientRequest } from 'node:http'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { End } from '../../async/race.ts'
+import { iterate } from '../../bytes/source.ts'
 import type { WireRequest } from '../wire/wire-request.ts'
 
 export interface Sending {
@@ -30,7 +32,7 @@ export async function sendContent(
   if (awaitContinue !== undefined && !(await toldToContinue(outgoing, awaitContinue, sending)))
     return
   const { length } = content
-  const blocks = content.open(sending.signal)[Symbol.asyncIterator]()
+  const blocks = iterate(content.open(), sending.signal)
   let sent = 0
   try {
     for (;;) {

@@ -56,7 +56,7 @@ export class Lane {
       request: (head, response) => {
         // Node's server reads on when it is told to stop, and so do we.
         if (underWay.size >= options.limits.pipelined) socket.destroy()
-        else void this.#answer(head, { socket, connection, lane, out: response })
+        else this.#answer(head, { socket, connection, lane, out: response })
       },
       isUnderWay: () => underWay.size > 0,
       toNode: () => {
@@ -85,7 +85,7 @@ export class Lane {
     })
   }
 
-  async #answer(
+  #answer(
     head: LaneHead,
     on: {
       readonly socket: Socket
@@ -93,7 +93,7 @@ export class Lane {
       readonly lane: LaneConnection
       readonly out: LaneResponse
     },
-  ): Promise<void> {
+  ): void {
     const { options, exchanges } = this.#parts
     const { socket, connection, lane, out } = on
     const request = new LiveRequest(
@@ -110,9 +110,10 @@ export class Lane {
     )
     connection.requests += 1
     connection.underWay.add(request)
-    await exchanges.answer(request, connection, { out })
-    exchanges.settle(connection, socket)
-    if (connection.underWay.size === 0) lane.settled()
+    exchanges.answer(request, connection, { out }, () => {
+      exchanges.settle(connection, socket)
+      if (connection.underWay.size === 0) lane.settled()
+    })
   }
 
   readonly #dateNow = (): string => {

@@ -6,7 +6,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Fields } from '../message/field.ts'
-import type { Outgoing, ResponseHead, Taken } from '../server/response-writer.ts'
+import type { ResponseHead, ResponseWriter, Taken } from '../server/response-writer.ts'
 
 /** What a response needs of its connection. */
 export interface LaneWriting {
@@ -19,7 +19,7 @@ export interface LaneWriting {
   readonly written: () => void
 }
 
-export class LaneResponse implements Outgoing {
+export class LaneResponse implements ResponseWriter {
   readonly #to: LaneWriting
   /** What waits for its turn; undefined once that has come. */
   #held: Array<() => void> | undefined = []

@@ -2,6 +2,7 @@
  * Messages as values, RFC 9110 section 6: what a handler is given and what it answers. Knows no sockets; `server.ts` turns
  * bytes into a Request and a Response into bytes.
  */
+import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import type { Fields } from './field.ts'
 import type { Authority, Target } from './target.ts'
@@ -16,12 +17,8 @@ export interface StreamedContent {
   readonly kind: 'stream'
   /** Bytes, when it is known before the first of them; otherwise the message is chunked or ends with its connection. */
   readonly length: number | undefined
-  /**
-   * The content, block by block. Consumed at most once. A block is valid until the next one is asked for: the source may
-   * fill the same memory again. Ending the iteration early (`return`) releases whatever the source holds; `signal` fires
-   * when the reader has gone.
-   */
-  readonly open: (signal: AbortSignal) => AsyncIterable<Buffer>
+  /** Begins the content; called at most once. Whoever reads it closes it, at its end or when the reader has gone. */
+  readonly open: () => Source
   /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
   readonly trailers?: () => Fields
 }
@@ -78,7 +75,7 @@ export interface Response {
 }
 
 /** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */
-export type Handler = (request: Request) => Promise<Response>
+export type Handler = (request: Request) => Response | Promise<Response>
 
 /** What became of an exchange, told once, after the last byte or the broken connection. */
 export interface Exchange {

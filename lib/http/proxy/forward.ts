@@ -2,8 +2,10 @@
  * A gateway's work, RFC 9110 section 7.6: a request as it came in goes out to an origin, the response comes back, both
  * streamed, neither changed but for the fields of one hop. Whoever calls has decided which fields go out.
  */
+
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { sourceOf } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/origin.ts'
 import { OriginMalformed } from '../client/origin-errors.ts'
@@ -115,7 +117,7 @@ function contentOf(request: Request, to: Forwarding): Content {
   return {
     kind: 'stream',
     length: length === undefined ? undefined : Number(length),
-    open: () => inTime(request.content, to),
+    open: () => sourceOf(() => inTime(request.content, to)),
     trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
   }
 }
@@ -153,7 +155,7 @@ async function answerOf(request: Request, response: OriginResponse): Promise<Res
     content: {
       kind: 'stream',
       length,
-      open: () => content,
+      open: () => sourceOf(() => content),
       ...(trailers === undefined ? {} : { trailers: () => endToEnd(trailers()) }),
     },
   }

@@ -3,49 +3,60 @@
  * the one for its failure, when a connection ends, and the report.
  */
 import type { Socket } from 'node:net'
-import type { LoopShare } from '../fast-path/loop-share.ts'
 import type { Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import type { Refusal } from '../wire/request-rules.ts'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
-import type { Outgoing } from './response-writer.ts'
-import { type Sent, send, type Taking } from './send.ts'
+import type { LoopShare } from './loop-share.ts'
+import type { ResponseWriter } from './response-writer.ts'
+import { type SendOptions, type Sent, send } from './send.ts'
 import type { HttpServerOptions } from './server-options.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
-  readonly #taking: Taking
+  readonly #sending: SendOptions
   /** Whether the server is about to stop: the last answer on each connection closes it. */
   draining = false
 
   constructor(options: HttpServerOptions, share: LoopShare) {
     this.#options = options
     const { clock, limits } = options
-    this.#taking = { clock, taking: limits.taking, share }
+    this.#sending = { clock, taking: limits.taking, share }
   }
 
   /** The handler's response; that for its failure when it throws. */
-  async handle(request: LiveRequest): Promise<Response> {
+  handle(request: LiveRequest): Response | Promise<Response> {
+    const { handler, onFailure } = this.#options
     try {
-      return await this.#options.handler(request)
+      const answer = handler(request)
+      return answer instanceof Promise
+        ? answer.catch((error: unknown) => onFailure(request, error))
+        : answer
     } catch (error) {
-      return this.#options.onFailure(request, error)
+      return onFailure(request, error)
     }
   }
 
-  /** Lets the request be handled, sends the response and reports the exchange. Never rejects. */
-  async answer(
+  /** Lets the request be handled unless `way` has the response, sends it, reports the exchange, and calls `done`. Never throws. */
+  answer(
     request: LiveRequest,
     connection: Connection,
-    way: { readonly out: Outgoing; readonly response?: Response | undefined },
-  ): Promise<void> {
-    const { out, response = await this.handle(request) } = way
-    // What follows in the pipeline was accepted before we began to stop: the last answer closes.
-    if (this.draining && isNewest(request, connection)) out.last()
-    const sent = await send(out, request, response, this.#taking)
-    connection.underWay.delete(request)
-    this.report(request, response, sent)
+    way: { readonly out: ResponseWriter; readonly response?: Response | undefined },
+    done: () => void,
+  ): void {
+    const { out, response = this.handle(request) } = way
+    const begin = (ready: Response): void => {
+      // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+      if (this.draining && isNewest(request, connection)) out.last()
+      send(out, request, ready, this.#sending, sent => {
+        connection.underWay.delete(request)
+        this.report(request, ready, sent)
+        done()
+      })
+    }
+    if (response instanceof Promise) void response.then(begin)
+    else begin(response)
   }
 
   /** To be called after every answer: what had to wait until nothing is under way any more happens now. */

@@ -1,6 +1,6 @@
 /**
- * The way a response leaves: one interface for `send.ts`, whoever writes the bytes. This file has Node's writer;
- * `lane-response.ts` has ours.
+ * Writes one response: the interface `send.ts` speaks to, and the writer over Node's ServerResponse. The writer of the fast
+ * path is `fast-path/fast-response.ts`.
  */
 import type { ServerResponse } from 'node:http'
 import type { Fields } from '../message/field.ts'
@@ -22,7 +22,7 @@ export interface ResponseHead {
 export type Taken = (error?: Error | null) => void
 
 /** One response on its way. In this order: `last` if need be, `head`, any number of `write`, `trailers` if need be, `end`. */
-export interface Outgoing {
+export interface ResponseWriter {
   /** The connection ends with this response. */
   last(): void
   /** Throws for fields that cannot be written; nothing has left then. */
@@ -33,12 +33,12 @@ export interface Outgoing {
   trailers(fields: Fields): void
   /** The end, with the content when it is all in memory. */
   end(bytes: Buffer | undefined, taken: Taken): void
-  /** Cuts the connection, so that nobody takes a part for the whole. */
+  /** Cuts the connection, so that the client does not take a part for the whole. */
   destroy(): void
 }
 
 /** A response written by Node. */
-export class NodeOutgoing implements Outgoing {
+export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
 
   constructor(out: ServerResponse) {
@@ -79,7 +79,7 @@ export class NodeOutgoing implements Outgoing {
   }
 }
 
-/** Sends early hints (RFC 8297) ahead of the response, the one interim response that is of use to anybody. */
+/** Sends early hints (RFC 8297) ahead of the response, the one interim response clients make use of. */
 export function interimSender(out: ServerResponse): SendInterim {
   return (status, fields) => {
     const links = fields.all('Link')

@@ -1,51 +1,56 @@
 /**
- * A Response onto the wire: framing (RFC 9112 section 6), back-pressure, and an honest end. Content that breaks off cuts the
- * connection, so that no client takes a part for the whole. Who writes the bytes is `Outgoing`'s affair.
+ * Writes a response: framing (RFC 9112 section 6), back-pressure, and a visible end. Content that breaks off cuts the
+ * connection, so that no client takes a part for the whole.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { LoopShare } from '../fast-path/loop-share.ts'
+import type { Piece } from '../../bytes/piece.ts'
+import type { Source } from '../../bytes/source.ts'
 import type { Response, StreamedContent } from '../message/message.ts'
 import type { LiveRequest } from './live-request.ts'
-import type { Outgoing } from './response-writer.ts'
+import type { LoopShare } from './loop-share.ts'
+import type { ResponseWriter } from './response-writer.ts'
 
+/** What became of a response. */
 export interface Sent {
-  /** Bytes of content handed to the client's connection. */
+  /** Bytes of content the kernel took for the client. */
   readonly bytes: number
   readonly complete: boolean
-  /** Why the content broke off, when it did so on our side. */
+  /** Why the content broke off, when it broke off on our side. */
   readonly error?: unknown
 }
 
-/** What blocks wait for, and how long a client may take over one; without it, as long as it likes. */
-export interface Taking {
+export interface SendOptions {
   readonly clock: Clock
+  /** How long a client may take over one piece of content; without it, any time. */
   readonly taking: Milliseconds | undefined
+  /** Without it content never waits for new connections. */
   readonly share?: LoopShare
 }
 
-/** Sends the response; resolves when its last byte is with the kernel or the connection has gone. Never rejects. */
+const nothing: Sent = { bytes: 0, complete: false }
+
+/** Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone. Never throws. */
 export function send(
-  out: Outgoing,
+  out: ResponseWriter,
   request: LiveRequest,
   response: Response,
-  taking?: Taking,
-): Promise<Sent> {
-  if (request.over) return Promise.resolve(nothing)
-  const { content } = response
-  const hasContent = request.method !== 'HEAD' && mayHaveContent(response.status)
+  options: SendOptions,
+  done: (sent: Sent) => void,
+): void {
+  const { status, reason, fields, content } = response
+  if (request.over) return done(nothing)
+  const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
-    const { status, reason, fields } = response
     out.head({ status, reason, fields, length: lengthOf(response, hasContent), hasContent })
   } catch (error) {
     out.destroy()
-    return Promise.resolve({ ...nothing, error })
+    return done({ ...nothing, error })
   }
-  if (!hasContent || content.kind === 'none') return whole(out, request, undefined)
-  if (content.kind === 'bytes') return whole(out, request, content.bytes)
-  return stream(out, request, { content, taking })
+  if (hasContent && content.kind === 'stream') {
+    new Streaming(out, request, content, options, done).run()
+  } else
+    finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
 }
-
-const nothing: Sent = { bytes: 0, complete: false }
 
 function lengthOf({ content, announcedLength }: Response, hasContent: boolean): number | undefined {
   if (!hasContent) return announcedLength
@@ -58,79 +63,148 @@ function mayHaveContent(status: number): boolean {
   return status >= 200 && status !== 204 && status !== 304
 }
 
-/** Head and content in one write. */
-function whole(out: Outgoing, request: LiveRequest, bytes: Buffer | undefined): Promise<Sent> {
-  return new Promise(resolve => {
-    request.onceOver(() => resolve(nothing))
-    // After an error the connection closes, and that ends the request.
-    out.end(bytes, error => {
-      if (!error) resolve({ bytes: bytes === undefined ? 0 : bytes.length, complete: true })
-    })
+/** The end of a response, with the content when all of it is in memory. */
+function finish(
+  out: ResponseWriter,
+  request: LiveRequest,
+  bytes: Buffer | undefined,
+  done: (sent: Sent) => void,
+): void {
+  let told = false
+  const tell = (sent: Sent): void => {
+    if (told) return
+    told = true
+    done(sent)
+  }
+  request.onceOver(() => tell(nothing))
+  // After an error the connection closes, and that ends the request.
+  out.end(bytes, error => {
+    if (!error) tell({ bytes: bytes?.length ?? 0, complete: true })
   })
 }
 
-async function stream(
-  out: Outgoing,
-  request: LiveRequest,
-  { content, taking }: { readonly content: StreamedContent; readonly taking: Taking | undefined },
-): Promise<Sent> {
-  const writer = new BlockWriter(out, request, taking)
-  try {
-    for await (const block of content.open(request.signal)) {
-      if (content.length !== undefined && writer.bytes + block.length > content.length) {
-        throw new RangeError('more content than was announced')
-      }
-      if (writer.bytes > 0) await taking?.share?.take(block.length)
-      await writer.write(block)
-    }
-    if (content.length !== undefined && writer.bytes !== content.length) {
-      throw new RangeError('less content than was announced')
-    }
-    // Without chunks there is no place for them (RFC 9112 section 7.1.2).
-    if (content.trailers !== undefined && out.chunked) out.trailers(content.trailers())
-    const end = await whole(out, request, undefined)
-    return { bytes: writer.bytes, complete: end.complete }
-  } catch (error) {
-    out.destroy()
-    return request.over
-      ? { bytes: writer.bytes, complete: false }
-      : { bytes: writer.bytes, complete: false, error }
-  }
-}
+/** So many bytes wait in the connection before the next piece is asked for: one is being sent while the next is made. */
+const mostUntaken = 512 * 1024
 
-/**
- * Writes block after block, each handed to the kernel before the next is asked for. A response that waits behind another on
- * its connection never hears from its own writes when that connection breaks, so the end of the request ends the wait too.
- */
-class BlockWriter {
-  readonly #out: Outgoing
+/** A response whose content comes piece by piece. */
+class Streaming {
+  readonly #out: ResponseWriter
   readonly #request: LiveRequest
-  readonly #taking: Taking | undefined
-  #giveUp: ((error: Error) => void) | undefined
-  bytes = 0
+  readonly #content: StreamedContent
+  readonly #options: SendOptions
+  readonly #done: (sent: Sent) => void
+  readonly #source: Source
+  /** Bytes handed to the connection, and those the kernel has taken. */
+  #written = 0
+  #taken = 0
+  #asking = false
+  #looping = false
+  #broken: Error | undefined
+  #over = false
+  #cancelTimer: (() => void) | undefined
 
-  constructor(out: Outgoing, request: LiveRequest, taking: Taking | undefined) {
-    this.#taking = taking
+  constructor(
+    out: ResponseWriter,
+    request: LiveRequest,
+    content: StreamedContent,
+    options: SendOptions,
+    done: (sent: Sent) => void,
+  ) {
     this.#out = out
     this.#request = request
-    request.onceOver(() => this.#giveUp?.(clientGone()))
+    this.#content = content
+    this.#options = options
+    this.#done = done
+    this.#source = content.open()
   }
 
-  async write(block: Buffer): Promise<void> {
-    if (this.#request.over) throw clientGone()
-    const { clock, taking } = this.#taking ?? {}
-    let cancelTimer = () => {}
-    await new Promise<void>((resolve, reject) => {
-      this.#giveUp = reject
-      if (taking !== undefined && clock !== undefined) {
-        cancelTimer = clock.after(taking, () => reject(new Error('the client takes nothing')))
-      }
-      this.#out.write(block, error => (error ? reject(error) : resolve()))
-    }).finally(() => cancelTimer())
-    this.bytes += block.length
+  run(): void {
+    // A response behind another on its connection never hears of its own writes when that connection breaks.
+    this.#request.onceOver(() => this.#finish({ complete: false }))
+    this.#ask()
   }
-}
 
-function clientGone(): Error {
-  return new Error('the client has gone')
+  /** Asks for pieces until enough of them wait. A loop, because a source may answer at once. */
+  #ask(): void {
+    if (this.#looping) return
+    this.#looping = true
+    while (!this.#asking && !this.#over && this.#written - this.#taken < mostUntaken) {
+      this.#asking = true
+      this.#source.next(this.#take)
+    }
+    this.#looping = false
+  }
+
+  readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
+    if (this.#over) return piece?.release()
+    if (error !== undefined) return this.#break(error)
+    if (piece === undefined) return this.#end()
+    const { share } = this.#options
+    if (share === undefined || this.#written === 0) this.#write(piece)
+    else share.take(piece.bytes.length, () => this.#write(piece))
+  }
+
+  #write(piece: Piece): void {
+    if (this.#over) return piece.release()
+    const { length } = this.#content
+    const size = piece.bytes.length
+    if (length !== undefined && this.#written + size > length) {
+      piece.release()
+      return this.#break(new RangeError('more content than was announced'))
+    }
+    this.#written += size
+    this.#watch()
+    this.#out.write(piece.bytes, error => {
+      piece.release()
+      if (error) return this.#over ? undefined : this.#fail(error)
+      this.#taken += size
+      this.#cancelTimer?.()
+      this.#cancelTimer = undefined
+      if (this.#over) return
+      if (this.#taken < this.#written) this.#watch()
+      else if (this.#broken !== undefined) return this.#fail(this.#broken)
+      this.#ask()
+    })
+    this.#asking = false
+    this.#ask()
+  }
+
+  /** The client has to take the next piece in time. */
+  #watch(): void {
+    const { clock, taking } = this.#options
+    if (taking === undefined || this.#cancelTimer !== undefined) return
+    this.#cancelTimer = clock.after(taking, () => this.#fail(new Error('the client takes nothing')))
+  }
+
+  #end(): void {
+    const { length, trailers } = this.#content
+    if (length !== undefined && this.#written !== length) {
+      return this.#break(new RangeError('less content than was announced'))
+    }
+    // Without chunks there is no place for trailer fields (RFC 9112 section 7.1.2).
+    if (trailers !== undefined && this.#out.chunked) this.#out.trailers(trailers())
+    this.#out.end(undefined, error => {
+      if (!error) this.#finish({ complete: true })
+    })
+  }
+
+  /** Our side broke off: the client gets what it was sent before, and then the cut. */
+  #break(error: Error): void {
+    this.#broken = error
+    if (this.#taken === this.#written) this.#fail(error)
+  }
+
+  #fail(error: unknown): void {
+    const { over } = this.#request
+    this.#out.destroy()
+    this.#finish(over ? { complete: false } : { complete: false, error })
+  }
+
+  #finish(how: Omit<Sent, 'bytes'>): void {
+    if (this.#over) return
+    this.#over = true
+    this.#cancelTimer?.()
+    this.#source.close()
+    this.#done({ bytes: how.complete ? this.#written : this.#taken, ...how })
+  }
 }

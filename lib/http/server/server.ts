@@ -13,7 +13,6 @@ import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { Lane } from '../fast-path/fast-path.ts'
-import { LoopShare } from '../fast-path/loop-share.ts'
 import type { Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import type { Authority } from '../message/target.ts'
@@ -22,11 +21,12 @@ import { TargetReader } from '../wire/target-reader.ts'
 import { type Connection, Connections } from './connections.ts'
 import { Exchanges } from './exchanges.ts'
 import type { LiveRequest } from './live-request.ts'
+import { LoopShare } from './loop-share.ts'
 import { type NodeRequestParts, nodeRequest } from './node-request.ts'
 import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
 import { headProblem, rawRefusal } from './raw-refusal.ts'
 import { emptyContent, RequestContent } from './request-content.ts'
-import { interimSender, NodeOutgoing } from './response-writer.ts'
+import { interimSender, NodeResponseWriter } from './response-writer.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
 
@@ -158,12 +158,13 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     const response = refusal ?? (await this.#exchanges.handle(request))
-    const outgoing = new NodeOutgoing(out)
+    const outgoing = new NodeResponseWriter(out)
     // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
     if (awaited || refusal !== undefined) outgoing.last()
-    await this.#exchanges.answer(request, connection, { out: outgoing, response })
-    if (!message.complete && !message.socket.destroyed) this.#passOver(message)
-    this.#exchanges.settle(connection, message.socket)
+    this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
+      if (!message.complete && !message.socket.destroyed) this.#passOver(message)
+      this.#exchanges.settle(connection, message.socket)
+    })
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
@@ -213,11 +214,14 @@ export class HttpServer {
     if ('fields' in answer) {
       const response = new ServerResponse(message)
       response.assignSocket(socket)
-      const out = new NodeOutgoing(response)
+      const out = new NodeResponseWriter(response)
       out.last()
-      await this.#exchanges.answer(request, connection, { out, response: answer })
-      socket.destroySoon()
-    } else this.#reportTakenOver(request, answer)
+      this.#exchanges.answer(request, connection, { out, response: answer }, () =>
+        socket.destroySoon(),
+      )
+      return
+    }
+    this.#reportTakenOver(request, answer)
     connection.underWay.delete(request)
   }
 

@@ -106,14 +106,14 @@ const own: Array<readonly [string, string]> = [
   ['Sec-Fetch-Site', 'same-origin'],
   ['Origin', 'https://app.example.org'],
 ]
-const stash = {
+const form = {
   contentType: 'application/x-www-form-urlencoded',
   content: Buffer.from('text=a%26b%0D%0Ac&submit=%C3%A9'),
 }
 
 /** A login that was begun by a form, up to the page behind it. */
 async function comeBackWithForm(lab: SamlLab, browser: TestBrowser, fields = own) {
-  const asked = await browser.login('/save?id=7', { stash, fields })
+  const asked = await browser.login('/save?id=7', { form, fields })
   const xml = lab.idp.respond({ inResponseTo: asked.id })
   const address = pathOf(hrefOf(await browser.deliver(xml, asked.relayState)))
   return { address, page: await browser.get(address) }
@@ -125,7 +125,7 @@ t.test('the page behind the login posts a handle, and holds nothing of the form'
   lab.browser.cookies.delete('session')
   const { page, address } = await comeBackWithForm(lab, lab.browser)
   t.match(htmlOf(page), 'action="https://app.example.org/save?id=7"')
-  t.strictSame(Object.keys(inputsOf(htmlOf(page))), ['__authproxy_replay'])
+  t.strictSame(Object.keys(inputsOf(htmlOf(page))), ['__authproxy_form'])
   t.notMatch([htmlOf(page), ...lab.browser.cookies.values()].join(), /a%26b|a&b/)
   t.equal(page.fields.get('Referrer-Policy'), 'same-origin')
   t.equal(htmlOf(await lab.browser.get(address)), htmlOf(page), 'a reload of it changes nothing')

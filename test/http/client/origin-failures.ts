@@ -1,5 +1,7 @@
 /** Every phase of a request failing on a real socket, and what is left open afterwards: nothing. */
+
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/origin.ts'
 import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -170,7 +172,7 @@ t.test('an origin that does not take the request, or breaks off while we send', 
   async function* endless() {
     for (;;) yield Buffer.alloc(1 << 20)
   }
-  const content = { kind: 'stream', length: undefined, open: endless } as const
+  const content = { kind: 'stream', length: undefined, open: () => sourceOf(endless) } as const
   const deaf = await ScriptedOrigin.listen(t, { deaf: true })
   const { client, clock } = makeClient(t, { deadlines })
   const asked = asking(deaf.url('/'), { method: 'PUT', content })
@@ -206,7 +208,7 @@ t.test("content that its source breaks off is the downstream's fault", async t =
     yield Buffer.from('hello, world')
   }
   for (const open of [broken, short, long]) {
-    const content = { kind: 'stream', length: 5, open } as const
+    const content = { kind: 'stream', length: 5, open: () => sourceOf(open) } as const
     const failure = await failureOf(
       client.request(asking(origin.url('/'), { method: 'PUT', content })),
     )

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { makeAuthority } from '../../fixtures/certificate.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -55,7 +56,8 @@ t.test('content is framed by its length, or chunked when nobody knows it', async
     yield Buffer.from('hel')
     yield Buffer.from('lo')
   }
-  const stream = (length: number | undefined) => ({ kind: 'stream', length, open: blocks }) as const
+  const stream = (length: number | undefined) =>
+    ({ kind: 'stream', length, open: () => sourceOf(blocks) }) as const
   for (const [method, content, framing] of [
     ['POST', { kind: 'bytes', bytes: Buffer.from('hello') }, 'Content-Length: 5'],
     ['PUT', stream(5), 'Content-Length: 5'],

@@ -2,8 +2,10 @@
  * The lane beside Node's server: the same bytes in give the same requests, refusals, reports, and the same bytes out.
  * LANE_SEED repeats a run, LANE_REQUESTS changes its length.
  */
+
 import { connect } from 'node:net'
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request, Response } from '../../../lib/http/message/message.ts'
 import { hostileRequest } from '../../fixtures/hostile-requests.ts'
@@ -52,9 +54,10 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
         content: {
           kind: 'stream',
           length: undefined,
-          open: async function* () {
-            yield Buffer.from('abc')
-          },
+          open: () =>
+            sourceOf(async function* () {
+              yield Buffer.from('abc')
+            }),
           trailers: () => Fields.of(['X', 'y']),
         },
       },
@@ -67,10 +70,11 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
         content: {
           kind: 'stream',
           length: undefined,
-          // biome-ignore lint/correctness/useYield: it breaks off before the first block
-          open: async function* () {
-            throw broken
-          },
+          open: () =>
+            // biome-ignore lint/correctness/useYield: it breaks off before the first block
+            sourceOf(async function* () {
+              throw broken
+            }),
         },
       },
     ],

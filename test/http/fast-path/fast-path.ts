@@ -1,4 +1,5 @@
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { HttpServerLimits } from '../../../lib/http/server/server.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -126,12 +127,13 @@ t.test('a client that does not read makes its content wait', async t => {
     content: {
       kind: 'stream',
       length: undefined,
-      open: async function* () {
-        for (;;) {
-          yielded += 1
-          yield Buffer.alloc(1 << 20)
-        }
-      },
+      open: () =>
+        sourceOf(async function* () {
+          for (;;) {
+            yielded += 1
+            yield Buffer.alloc(1 << 20)
+          }
+        }),
     },
   }))
   const client = await RawClient.connect(t, port)

@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Content, Request, Response } from '../../../lib/http/message/message.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -15,7 +16,7 @@ function text(words: string): Response {
 }
 
 function streamed(length: number | undefined, blocks: () => AsyncGenerator<Buffer>): Response {
-  const content: Content = { kind: 'stream', length, open: blocks }
+  const content: Content = { kind: 'stream', length, open: () => sourceOf(blocks) }
   return { status: 200, fields: Fields.empty, content }
 }
 

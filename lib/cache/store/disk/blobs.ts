@@ -12,6 +12,7 @@
  * grace and unnamed; a commit of the same content either comes before and leaves the blob fresh, or comes after and finds it
  * gone and puts its own in place. So a blob somebody has just committed is never removed.
  */
+
 import { mkdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -19,6 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Turns } from '../../../async/keyed-mutex.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { syncDirectory } from '../../../atomic-file.ts'
+import { sourceOf } from '../../../bytes/source.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Content } from '../../../http/message/message.ts'
 import type { Logger } from '../../../log/log.ts'
@@ -103,7 +105,7 @@ export class Blobs {
     return {
       kind: 'stream',
       length: last + 1 - first,
-      open: signal => this.stream(request, signal),
+      open: () => sourceOf(signal => this.stream(request, signal)),
     }
   }
 

@@ -1,5 +1,6 @@
 import { mkdir, readdir, rm, truncate, utimes } from 'node:fs/promises'
 import t from 'tap'
+import { iterate } from '../../../../lib/bytes/source.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import type { StreamedContent } from '../../../../lib/http/message/message.ts'
 import {
@@ -64,8 +65,8 @@ t.test('large content is streamed, whole or in part, through one handle', async 
   const part = await streamed(store.content(entry, 1_000_000, 2_999_999_999))
   t.equal(part.length, 2_000_001)
   const [all, some, one] = await Promise.all([
-    collect(whole.open(forever)),
-    collect(part.open(forever)),
+    collect(iterate(whole.open())),
+    collect(iterate(part.open())),
     contentBytes(await store.content(entry, 7, 7)),
   ])
   t.ok(all.equals(content))
@@ -79,7 +80,7 @@ t.test('a block stays as it is until the next one is asked for', async t => {
   const content = bytesOf(3_000_000)
   const entry = await keep(store, key, content)
   let at = 0
-  for await (const block of (await streamed(store.content(entry))).open(forever)) {
+  for await (const block of iterate((await streamed(store.content(entry))).open())) {
     for (let turn = 0; turn < 10; turn += 1) await new Promise(resolve => setImmediate(resolve))
     t.ok(block.equals(content.subarray(at, at + block.length)))
     at += block.length
@@ -91,13 +92,13 @@ t.test('every way to stop reading gives the file back', async t => {
   const { store, directory, clock } = await opened(t)
   const entry = await keep(store, key, bytesOf(3_000_000))
   const open = async (signal: AbortSignal) =>
-    (await streamed(store.content(entry))).open(signal)[Symbol.asyncIterator]()
+    iterate((await streamed(store.content(entry))).open(), signal)[Symbol.asyncIterator]()
 
   const never = await open(forever)
   t.ok(never)
   const leaving = await open(forever)
   await leaving.next()
-  await leaving.return?.()
+  await leaving.return?.(undefined)
   t.match(await leaving.next(), { done: true })
 
   const between = new AbortController()
@@ -164,7 +165,7 @@ t.test('an entry that has moved on is not removed for its old content', async t 
 t.test('a file cut short in the middle of a stream breaks the stream and the entry', async t => {
   const { store, directory, clock } = await opened(t)
   const entry = await keep(store, key, bytesOf(5_000_000))
-  const reading = (await streamed(store.content(entry))).open(forever)
+  const reading = iterate((await streamed(store.content(entry))).open())
   const blocks = reading[Symbol.asyncIterator]()
   await blocks.next()
   await truncate(new Layout(directory).blob(entry.digest), 2_000_000)
@@ -188,10 +189,10 @@ t.test('only old, unnamed, unread blobs are orphans', async t => {
   t.match(await sweep(), { blobsKept: 1, blobsRemoved: 0 }, 'young')
   const old = new Date(clock.now() - 2 * 3_600_000)
   await utimes(layout.blob(entry.digest), old, old)
-  const reader = (await streamed(store.content(entry))).open(forever)[Symbol.asyncIterator]()
+  const reader = iterate((await streamed(store.content(entry))).open())[Symbol.asyncIterator]()
   await reader.next()
   t.match(await sweep(), { blobsKept: 1, blobsRemoved: 0 }, 'being read')
-  await reader.return?.()
+  await reader.return?.(undefined)
   t.match(await sweep(), { blobsKept: 0, blobsRemoved: 1, bytesFreed: 500_000 })
   t.strictSame(await readdir(layout.blob(entry.digest).slice(0, -65)), [])
   await until(async () => (await openBelow(directory)).length === 0)

@@ -100,7 +100,7 @@ t.test('it is sent once', async t => {
   browser.cookies.set('__Host-authproxy_state', state)
   t.equal((await sendAgain(page)).status, 409, 'whatever the browser says')
   browser.cookies.set('__Host-authproxy_state', state)
-  const id = inputsOf(htmlOf(page))['__authproxy_replay']
+  const id = inputsOf(htmlOf(page))['__authproxy_form']
   const back = await browser.navigate(`/__authproxy-redirect?flow=${id}`)
   t.equal(back.status, 409)
   t.match(htmlOf(back), 'href="/save?id')
@@ -180,7 +180,7 @@ t.test('what cannot be kept is refused before the login, and says so', async t =
 t.test('other posts of the same length pass as they are', async t => {
   const { browser, idp, backend } = await expired(t)
   await browser.signIn(idp)
-  for (const content of ['x'.repeat(35), `__authproxy_replay=${'!'.repeat(16)}`]) {
+  for (const content of ['x'.repeat(33), `__authproxy_form=${'!'.repeat(16)}`]) {
     t.equal((await browser.post('/save', content, own)).status, 200)
     t.equal(backend.requests.at(-1)?.content.toString(), content)
   }

@@ -1,0 +1,115 @@
+/**
+ * Content as it is read: one piece after the other, each when it is asked for. Callbacks, because a promise for each piece
+ * costs more than the piece; `iterate` and `sourceOf` lead to the async world and back.
+ */
+import { Piece } from './piece.ts'
+
+/** Told once for each `next`: a piece that is now the taker's to release, undefined at the end, or why it broke off. */
+export type Take = (error: Error | undefined, piece: Piece | undefined) => void
+
+export interface Source {
+  /** Asks for the next piece. `take` is called once, at once or later; not to be called again before, nor after the end. */
+  next(take: Take): void
+  /** Lets go of what is left, at any time. A `take` that waits is not called any more. Further calls do nothing. */
+  close(): void
+}
+
+/**
+ * What `make` yields, as a source. Its signal fires at `close`. A block may be filled again by its maker only when the next one
+ * is asked for, and that is once the piece was released.
+ */
+export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): Source {
+  const gone = new AbortController()
+  let blocks: AsyncIterator<Buffer> | undefined
+  let closed = false
+  return {
+    next(take) {
+      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
+      blocks.next().then(
+        step => {
+          if (closed) return
+          take(undefined, step.done === true ? undefined : new Piece(step.value))
+        },
+        (error: unknown) => {
+          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
+        },
+      )
+    },
+    close() {
+      if (closed) return
+      closed = true
+      gone.abort()
+      // A generator that is being asked ends when its signal fires; what it says then concerns nobody.
+      void blocks?.return?.().then(undefined, () => undefined)
+    },
+  }
+}
+
+/** A source that yields these bytes, if there are any, and ends. */
+export function sourceOfBytes(bytes: Buffer): Source {
+  let given = bytes.length === 0
+  return {
+    next(take) {
+      if (given) return take(undefined, undefined)
+      given = true
+      take(undefined, new Piece(bytes))
+    },
+    close() {},
+  }
+}
+
+/**
+ * A source as an iteration: each block is valid until the next is asked for, or until `return`. `return`, also while a block is
+ * awaited, and `signal` close the source; after the signal the iteration throws its reason.
+ */
+export function iterate(source: Source, signal?: AbortSignal): AsyncIterableIterator<Buffer> {
+  let given: Piece | undefined
+  let over = false
+  let settle: { resolve(end: undefined): void; reject(reason: unknown): void } | undefined
+  const end = (): void => {
+    over = true
+    signal?.removeEventListener('abort', onAbort)
+    source.close()
+  }
+  // Not when the signal fires: the block may be on its way into a socket at that moment.
+  const letGo = (): void => {
+    given?.release()
+    given = undefined
+  }
+  const onAbort = (): void => {
+    end()
+    settle?.reject(signal?.reason)
+  }
+  if (signal?.aborted) end()
+  else signal?.addEventListener('abort', onAbort)
+  const next = (): Promise<Piece | undefined> =>
+    new Promise((resolve, reject) => {
+      settle = { resolve, reject }
+      source.next((error, piece) => (error === undefined ? resolve(piece) : reject(error)))
+    })
+  return {
+    [Symbol.asyncIterator]() {
+      return this
+    },
+    async next() {
+      letGo()
+      signal?.throwIfAborted()
+      if (over) return { done: true, value: undefined }
+      try {
+        given = await next()
+      } catch (error) {
+        end()
+        throw error
+      }
+      if (given !== undefined) return { done: false, value: given.bytes }
+      end()
+      return { done: true, value: undefined }
+    },
+    async return() {
+      letGo()
+      end()
+      settle?.resolve(undefined)
+      return { done: true, value: undefined }
+    },
+  }
+}

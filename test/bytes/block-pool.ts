@@ -1,0 +1,68 @@
+import t from 'tap'
+import { type Block, BlockPool, blockBytes } from '../../lib/bytes/block-pool.ts'
+import { Piece } from '../../lib/bytes/piece.ts'
+
+function taken(pool: BlockPool): Block {
+  const block = pool.take()
+  if (block === undefined) throw new Error('no block is free')
+  return block
+}
+
+t.test('a block goes back when its last holder lets go, and is used again', t => {
+  const pool = new BlockPool({ limit: 4 * blockBytes })
+  const block = taken(pool)
+  t.equal(block.memory.length, blockBytes)
+  const piece = new Piece(block.memory.subarray(0, 10), block)
+  const second = piece.slice(2, 4)
+  t.equal(block.holders, 2)
+  piece.release()
+  t.equal(pool.used, blockBytes)
+  second.release()
+  t.equal(pool.used, 0)
+  t.equal(pool.take()?.memory, block.memory)
+  t.end()
+})
+
+t.test('there are no more blocks than the limit, and who waits is told in turn', t => {
+  const pool = new BlockPool({ limit: 2 * blockBytes })
+  const first = pool.take()
+  const second = pool.take()
+  t.equal(pool.take(), undefined)
+  t.ok(pool.scarce)
+  const told: string[] = []
+  pool.whenFree(() => told.push('a'))
+  const forget = pool.whenFree(() => told.push('b'))
+  pool.whenFree(() => told.push('c'))
+  forget()
+  first?.release()
+  t.strictSame(told, ['a'])
+  second?.release()
+  t.strictSame(told, ['a', 'c'])
+  t.notOk(pool.scarce)
+  t.end()
+})
+
+t.test('a block released too often is an error, before two owners write into it', t => {
+  const block = new BlockPool({ limit: 0 }).take()
+  block?.release()
+  t.throws(() => block?.release(), /more often/)
+  t.end()
+})
+
+t.test('pieces that lie side by side in one block become one', t => {
+  const pool = new BlockPool({ limit: 0 })
+  const block = taken(pool)
+  block.retain()
+  const left = new Piece(block.memory.subarray(0, 5), block)
+  const right = new Piece(block.memory.subarray(5, 9), block)
+  t.ok(left.precedes(right))
+  t.notOk(right.precedes(left))
+  t.notOk(new Piece(Buffer.alloc(5)).precedes(new Piece(Buffer.alloc(5))))
+  block.memory.write('123456789', 'latin1')
+  const both = left.joined(right)
+  t.equal(both.bytes.toString('latin1'), '123456789')
+  t.equal(block.holders, 1)
+  both.release()
+  t.equal(pool.used, 0)
+  t.end()
+})

@@ -1,0 +1,123 @@
+import t from 'tap'
+import { Piece } from '../../lib/bytes/piece.ts'
+import { iterate, type Source, sourceOf, sourceOfBytes, type Take } from '../../lib/bytes/source.ts'
+
+function next(source: Source): Promise<Piece | undefined> {
+  return new Promise((resolve, reject) => {
+    source.next((error, piece) => (error === undefined ? resolve(piece) : reject(error)))
+  })
+}
+
+async function* blocks(...texts: string[]): AsyncGenerator<Buffer> {
+  for (const text of texts) yield Buffer.from(text)
+}
+
+t.test('an iteration as a source, piece by piece to the end', async t => {
+  const source = sourceOf(() => blocks('one', 'two'))
+  t.equal((await next(source))?.bytes.toString(), 'one')
+  t.equal((await next(source))?.bytes.toString(), 'two')
+  t.equal(await next(source), undefined)
+})
+
+t.test('what an iteration throws is the error of the piece', async t => {
+  const source = sourceOf(async function* () {
+    yield Buffer.from('one')
+    throw new Error('broken')
+  })
+  await next(source)
+  await t.rejects(next(source), /broken/)
+})
+
+t.test('closing ends the iteration, and whoever waits hears nothing any more', async t => {
+  let ended = false
+  const source = sourceOf(async function* (signal) {
+    try {
+      await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
+      yield Buffer.from('late')
+    } finally {
+      ended = true
+    }
+  })
+  let told = 0
+  source.next(() => {
+    told += 1
+  })
+  source.close()
+  source.close()
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(told, 0)
+  t.ok(ended)
+})
+
+t.test('a source as an iteration releases each block when the next is asked for', async t => {
+  const released: string[] = []
+  class Noted extends Piece {
+    override release(): void {
+      released.push(this.bytes.toString())
+    }
+  }
+  const texts = ['a', 'b']
+  let closed = 0
+  const source: Source = {
+    next(take) {
+      const text = texts.shift()
+      take(undefined, text === undefined ? undefined : new Noted(Buffer.from(text)))
+    },
+    close() {
+      closed += 1
+    },
+  }
+  const seen: string[] = []
+  for await (const block of iterate(source)) {
+    t.notOk(released.includes(block.toString()))
+    seen.push(block.toString())
+  }
+  t.strictSame(seen, ['a', 'b'])
+  t.strictSame(released, ['a', 'b'])
+  t.equal(closed, 1)
+})
+
+t.test('the signal ends an iteration that waits, and closes the source', async t => {
+  const stop = new AbortController()
+  let waiting: Take | undefined
+  let closed = false
+  const source: Source = {
+    next(take) {
+      waiting = take
+    },
+    close() {
+      closed = true
+    },
+  }
+  const reading = (async () => {
+    for await (const _ of iterate(source, stop.signal)) t.fail('no block')
+  })()
+  await new Promise(resolve => setImmediate(resolve))
+  t.ok(waiting)
+  stop.abort(new Error('gone'))
+  await t.rejects(reading, /gone/)
+  t.ok(closed)
+})
+
+t.test('bytes in memory are a source of one piece, and nothing is one of none', async t => {
+  const source = sourceOfBytes(Buffer.from('all'))
+  t.equal((await next(source))?.bytes.toString(), 'all')
+  t.equal(await next(source), undefined)
+  t.equal(await next(sourceOfBytes(Buffer.alloc(0))), undefined)
+})
+
+t.test('leaving while a block is awaited ends at once', async t => {
+  let closed = false
+  const source: Source = {
+    next() {},
+    close() {
+      closed = true
+    },
+  }
+  const blocks = iterate(source)
+  const waiting = blocks.next()
+  await blocks.return?.()
+  t.ok(closed)
+  t.strictSame(await waiting, { done: true, value: undefined })
+  t.strictSame(await blocks.next(), { done: true, value: undefined })
+})
