@@ -8,7 +8,7 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
-import type { Finding } from '../saml/core/assertion-verdict.ts'
+import type { Finding } from '../saml/core/check-assertion.ts'
 
 export interface FailureRecord {
   readonly id: string

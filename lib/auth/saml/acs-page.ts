@@ -6,7 +6,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { WordedFailure } from '../pages/failure-page.ts'
-import type { Finding } from './core/assertion-verdict.ts'
+import type { Finding } from './core/check-assertion.ts'
 import { clockText } from './loop-page.ts'
 import type { Saml } from './parts.ts'
 

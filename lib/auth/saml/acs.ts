@@ -10,16 +10,18 @@ import { noContent, type Request, type Response } from '../../http/message/messa
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { refused } from './acs-page.ts'
 import { onlyValue, readForm } from './binding/post.ts'
-import type { AssertionVerdict } from './core/assertion-verdict.ts'
 import { decodeBase64 } from './core/base64.ts'
-import { checkAssertion } from './core/check-assertion.ts'
+import {
+  type AssertionVerdict,
+  type CheckedAssertion,
+  checkAssertion,
+} from './core/check-assertion.ts'
 import { messageLimits } from './core/scan.ts'
-import type { ResponseVerdict } from './core/verify-response.ts'
+import type { ResponseVerdict, VerifiedResponse } from './core/verify-response.ts'
 import { type Flow, type LoginState, withDone } from './login-state.ts'
-import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
-import { VerifierFailure } from './worker/verifier.ts'
+import { WorkerFailure } from './worker/thread.ts'
 
 /** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
 const FORM_SIZE = messageLimits.size * 4
@@ -40,14 +42,13 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (open.length === 0 && !idpInitiated) {
     return withoutLogin(saml, request, { found, state, encoded, relayState })
   }
-  const idp = saml.source.current()
-  if (idp === undefined) return refused(saml, request, { code: 'idp_metadata' })
+  if (saml.source.current() === undefined) return refused(saml, request, { code: 'idp_metadata' })
 
   const bytes = decodeBase64(encoded)
   if (bytes === undefined) return refused(saml, request, { code: 'base64' })
   if (bytes.length > messageLimits.size) return refused(saml, request, { code: 'xml_too-large' })
-  const verdict = await verify(saml, idp, bytes)
-  if (verdict instanceof VerifierFailure) {
+  const verdict = await verify(saml, bytes)
+  if (verdict instanceof WorkerFailure) {
     return refused(saml, request, { code: verdict.code, cause: verdict })
   }
   if (!verdict.ok) {
@@ -72,36 +73,22 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   return welcome(saml, request, { verdict, checked, flow, state, relayState })
 }
 
-/** Asks the verifier; when no key fits, whether the IdP has new ones, and once more. */
-async function verify(
-  saml: Saml,
-  idp: IdpMetadata,
-  bytes: Buffer,
-): Promise<ResponseVerdict | VerifierFailure> {
+/** Verifies the response in a thread, with the keys of the IdP. */
+async function verify(saml: Saml, bytes: Buffer): Promise<ResponseVerdict | WorkerFailure> {
   const { allowSha1 } = saml.config()
   const decryptionKeys = saml.keys.saml().map(pair => pair.privateKey)
-  const rulesFor = ({ keys }: IdpMetadata) => {
-    return { certificates: keys.map(key => key.certificate), decryptionKeys, allowSha1 }
-  }
   try {
-    const verdict = await saml.verifier.response(bytes, rulesFor(idp))
-    if (verdict.ok || verdict.because !== 'signature_invalid') return verdict
-    const changed = await saml.source.refreshForUnknownKey()
-    const newer = saml.source.current()
-    return changed && newer !== undefined
-      ? await saml.verifier.response(bytes, rulesFor(newer))
-      : verdict
+    return await saml.source.withKeys(certificates => {
+      const rules = { certificates, decryptionKeys, allowSha1 }
+      return saml.verifier.run({ kind: 'response', bytes, rules })
+    })
   } catch (error) {
-    if (error instanceof VerifierFailure) return error
+    if (error instanceof WorkerFailure) return error
     throw error
   }
 }
 
-function check(
-  saml: Saml,
-  verdict: ResponseVerdict & { ok: true },
-  open: readonly Flow[],
-): AssertionVerdict {
+function check(saml: Saml, verdict: VerifiedResponse, open: readonly Flow[]): AssertionVerdict {
   const config = saml.config()
   const exact = config.authnContextComparison === 'exact'
   return checkAssertion(
@@ -125,8 +112,8 @@ async function welcome(
   saml: Saml,
   request: Request,
   arrival: {
-    readonly verdict: ResponseVerdict & { ok: true }
-    readonly checked: AssertionVerdict & { ok: true }
+    readonly verdict: VerifiedResponse
+    readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
     readonly state: LoginState
     readonly relayState: string | undefined

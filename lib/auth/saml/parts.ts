@@ -16,7 +16,7 @@ import { type LoginState, readState, type StateKeys, stateCookie } from './login
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import type { Outcomes } from './outcomes.ts'
 import type { Consumed } from './replay-cache.ts'
-import type { Verifier } from './worker/verifier.ts'
+import type { WorkerPool } from './worker/pool.ts'
 
 /** What the SAML room is given. */
 export interface SamlParts {
@@ -35,7 +35,8 @@ export interface SamlParts {
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
-  readonly verifier: Verifier
+  /** Verifies messages in threads. */
+  readonly verifier: WorkerPool
   readonly consumed: Consumed
   readonly forms: KeptForms
   /** For forms that are being read. */

@@ -17,7 +17,7 @@ import { type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
 import { Consumed } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
-import { Verifier } from './worker/verifier.ts'
+import { messageBounds, WorkerPool } from './worker/pool.ts'
 
 /** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
 export interface SamlService {
@@ -70,7 +70,7 @@ export interface SamlDoors {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
   /** Verifies messages; not closed with the service. */
-  readonly verifier?: Verifier
+  readonly verifier?: WorkerPool
 }
 
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
@@ -86,7 +86,7 @@ export async function createSamlService(
     await origin.close()
     throw error
   })
-  const verifier = doors.verifier ?? new Verifier({ clock })
+  const verifier = doors.verifier ?? new WorkerPool(clock, messageBounds)
   const saml: Saml = {
     ...parts,
     source,

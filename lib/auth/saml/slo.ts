@@ -18,7 +18,7 @@ import { messageLimits } from './core/scan.ts'
 import { keepState, newId, type Saml, stateOf } from './parts.ts'
 import { answerRequest, takeAnswer } from './slo-messages.ts'
 import { logoutRefused, sendMessage, signedOut } from './slo-pages.ts'
-import { VerifierFailure } from './worker/verifier.ts'
+import { WorkerFailure } from './worker/thread.ts'
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
@@ -120,7 +120,7 @@ async function takeMessage(
     signedOutside: message.outer !== undefined && signature === undefined,
   }
   try {
-    const read = await saml.verifier.logout(message.bytes, rules)
+    const read = await saml.verifier.run({ kind: 'logout', bytes: message.bytes, rules })
     if (!read.ok) {
       return logoutRefused(saml, request, { code: read.because, facts: { problem: read.problem } })
     }
@@ -134,7 +134,7 @@ async function takeMessage(
     }
     return logoutRefused(saml, request, { code: 'logout_form' })
   } catch (error) {
-    if (!(error instanceof VerifierFailure)) throw error
+    if (!(error instanceof WorkerFailure)) throw error
     return logoutRefused(saml, request, { code: error.code, cause: error })
   }
 }

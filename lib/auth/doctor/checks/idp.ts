@@ -13,6 +13,7 @@ import {
   judgeMetadata,
   readMetadata,
 } from '../../saml/metadata/idp-metadata-document.ts'
+import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
 import { ask, clientOf, type Outcome } from '../ask.ts'
 import { day, dayOf, judgeEnd } from '../certificates.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
@@ -27,8 +28,9 @@ export const metadata = once(async of => {
   const { idpMetadata: source, metadataCacheFile: cache } = saml
   const { clock } = of
   const { signal } = new AbortController()
+  const pool = new WorkerPool(clock, metadataBounds)
   const judged = async (bytes: Uint8Array, from: string) =>
-    judgeMetadata(bytes, from, { config: saml, now: clock.now(), thread: { clock, signal } })
+    judgeMetadata(bytes, from, { config: saml, now: clock.now(), pool })
   const from = source.from === 'file' ? source.path : source.url
   let problem: string
   try {

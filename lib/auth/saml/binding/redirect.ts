@@ -10,8 +10,9 @@
 import { createPublicKey, createSign, createVerify } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { decodeBase64 } from '../core/base64.ts'
+import type { MessageReason } from '../core/message.ts'
 import { messageLimits } from '../core/scan.ts'
-import type { SignatureReason, SigningKey } from '../core/signature.ts'
+import type { SigningKey } from '../core/signature.ts'
 import { signatureMethods } from '../core/vocabulary.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'
@@ -128,7 +129,7 @@ function readSignature(name: MessageName, raw: ReadonlyMap<string, string>) {
 export function checkRedirectSignature(
   message: RedirectMessage,
   rules: { readonly certificates: readonly string[]; readonly allowSha1: boolean },
-): SignatureReason | undefined {
+): MessageReason | undefined {
   const { signature } = message
   if (signature === undefined) return 'signature_missing'
   const { algorithm, value, over } = signature

@@ -1,13 +1,12 @@
 /**
- * Where the IdP's metadata comes from and how it stays fresh: a URL that is asked every 30 minutes, with a cache on disk beside
- * the dynamic file, or a local file that is read once. Owns the refresh loop and the one copy everybody uses.
+ * Keeps the IdP's metadata fresh: from a URL asked every 30 minutes, with a cache on disk beside the dynamic file, or from a
+ * local file read once. Owns the refresh loop and the one copy in use.
  *
  * # Facts
- * - Remote: only 200 counts, 30 seconds, 10 MiB. Without a download there has to be a cache that is still valid.
- * - A signature by a key we do not know may mean that the IdP has changed keys since: it brings one refresh, a minute apart at
+ * - When the first download fails, the cache has to be still valid.
+ * - A signature by a key we do not know may mean that the IdP has changed keys since: it causes one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
-
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { writeFileAtomically } from '../../../atomic-file.ts'
@@ -15,7 +14,8 @@ import { explainError } from '../../../errors.ts'
 import type { OriginClient } from '../../../http/client/origin.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { SamlConfig } from '../../config/config.ts'
-import type { MetadataThread } from '../worker/metadata-thread.ts'
+import type { Refused } from '../core/message.ts'
+import { metadataBounds, type PoolBounds, WorkerPool } from '../worker/pool.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {
   fetchMetadata,
@@ -37,12 +37,13 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
-  /** Bounds of the thread that reads a document; its own when not given. */
-  readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
+  /** Bounds of the thread that reads a document, where they differ from the usual ones. */
+  readonly reading?: Partial<PoolBounds>
 }
 
 export class IdpMetadataSource {
   readonly #parts: SourceParts
+  readonly #pool: WorkerPool
   readonly #closing = new AbortController()
   readonly #flight = new SingleFlight<void>()
   #idp: IdpMetadata | undefined
@@ -53,6 +54,7 @@ export class IdpMetadataSource {
 
   private constructor(parts: SourceParts) {
     this.#parts = parts
+    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.reading })
   }
 
   /** Gets the metadata for the first time. Throws a MetadataFailure when there is none, not even in the cache. */
@@ -109,10 +111,24 @@ export class IdpMetadataSource {
     return keysOf(this.#idp) !== before
   }
 
-  /** Ends the refresh loop. */
+  /**
+   * Runs a check with the certificates of the IdP's keys; when none of them has made the signature, and the IdP has other keys by
+   * now, once more.
+   */
+  async withKeys<Verdict extends { readonly ok: true } | Refused>(
+    check: (certificates: readonly string[]) => Promise<Verdict>,
+  ): Promise<Verdict> {
+    const certificates = () => (this.current()?.keys ?? []).map(key => key.certificate)
+    const verdict = await check(certificates())
+    if (verdict.ok || verdict.because !== 'signature_invalid') return verdict
+    return (await this.refreshForUnknownKey()) ? check(certificates()) : verdict
+  }
+
+  /** Ends the refresh loop and the thread. */
   close(): void {
     this.#cancelTimer()
     this.#closing.abort()
+    void this.#pool.close()
   }
 
   async #firstDownload(): Promise<void> {
@@ -184,8 +200,7 @@ export class IdpMetadataSource {
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()
-    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
-    const idp = await judgeMetadata(bytes, from, { config: config(), now, thread })
+    const idp = await judgeMetadata(bytes, from, { config: config(), now, pool: this.#pool })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
     if (news) {
@@ -197,7 +212,7 @@ export class IdpMetadataSource {
   }
 }
 
-/** Certificates are used beyond their end, as metadata is what vouches for keys; but somebody forgot something. */
+/** Certificates are used beyond their end, since the metadata vouches for its keys; but the IdP may have forgotten them. */
 function warnOfDates(idp: IdpMetadata, now: Milliseconds, log: Logger): void {
   for (const { ends, fingerprint } of idp.keys) {
     if (ends - now > 30 * day) continue

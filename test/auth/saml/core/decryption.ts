@@ -1,8 +1,9 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
+import { refusedBy } from '../../../../lib/auth/saml/core/message.ts'
 import { messageLimits } from '../../../../lib/auth/saml/core/scan.ts'
-import { parseXmlText } from '../../../../lib/auth/saml/core/xml.ts'
+import { parseXml } from '../../../../lib/auth/saml/core/xml.ts'
 import { encryptAssertion } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { rsaPair } from '../../../fixtures/saml-keys.ts'
 
@@ -10,9 +11,13 @@ const own = rsaPair('sp')
 const other = rsaPair('stranger')
 
 function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
-  const parsed = parseXmlText(xml, messageLimits)
+  const parsed = parseXml(xml, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
-  return decryptElement(parsed.root, keys)
+  try {
+    return { ok: true, ...decryptElement(parsed.root, keys) }
+  } catch (error) {
+    return refusedBy(error)
+  }
 }
 
 t.test('every pair of methods we publish decrypts, with the old key too', async t => {

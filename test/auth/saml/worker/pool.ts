@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
-import { Verifier } from '../../../../lib/auth/saml/worker/verifier.ts'
+import { messageBounds, WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
 import { ScriptedIdp } from '../../../fixtures/idp.ts'
 import { rsaPair } from '../../../fixtures/saml-keys.ts'
 
@@ -11,45 +11,47 @@ function open(
   options: { threads?: number; waiting?: number } = {},
 ) {
   const clock = new ManualClock(0)
-  const verifier = new Verifier({ clock, deadline: 10_000, ...options })
-  t.teardown(() => verifier.close())
-  return { clock, verifier }
+  const pool = new WorkerPool(clock, { ...messageBounds, ...options })
+  t.teardown(() => pool.close())
+  const verify = (bytes = response) => pool.run({ kind: 'response', bytes, rules })
+  return { clock, pool, verify }
 }
 
 const response = Buffer.from(new ScriptedIdp('okta', { now: () => 0 }).respond({}))
 
 t.test('jobs get verdicts, more of them than there are threads', async t => {
-  const { verifier } = open(t, { threads: 1 })
-  const verdicts = await Promise.all([1, 2, 3].map(() => verifier.response(response, rules)))
+  const { pool, verify } = open(t, { threads: 1 })
+  const verdicts = await Promise.all([1, 2, 3].map(() => verify()))
   t.strictSame(
     verdicts.map(verdict => verdict.ok),
     [true, true, true],
   )
-  t.match(await verifier.response(Buffer.from('<a'), rules), {
+  t.match(await verify(Buffer.from('<a')), {
     ok: false,
     because: 'xml_not-well-formed',
   })
-  t.match(await verifier.logout(Buffer.from('<a/>'), { ...rules, signedOutside: false }), {
+  const logout = { bytes: Buffer.from('<a/>'), rules: { ...rules, signedOutside: false } }
+  t.match(await pool.run({ kind: 'logout', ...logout }), {
     ok: false,
     because: 'logout_form',
   })
 })
 
 t.test('a job beyond its deadline costs its thread, and the next has another', async t => {
-  const { verifier, clock } = open(t, { threads: 1 })
-  const late = verifier.response(response, rules)
-  const waiting = verifier.response(response, rules)
+  const { verify, clock } = open(t, { threads: 1 })
+  const late = verify()
+  const waiting = verify()
   clock.advance(10_000)
   await t.rejects(late, { code: 'verifier_deadline' })
   await t.rejects(waiting, { code: 'verifier_deadline' })
-  t.equal((await verifier.response(response, rules)).ok, true)
+  t.equal((await verify()).ok, true)
 })
 
 t.test('a queue that is full refuses', async t => {
-  const { verifier } = open(t, { threads: 1, waiting: 1 })
-  const first = verifier.response(response, rules)
-  const second = verifier.response(response, rules)
-  await t.rejects(verifier.response(response, rules), { code: 'verifier_busy' })
+  const { verify } = open(t, { threads: 1, waiting: 1 })
+  const first = verify()
+  const second = verify()
+  await t.rejects(verify(), { code: 'verifier_busy' })
   t.strictSame(
     (await Promise.all([first, second])).map(verdict => verdict.ok),
     [true, true],
@@ -57,10 +59,10 @@ t.test('a queue that is full refuses', async t => {
 })
 
 t.test('closing ends what is under way and what waits', async t => {
-  const { verifier } = open(t, { threads: 1 })
-  const both = [verifier.response(response, rules), verifier.response(response, rules)]
+  const { pool, verify } = open(t, { threads: 1 })
+  const both = [verify(), verify()]
   const settled = Promise.allSettled(both)
-  await verifier.close()
+  await pool.close()
   t.match(await settled, [{ status: 'rejected' }, { status: 'rejected' }])
-  await t.rejects(verifier.response(response, rules), { code: 'verifier_crashed' })
+  await t.rejects(verify(), { code: 'verifier_crashed' })
 })

@@ -4,11 +4,16 @@ import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import type { MetadataRules } from '../../../../lib/auth/saml/metadata/idp-metadata.ts'
 import {
   IdpMetadataSource,
   type SourceParts,
 } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
-import { readInThread } from '../../../../lib/auth/saml/worker/metadata-thread.ts'
+import {
+  metadataBounds,
+  type PoolBounds,
+  WorkerPool,
+} from '../../../../lib/auth/saml/worker/pool.ts'
 import { createMemoryLog } from '../../../../lib/log/log.ts'
 import { around, filledWith, idpOf, largeAggregate } from '../../../fixtures/large-metadata.ts'
 import { plain } from '../../../fixtures/metadata-documents.ts'
@@ -20,14 +25,17 @@ const minute = 60_000
 /** What costs a parser most: elements with a namespace of their own. */
 const costly = around('<a xmlns="urn:x"/>'.repeat(100_000))
 
-function thread(more: { deadline?: number; heapMegabytes?: number } = {}) {
-  const clock = new ManualClock(0)
-  const stop = new AbortController()
-  return { clock, stop, bounds: { clock, signal: stop.signal, ...more } }
-}
+type Test = Parameters<typeof ScriptedOrigin.listen>[0] & { testdir(): string }
 
-const job = (bytes: Uint8Array) => {
-  return { bytes, entityId: idpOf(7), certificates: undefined, allowSha1: false }
+function open(t: Pick<Test, 'teardown'>, bounds: Partial<PoolBounds> = {}) {
+  const clock = new ManualClock(0)
+  const pool = new WorkerPool(clock, { ...metadataBounds, ...bounds })
+  t.teardown(() => pool.close())
+  const read = (bytes: Uint8Array, rules: Partial<MetadataRules> = {}) => {
+    const usual = { entityId: idpOf(7), certificates: undefined, allowSha1: false }
+    return pool.run({ kind: 'metadata', bytes, rules: { ...usual, ...rules } })
+  }
+  return { clock, pool, read }
 }
 
 /** Turns of the event loop until something has settled. */
@@ -50,9 +58,10 @@ async function until(so: () => boolean): Promise<void> {
 }
 
 t.test('an aggregate of 10 MiB is read while the event loop turns', async t => {
-  const read = readInThread(job(largeAggregate()), thread().bounds)
-  const turns = await turnsUntil(read)
-  t.match(await read, { ok: true, idp: { entityId: idpOf(7) } })
+  const { read } = open(t)
+  const reading = read(largeAggregate())
+  const turns = await turnsUntil(reading)
+  t.match(await reading, { ok: true, idp: { entityId: idpOf(7) } })
   t.ok(turns > 100, `${turns} turns`)
 })
 
@@ -60,15 +69,17 @@ t.test('what comes back is as good as what was read here', async t => {
   const text = plain().replace('<md:EntityDescriptor', '<md:EntityDescriptor ID="_m"')
   const after = "/*/*[local-name()='IDPSSODescriptor']"
   const signed = signElement(text, { id: '_m', key: rsaPair('federation'), after })
-  const asked = { ...job(Buffer.from(signed)), entityId: undefined }
-  const certificates = (name: string) => ({ certificates: [rsaPair(name).certificate] })
-  t.match(await readInThread({ ...asked, ...certificates('federation') }, thread().bounds), {
+  const { read } = open(t)
+  const readWith = (name: string) =>
+    read(Buffer.from(signed), { entityId: undefined, certificates: [rsaPair(name).certificate] })
+  t.match(await readWith('federation'), {
     ok: true,
     idp: { keys: [{ certificate: rsaPair('idp').certificate }], warnings: [] },
   })
-  t.match(await readInThread({ ...asked, ...certificates('stranger') }, thread().bounds), {
+  t.match(await readWith('stranger'), {
     ok: false,
-    problem: /not to be trusted.*does not verify/,
+    because: 'signature_invalid',
+    problem: /does not verify/,
   })
 })
 
@@ -86,28 +97,32 @@ t.test('hostile documents are refused with a reason', async t => {
     ['nothing', entity(''), /well-formed/],
     ['references alone', filledWith(() => '&#13;', 1_000_000), /there is no IdP/],
   ]
+  const { read } = open(t)
   for (const [what, bytes, problem] of cases) {
-    t.match(await readInThread(job(bytes), thread().bounds), { ok: false, problem }, what)
+    t.match(await read(bytes), { ok: false, problem }, what)
   }
 })
 
 t.test('a thread that needs more memory than it may have dies alone', async t => {
-  const read = readInThread(job(costly), thread({ heapMegabytes: 12 }).bounds)
-  await t.rejects(read, { message: /has died/, cause: { code: 'ERR_WORKER_OUT_OF_MEMORY' } })
+  const { read } = open(t, { heapMegabytes: 12 })
+  await t.rejects(read(costly), {
+    message: /has died/,
+    cause: { code: 'ERR_WORKER_OUT_OF_MEMORY' },
+  })
 })
 
 t.test('a thread beyond its deadline, or of a service that stops, is ended', async t => {
-  const { clock, bounds } = thread({ deadline: 5000 })
-  const late = readInThread(job(costly), bounds)
+  const { clock, pool, read } = open(t, { deadline: 5000 })
+  const late = read(costly)
   clock.advance(5000)
   await t.rejects(late, { message: /within 5 s/ })
-  const stopped = thread()
-  const read = readInThread(job(costly), stopped.bounds)
-  stopped.stop.abort()
-  await t.rejects(read, { message: /stops/ })
+  const stopped = read(costly)
+  const closed = pool.close()
+  await t.rejects(stopped, { message: /stops/ })
+  await closed
 })
 
-async function lab(t: Parameters<typeof ScriptedOrigin.listen>[0] & { testdir(): string }) {
+async function lab(t: Test) {
   const clock = new ManualClock(Date.parse('2026-11-20T12:00:00Z'))
   const log = createMemoryLog()
   const origin = await ScriptedOrigin.listen(t)
