@@ -19,7 +19,7 @@ import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
-import { type IdentityLines, identityLines } from './identity/identity-fields.ts'
+import { identityFields } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
 import type { Session } from './session/token.ts'
 
@@ -47,12 +47,17 @@ export interface Admitted {
 /** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
 const FOR_EVER: Milliseconds = 2_000_000_000
 
+interface IdentityLines {
+  readonly fields: Fields
+  readonly token: string | undefined
+}
+
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
   /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines & { readonly token: string | undefined }>()
+  readonly #lines = new WeakMap<Session, IdentityLines>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
@@ -139,7 +144,7 @@ export class Backend {
       ...forwardingFields({ client, host, scheme: 'https' }),
     )
     const { basicAuth } = config.identityFields
-    const identity = session === undefined ? undefined : (await this.#linesOf(session)).fields
+    const identity = session === undefined ? undefined : await this.#linesOf(session)
     return {
       origin: this.#origin,
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
@@ -151,14 +156,14 @@ export class Backend {
     }
   }
 
-  async #linesOf(session: Session): Promise<IdentityLines> {
+  async #linesOf(session: Session): Promise<Fields> {
     const { config, tokens } = this.#options
     const token = await tokens?.of(session)
     const known = this.#lines.get(session)
-    if (known !== undefined && known.token === token) return known
-    const lines = { ...identityLines(session, config.identityFields, token), token }
-    this.#lines.set(session, lines)
-    return lines
+    if (known?.token === token && known !== undefined) return known.fields
+    const fields = identityFields(session, config.identityFields, token)
+    this.#lines.set(session, { fields, token })
+    return fields
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */
@@ -170,7 +175,7 @@ export class Backend {
   }
 }
 
-function sizeOf({ fields }: IdentityLines): number {
+function sizeOf(fields: Fields): number {
   return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 

@@ -1,6 +1,6 @@
 /**
- * What may this request do? One answer for requests and upgrades alike. Pure: the session is asked for only when nothing else
- * has decided, and reading it changes nothing.
+ * What a request may do: one answer for requests and upgrades alike. Pure: the session is asked for only when nothing else has
+ * decided, and reading it changes nothing.
  */
 import type { Milliseconds } from '../async/clock.ts'
 import type { Request } from '../http/message/message.ts'
@@ -9,21 +9,22 @@ import { isNavigation } from './access/navigation.ts'
 import { checkToken, passthroughPrefix } from './access/passthrough.ts'
 import type { Config } from './config/config.ts'
 import { keySetPath } from './identity/key-set.ts'
+import type { ReadSession } from './session/token.ts'
 
-export type Verdict<S> =
+export type Verdict =
   /** It has been here before. */
   | { readonly verdict: 'loop' }
   /** It is for SAML itself. */
   | { readonly verdict: 'saml' }
-  /** It asks for the keys of the signed identity, which are for everybody. */
+  /** It asks for the keys of the signed identity, which are public. */
   | { readonly verdict: 'key-set' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
-  | { readonly verdict: 'authenticated'; readonly session: S }
+  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  /** From a person who opens a page, or a program that can do nothing with one. */
   | {
       readonly verdict: 'login-needed'
-      /** A browser that opens a page, or a program that can make nothing of one. */
       readonly from: 'navigation' | 'api'
-      readonly because: 'no-session' | `token-${'unknown' | 'expired' | 'malformed'}`
+      readonly because: string
     }
 
 /** Paths that are answered here and never forwarded, whatever else is said of them. */
@@ -36,21 +37,18 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
-/**
- * Decides, in the order that is the argument: loop, SAML, path, token, session. A wrong token never falls back to a login
- * page.
- */
-export async function gate<S>(
+/** Decides, in the order that is the argument: loop, SAML, path, token, session. */
+export async function gate(
   asked: {
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>
     /** Path as it is forwarded. */
     readonly path: string
     readonly now: Milliseconds
     readonly instanceId: string
-    readonly session: () => Promise<S | undefined>
+    readonly session: () => Promise<ReadSession | undefined>
   },
   rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken'>,
-): Promise<Verdict<S>> {
+): Promise<Verdict> {
   const { request, path, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
@@ -58,12 +56,12 @@ export async function gate<S>(
   if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
+  // A wrong token never falls back to a login page.
   const token = checkToken(request.fields, rules.passthroughTokens, now)
-  if (token.token === 'valid') {
-    return { verdict: 'passthrough', because: 'token', name: token.name }
-  }
-  if (token.token === 'wrong') {
-    return { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
+  if (token !== undefined) {
+    return 'name' in token
+      ? { verdict: 'passthrough', because: 'token', name: token.name }
+      : { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
   }
   const session = await asked.session()
   if (session !== undefined) return { verdict: 'authenticated', session }

@@ -14,29 +14,30 @@ export interface MetricSources {
 
 type Reading = readonly [name: string, help: string, read: (from: MetricSources) => number]
 
-const READINGS: readonly Reading[] = [
-  ['client_connections', 'Open connections of clients.', from => from.connections()],
-  ['websockets', 'WebSockets under way.', from => from.tunnels()],
-  ['backend_connections_busy', 'Connections to the backend in use.', from => from.backend().busy],
-  ['backend_connections_free', 'Connections to the backend kept.', from => from.backend().free],
-  [
-    'backend_requests_waiting',
-    'Requests that wait for a connection.',
-    from => from.backend().waiting,
-  ],
+const moment = (
+  name: string,
+  sentence: string,
+  of: Exclude<keyof SamlReadings, 'outcomes'>,
+): Reading => [
+  `${name}_seconds`,
+  `${sentence} Seconds since the epoch; 0 when unknown.`,
+  from => (from.saml()[of] ?? 0) / 1000,
 ]
 
-type Moment = Exclude<keyof SamlReadings, 'outcomes'>
-
-const MOMENTS: ReadonlyArray<readonly [name: string, help: string, moment: Moment]> = [
-  ['idp_metadata_fetched', 'When the metadata of the IdP was last fetched.', 'metadataFetched'],
-  ['idp_metadata_valid_until', 'Until when that metadata is valid.', 'metadataValidUntil'],
-  [
+const READINGS: readonly Reading[] = [
+  ['client_connections', 'Open connections of clients.', of => of.connections()],
+  ['websockets', 'WebSockets under way.', of => of.tunnels()],
+  ['backend_connections_busy', 'Connections to the backend in use.', of => of.backend().busy],
+  ['backend_connections_free', 'Connections to the backend kept.', of => of.backend().free],
+  ['backend_requests_waiting', 'Requests that wait for a connection.', of => of.backend().waiting],
+  moment('idp_metadata_fetched', 'When the IdP metadata was last fetched.', 'metadataFetched'),
+  moment('idp_metadata_valid_until', 'Until when that metadata is valid.', 'metadataValidUntil'),
+  moment(
     'idp_certificate_ends',
-    'When the newest signing certificate of the IdP ends.',
+    'When the last certificate of the IdP ends.',
     'idpCertificateEnds',
-  ],
-  ['own_certificate_ends', 'When our own certificate ends.', 'ownCertificateEnds'],
+  ),
+  moment('own_certificate_ends', 'When our own certificate ends.', 'ownCertificateEnds'),
 ]
 
 const OUTCOMES = [
@@ -72,11 +73,6 @@ export class AuthMetrics {
     this.#saml = sources.saml
     for (const [name, help, read] of READINGS) {
       this.#metrics.reading({ name: `authproxy_${name}`, help }, () => read(sources))
-    }
-    for (const [name, sentence, moment] of MOMENTS) {
-      const help = `${sentence} Seconds since the epoch; 0 when unknown.`
-      const read = () => (sources.saml()[moment] ?? 0) / 1000
-      this.#metrics.reading({ name: `authproxy_${name}_seconds`, help }, read)
     }
   }
 

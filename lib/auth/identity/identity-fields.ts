@@ -6,67 +6,48 @@
  *   visible ASCII and spaces; `%` is always encoded, so decoding is never a guess.
  */
 import { Fields } from '../../http/message/field.ts'
+import type { Config } from '../config/config.ts'
 import type { Session } from '../session/token.ts'
 import { type Claim, claimTable } from './claim.ts'
 
-export interface IdentityFieldRules {
-  readonly claims: readonly Claim[]
-  /** `utf8` sends the bytes as they are; only what would break the message is encoded. */
-  readonly encoding: 'percent' | 'utf8'
-  /** Bytes of one field value. */
-  readonly limit: number
-  /** Whether the backend gets the subject as the user of Basic credentials (RFC 7617). */
-  readonly basicAuth: boolean
-}
-
-/** What of an identity is sent, and what could not be. */
-export interface IdentityLines {
-  readonly fields: Fields
-  /** Names of fields that were too long and are not sent. */
-  readonly omitted: readonly string[]
-}
-
 /**
- * The fields of a session, `token` (identity-token.ts) among them. A subject with a colon cannot be a Basic user (RFC 7617
- * section 2) and gets no credentials.
+ * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
+ * not sent. A subject with a colon cannot be a Basic user (RFC 7617 section 2) and gets no credentials.
  */
-export function identityLines(
+export function identityFields(
   session: Session,
-  rules: IdentityFieldRules,
+  { claims, encoding, limit, basicAuth }: Config['identityFields'],
   token = '',
-): IdentityLines {
+): Fields {
   const flat: string[] = []
   const omitted: string[] = []
   const add = (suffix: string, value: string) => {
-    if (value.length > rules.limit) omitted.push(`X-Authproxy-${suffix}`)
+    if (value.length > limit) omitted.push(`X-Authproxy-${suffix}`)
     else if (value !== '') flat.push(`X-Authproxy-${suffix}`, value)
   }
-  add('User', encodeValue(session.subject, rules.encoding, false))
-  for (const { name, field, list = false } of fieldTable(rules.claims)) {
-    const values = session.attributes.get(name)
-    if (values === undefined || values.length === 0) continue
+  add('User', encodeValue(session.subject, encoding, false))
+  for (const { name, field, list } of [...claimTable(claims), ...DERIVED]) {
+    const values = session.attributes.get(name) ?? []
     const asList = list || values.length > 1
-    add(field, values.map(value => encodeValue(value, rules.encoding, asList)).join(','))
+    add(field, values.map(value => encodeValue(value, encoding, asList)).join(','))
   }
   add('Identity', token)
   if (omitted.length > 0) flat.push('X-Authproxy-Omitted', omitted.join(', '))
-  if (rules.basicAuth && mayBeBasicUser(session.subject)) {
+  if (basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)
   }
-  return { fields: Fields.fromFlat(flat), omitted }
+  return Fields.fromFlat(flat)
 }
+
+/** Attributes that are made of others (claim.ts). */
+const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
+  { name: 'domain', field: 'Domain', list: false },
+  { name: 'groupsOverage', field: 'Groups-Overage', list: false },
+]
 
 /** Whether a subject can be the user of Basic credentials. */
 export function mayBeBasicUser(subject: string): boolean {
   return !/[:\p{Cc}]/u.test(subject)
-}
-
-function fieldTable(more: readonly Claim[]): readonly Pick<Claim, 'name' | 'field' | 'list'>[] {
-  return [
-    ...claimTable(more),
-    { name: 'domain', field: 'Domain' },
-    { name: 'groupsOverage', field: 'Groups-Overage' },
-  ]
 }
 
 /** One value, fit for a field; `inList` also encodes its commas. */
@@ -89,9 +70,6 @@ const BREAKING = /[\p{Cc}%\u2028\u2029]+|^ +/gu
 const BREAKING_LIST = /[\p{Cc}%,\u2028\u2029]+|^ +/gu
 
 function percent(text: string): string {
-  let out = ''
-  for (const byte of Buffer.from(text, 'utf8')) {
-    out += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-  }
-  return out
+  const bytes = [...Buffer.from(text, 'utf8')]
+  return bytes.map(byte => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
 }

@@ -18,6 +18,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
+import { isRecord, type JsonObject } from '../../json.ts'
 import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** Longest file that is read, bytes. */
@@ -150,7 +151,7 @@ function decode(found: unknown): DynamicConfig {
   }
 }
 
-function list(file: Found, name: string): readonly Found[] {
+function list(file: JsonObject, name: string): readonly JsonObject[] {
   const found = file[name]
   if (Array.isArray(found) && found.length > 0 && found.length <= 100) {
     return found.map(key => record(key, `a key of "${name}"`))
@@ -159,7 +160,7 @@ function list(file: Found, name: string): readonly Found[] {
 }
 
 /** What every key says of itself. */
-function keyOf({ kid, created, retires }: Found): Key {
+function keyOf({ kid, created, retires }: JsonObject): Key {
   if (typeof kid !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(kid)) {
     throw new Error('a key has no usable "kid"')
   }
@@ -179,13 +180,13 @@ function isNone(found: unknown): boolean {
   return found === undefined || found === null
 }
 
-function secretOf(found: Found): SecretKey {
+function secretOf(found: JsonObject): SecretKey {
   const key = Buffer.from(textOf(found['key']), 'base64url')
   if (key.length !== 32) throw new Error('a secret key does not have 32 bytes')
   return { ...keyOf(found), key }
 }
 
-function pairOf(found: Found): SamlKeyPair {
+function pairOf(found: JsonObject): SamlKeyPair {
   const privateKey = textOf(found['privateKey'])
   const certificate = textOf(found['certificate'])
   if (!privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
@@ -203,7 +204,7 @@ function pairOf(found: Found): SamlKeyPair {
   return { ...keyOf(found), privateKey, certificate }
 }
 
-function identityKeyOf(found: Found): IdentityKey {
+function identityKeyOf(found: JsonObject): IdentityKey {
   const privateKey = textOf(found['privateKey'])
   const problem = 'a key of identities is not of P-256 in PEM'
   const { asymmetricKeyDetails } = privateKeyOf(privateKey, problem)
@@ -224,9 +225,7 @@ function textOf(found: unknown): string {
   return typeof found === 'string' ? found : ''
 }
 
-type Found = Readonly<Record<string, unknown>>
-
-function record(found: unknown, what: string): Found {
-  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found }
+function record(found: unknown, what: string): JsonObject {
+  if (isRecord(found)) return found
   throw new Error(`${what} is not an object`)
 }

@@ -84,10 +84,10 @@ export class FailureRecords {
 export async function readFailures(path: string): Promise<readonly FailureRecord[]> {
   const file: unknown = JSON.parse((await readBounded(path, LARGEST)).bytes.toString())
   if (typeof file !== 'object' || file === null || !('failures' in file)) return []
-  return Array.isArray(file.failures) ? file.failures.filter(isRecord) : []
+  return Array.isArray(file.failures) ? file.failures.filter(isFailureRecord) : []
 }
 
-function isRecord(found: unknown): found is FailureRecord {
+function isFailureRecord(found: unknown): found is FailureRecord {
   if (typeof found !== 'object' || found === null) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
   const has = (name: string) => typeof Reflect.get(found, name) === 'string'

@@ -53,9 +53,8 @@ export class Sessions {
   async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
-    const outcome = identityOf(subject, config.identity)
-    if (!outcome.ok) return { refuse: this.#noSubject(request, subject, outcome.because) }
-    const { identity } = outcome
+    const identity = identityOf(subject, config.identity)
+    if (typeof identity === 'string') return { refuse: this.#noSubject(request, subject, identity) }
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
       return { refuse: failurePage({ request, code: 'subject_not_basic' }) }
     }

@@ -1,26 +1,20 @@
 /**
  * What is wrong or doubtful about the rules of routing in a configuration. Pure.
  */
-import type { Remark } from '../../config/config-file.ts'
+import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
 import { type RouteRules, route } from '../policy/route.ts'
 import { routeRules } from '../policy/routing.ts'
-import type { Config, Place } from './config.ts'
-
-/** Both ends of a rule as they were read; undefined when missing. */
-export interface WrittenRemap {
-  readonly from: Place | undefined
-  readonly to: Place | undefined
-}
+import type { Config } from './config.ts'
+import type { Place } from './setting-kinds.ts'
 
 /** Problems keep a configuration from being taken, warnings do not. */
-export function checkRouting(
-  written: readonly WrittenRemap[],
-  config: Config,
-): { readonly problems: readonly Remark[]; readonly warnings: readonly Remark[] } {
-  const problems = written.flatMap(incomplete)
-  if (problems.length > 0) return { problems, warnings: [] }
+export function checkRouting(config: Config): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
   const rules = routeRules(config)
   const policy = compilePolicy(config, nobody)
   const warnings: Remark[] = []
@@ -47,12 +41,6 @@ const nobody = {
   names: new Set<string>(),
   addresses: new Set<string>(),
   ports: new Set<number>(),
-}
-
-function incomplete(rule: WrittenRemap, i: number): Remark[] {
-  return (['from', 'to'] as const)
-    .filter(end => rule[end] === undefined)
-    .map(end => remark(['remap', i], `${end} is missing; a rule has both, from and to`))
 }
 
 /** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */

@@ -2,7 +2,8 @@
  * What becomes of a CONNECT the policy admits: carried through unread, opened, or refused. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
-import type { HostPattern, HttpsConfig } from '../config/config.ts'
+import type { HttpsConfig } from '../config/config.ts'
+import type { HostPattern } from '../config/setting-kinds.ts'
 import { closestPattern, type HostList, hostList } from '../policy/host-list.ts'
 
 export type TunnelMode = 'tunnel' | 'intercept' | 'refuse'

@@ -2,7 +2,8 @@
  * The index page: what this service is, how it is set up, and whether it is well. Pure.
  */
 import type { View } from '../../template.ts'
-import type { Config, HostPattern } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { HostPattern } from '../config/setting-kinds.ts'
 import { type Endpoint, hostInUri } from './endpoint.ts'
 import { count, duration } from './figures.ts'
 import type { Health, HttpsMode, Listener, OperationsSources } from './sources.ts'

@@ -3,7 +3,7 @@
  */
 import type { Authority } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
-import type { HostPattern } from '../config/config.ts'
+import type { HostPattern } from '../config/setting-kinds.ts'
 
 /** Patterns by the host they name; those with a leading dot apart. */
 export interface HostList {

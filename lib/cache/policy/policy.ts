@@ -9,7 +9,8 @@
  */
 import { type Authority, formatAuthority, type Scheme } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
-import type { Config, HostPattern } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { HostPattern } from '../config/setting-kinds.ts'
 import { isOwn, type Own } from '../request/own-authority.ts'
 import { type HostList, hostList, matching } from './host-list.ts'
 

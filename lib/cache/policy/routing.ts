@@ -9,7 +9,8 @@
  * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
  */
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
-import type { Config, HostPattern, Place } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { HostPattern, Place } from '../config/setting-kinds.ts'
 import type { Route, RouteRule, RouteRules } from './route.ts'
 
 /** The configured rules, the first that fits first. */

@@ -7,6 +7,7 @@
  * A day whose figures make no sense is left out and named; the others stand.
  */
 import { explainError } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { Counters, Days } from './counters.ts'
 
 const formatVersion = 1
@@ -25,13 +26,13 @@ export function decodeDays(text: string): DecodedDays | string {
   } catch (error) {
     return `it is not JSON: ${explainError(error)}`
   }
-  if (!isObject(file)) return 'it is not a JSON object'
+  if (!isRecord(file)) return 'it is not a JSON object'
   const { version, daily } = file
   if (typeof version === 'number' && version > formatVersion) {
     return `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`
   }
   if (version !== formatVersion) return 'it names no version this release knows'
-  if (!isObject(daily)) return 'it has no "daily" object'
+  if (!isRecord(daily)) return 'it has no "daily" object'
   const days = new Map<string, Counters>()
   const unreadable: string[] = []
   for (const [date, value] of Object.entries(daily)) {
@@ -49,7 +50,7 @@ export function encodeDays(days: Days): string {
 }
 
 function decodeCounters(value: unknown): Counters | undefined {
-  if (!isObject(value)) return undefined
+  if (!isRecord(value)) return undefined
   const figure = (name: keyof Counters): number => {
     const found = value[name]
     return typeof found === 'number' && Number.isSafeInteger(found) && found >= 0 ? found : NaN
@@ -66,10 +67,6 @@ function decodeCounters(value: unknown): Counters | undefined {
   if (Object.values(counters).some(Number.isNaN)) return undefined
   const parts = counters.hits + counters.misses + counters.tunnel
   return counters.requests === parts ? counters : undefined
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Whether a text is a date of the calendar: 2025-02-30 is not. */

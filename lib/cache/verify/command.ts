@@ -4,12 +4,18 @@
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { VerifyOptions } from '../cli/arguments.ts'
 import type { Config } from '../config/config.ts'
 import { size } from '../operations/figures.ts'
 import { Evictor, type Fate } from './eviction.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
+
+export interface VerifyOptions {
+  /** Report as JSON. */
+  readonly json: boolean
+  /** Remove nothing. */
+  readonly dryRun: boolean
+}
 
 /** Success when nothing was wrong, a failure when something was. */
 export async function verifyRepos(

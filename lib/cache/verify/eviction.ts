@@ -5,6 +5,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { askOwner } from '../cli/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
@@ -155,8 +156,4 @@ const reasons = ['content', 'release', 'index', 'stale-index', 'package', 'by-ha
 
 function isBecause(value: unknown): value is Wrong['because'] {
   return reasons.some(reason => reason === value)
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

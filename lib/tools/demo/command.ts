@@ -8,39 +8,35 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
+import { startService } from '../../auth/service.ts'
+import { obey } from '../../command-line.ts'
 import { type Service, type Start, serve } from '../../daemon.ts'
 import { createLog, type Log } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type DemoOptions, demoHelp, readDemoArguments } from '../dev-idp/arguments.ts'
+import { type DemoOptions, demo } from '../dev-idp/arguments.ts'
 import { listening, peopleOf, peopleTable, startDevIdp } from '../dev-idp/command.ts'
 import type { Person } from '../dev-idp/people.ts'
 import { createApplication } from './application.ts'
 import { createTlsEdge } from './tls-edge.ts'
 
 /** Runs the command with the arguments behind its name. */
-export async function demoCommand(argv: readonly string[]): Promise<ExitCode> {
-  const read = readDemoArguments(argv, process.cwd())
-  if (read.run === 'help') {
-    await print(demoHelp)
-    return exitCodes.success
-  }
-  if (read.run === 'usage') {
-    await print(`${read.message}\n`, process.stderr)
-    return exitCodes.usage
-  }
-  const people = await peopleOf(read.options.users)
+export function demoCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(demo, argv, ({ options }) => serveDemo(options))
+}
+
+async function serveDemo(options: DemoOptions): Promise<ExitCode> {
+  const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   // Warnings of the start are expected in a demonstration, such as an identity provider without TLS.
   const log = createLog({ level: 'error', to: process.stderr })
-  const demo = { ...read.options, people, log }
-  return serve({ log, start: start => startDemo(demo, start) })
+  return serve({ log, start: start => startDemo({ ...options, people, log }, start) })
 }
 
 type Demo = Omit<DemoOptions, 'users'> & { readonly people: readonly Person[]; readonly log: Log }
 
-async function startDemo(demo: Demo, start: Start): Promise<Service> {
-  const { profile, people, log } = demo
+async function startDemo(settings: Demo, start: Start): Promise<Service> {
+  const { profile, people, log } = settings
   const directory = await mkdtemp(join(tmpdir(), 'authproxy-demo-'))
   const stop: Array<Service['stop'][number]> = []
   const stopping = (name: string, action: () => Promise<unknown>) =>
@@ -52,17 +48,19 @@ async function startDemo(demo: Demo, start: Start): Promise<Service> {
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    const idp = await startDevIdp({
-      ...{ profile, people, wantSigned: false, hosts: [], encryptParts: false },
-      listen: { address: '127.0.0.1', port: 0 },
-      encryptTo: () => certificate,
-    })
+    const idp = await startDevIdp(
+      { address: '127.0.0.1', port: 0 },
+      {
+        ...{ profile, people, wantSigned: false, hosts: [] },
+        ...{ encryptTo: () => certificate, encryptParts: false },
+      },
+    )
     stop.unshift(...idp.service.stop)
 
     // The edge comes first: the gateway has to know the public port.
     let inside = 0
     const edge = createTlsEdge(await throwAwayCertificate(), () => inside)
-    const port = await listening(edge.server, demo.port)
+    const port = await listening(edge.server, settings.port)
     stopping('close the TLS edge', edge.close)
 
     const domain = port === 443 ? 'localhost' : `localhost:${port}`
@@ -74,17 +72,16 @@ async function startDemo(demo: Demo, start: Start): Promise<Service> {
       log: { level: 'error', access: false },
     })
     const reload = async () => ({ config })
-    const { startService } = await import('../../auth/service.ts')
     const gateway = await startService({ config, log, start, reload, modulusLength: 2048 })
     stop.unshift(...gateway.stop)
     inside = gateway.port
-    if (demo.encrypt) {
+    if (settings.encrypt) {
       // The gateway publishes the certificate that assertions are to be encrypted to.
       const published = await fetch(`http://127.0.0.1:${inside}/saml/certificate.crt`)
       certificate = await published.text()
     }
     log.setLevel('warn')
-    await print(banner(`https://${domain}/`, idp.baseUrl, demo))
+    await print(banner(`https://${domain}/`, idp.baseUrl, settings))
     return { status: `demonstration at https://${domain}/`, stop, reload: async () => [] }
   } catch (error) {
     for (const step of stop) await step.stop().catch(() => undefined)

@@ -6,36 +6,37 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:net'
 import { systemClock } from '../../async/clock.ts'
+import { obey } from '../../command-line.ts'
 import { type Service, serve } from '../../daemon.ts'
 import { formatAuthority } from '../../http/message/target.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type DevIdpOptions, devIdpHelp, readDevIdpArguments } from './arguments.ts'
+import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
-import { DevProvider, type ProviderOptions } from './provider.ts'
+import { type DevIdpRules, DevProvider } from './provider.ts'
 import { createDevIdpServer, pageMaker } from './server.ts'
 
 /** Runs the command with the arguments behind its name. */
-export async function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
-  const read = readDevIdpArguments(argv, process.cwd())
-  if (read.run === 'help') {
-    await print(devIdpHelp)
-    return exitCodes.success
-  }
-  if (read.run === 'usage') {
-    await print(`${read.message}\n`, process.stderr)
-    return exitCodes.usage
-  }
-  const { options } = read
+export function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(devIdp, argv, ({ options }) => serveDevIdp(options))
+}
+
+async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
+  checkDevIdp(options)
   const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   return serve({
     log: createLog({ level: 'warn', to: process.stderr }),
     start: async () => {
-      const { encryptTo: file } = options
+      const file = options['encrypt-to']
       const certificate = file === undefined ? undefined : await readFile(file, 'utf8')
-      const idp = await startDevIdp({ ...options, people, encryptTo: () => certificate })
+      const { listen, profile, for: hosts } = options
+      const idp = await startDevIdp(listen, {
+        ...{ profile, people, hosts, wantSigned: options['want-signed'] },
+        ...{ encryptTo: () => certificate, encryptParts: options['encrypt-parts'] },
+      })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
     },
@@ -59,10 +60,9 @@ export interface StartedDevIdp {
 
 /** Starts it on a loopback address; port 0 is any free one. */
 export async function startDevIdp(
-  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> &
-    Pick<ProviderOptions, 'people' | 'encryptTo'>,
+  { address = '127.0.0.1', port: wanted }: ListenAddress,
+  rules: DevIdpRules,
 ): Promise<StartedDevIdp> {
-  const { address = '127.0.0.1', port: wanted } = options.listen
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
@@ -70,7 +70,7 @@ export async function startDevIdp(
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
-    ...{ ...options, baseUrl, key, strangerKey },
+    ...{ ...rules, baseUrl, key, strangerKey },
     ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
   })
   const stop = async () => {

@@ -2,7 +2,9 @@
  * The people a development IdP knows: those of a YAML file, or a cast of its own with one for each kind of identity.
  */
 import { readFile } from 'node:fs/promises'
-import { type Check, decodeConfig, type Loaded, type Remark } from '../../config/config-file.ts'
+import { decodeConfig, type Loaded } from '../../config/config-file.ts'
+import type { Check, Remark } from '../../config/reading.ts'
+import { isRecord } from '../../json.ts'
 import type { DevUser } from './profile.ts'
 
 export interface Person extends DevUser {
@@ -114,8 +116,4 @@ function readGroups(found: unknown, complain: Complain): readonly string[] | und
   }
   complain(['groups'], 'value', 'expected a list of texts')
   return undefined
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -10,23 +10,32 @@ import { decodeBase64 } from '../../auth/saml/core/base64.ts'
 import type { SigningKey } from '../../auth/saml/core/signature.ts'
 import { shortName, status } from '../../auth/saml/core/vocabulary.ts'
 import { ways } from './answer.ts'
-import type { DevIdpOptions } from './arguments.ts'
 import { metadataXml, type ReadAuthnRequest, readAuthnRequest } from './messages.ts'
 import type { Person } from './people.ts'
-import { profiles } from './profile.ts'
+import { type ProfileName, profiles } from './profile.ts'
 import { type AssertionValues, writeResponse } from './response.ts'
 import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
 import { type ServiceProvider, serviceOf } from './service.ts'
 
-export interface ProviderOptions
-  extends Pick<DevIdpOptions, 'profile' | 'hosts' | 'wantSigned' | 'encryptParts'> {
-  /** Its public origin, without a slash at the end. */
-  readonly baseUrl: string
+/** How a development IdP answers, and whom. */
+export interface DevIdpRules {
+  readonly profile: ProfileName
   readonly people: readonly Person[]
-  readonly key: SigningKey
-  readonly strangerKey: SigningKey
+  /** Hosts of service providers besides those of this machine. */
+  readonly hosts: readonly string[]
+  /** Whether the metadata asks for signed requests. */
+  readonly wantSigned: boolean
   /** PEM certificate to encrypt to; read for every answer. */
   readonly encryptTo: () => string | undefined
+  /** Whether the name and every attribute are encrypted instead of the whole assertion. */
+  readonly encryptParts: boolean
+}
+
+export interface ProviderOptions extends DevIdpRules {
+  /** Its public origin, without a slash at the end. */
+  readonly baseUrl: string
+  readonly key: SigningKey
+  readonly strangerKey: SigningKey
   readonly page: Page
   readonly clock: Clock
   readonly random: (size: number) => Buffer

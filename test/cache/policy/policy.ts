@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { HostPattern } from '../../../lib/cache/config/config.ts'
+import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import {
   type Admission,
   type Approach,

@@ -177,8 +177,8 @@ t.test('what is wrong with a rule is said where it stands', async t => {
     return loaded.ok ? [] : loaded.problems
   }
   const table: ReadonlyArray<readonly [string, RegExp]> = [
-    ['remap: [{ to: a.example.org }]', /remap\[0\]: from is missing/],
-    ['remap: [{ from: a.example.org, to: "" }]', /remap\[0\]: to is missing/],
+    ['remap: [{ to: a.example.org }]', /remap\[0\]\.from not set/],
+    ['remap: [{ from: a.example.org, to: "" }]', /remap\[0\]\.to: found "", expected a host/],
     ['remap: [{ from: "ftp://a", to: b }]', /remap\[0\]\.from: .*scheme ftp is not supported/],
     ['remap: [{ from: "a b", to: b }]', /remap\[0\]\.from: found "a b"/],
     ['remap: [{ from: a, to: .b }]', /remap\[0\]\.to: .*one host only; write b/],

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { HostPattern } from '../../../lib/cache/config/config.ts'
 import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
+import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import type { Rules } from '../../../lib/cache/policy/rules.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
