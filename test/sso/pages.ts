@@ -20,7 +20,20 @@ const elsewhere: Readonly<Record<string, string>> = {
   request_unfit: 'the parser refuses such fields before: 400',
   resubmission_other_user: 'resubmission_gone',
   resubmission_foreign: 'resubmission_gone',
-  http_edge: 'login_loop-http_edge',
+  login_refused: 'signature_missing',
+  clocks_differ: 'too_old',
+  logout_refused: 'logout_query',
+  logout_idp_metadata: 'logout_form_too_large',
+  logout_verifier_busy: 'logout_form_too_large',
+  logout_form_busy: 'logout_form_too_large',
+  logout_form_type: 'logout_form_too_large',
+  logout_form_late: 'logout_form_too_large',
+  logout_form_malformed: 'logout_form_too_large',
+  lost_wrong_host: 'a page of another host is refused before: wrong_host',
+  lost_http_edge: 'login_loop-http_edge',
+  lost_cookie_invalid: 'login_loop-cookie_invalid',
+  lost_clock: 'login_loop-clock',
+  lost_cookie_missing: 'login_loop-cookie_missing',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',
   replay: 'signature_missing',
@@ -121,8 +134,6 @@ function codesOfSources(): ReadonlySet<string> {
     if (!file.endsWith('.ts') || /^(?:dev-idp|demo)\//.test(file)) continue
     const text = readFileSync(join(room, file), 'utf8')
     for (const [, code = ''] of text.matchAll(/\bcode: '([a-z_-]+)'/g)) codes.add(code)
-    const [, table = ''] = /const wordings\b(.*)/s.exec(text) ?? []
-    for (const [, code = ''] of table.matchAll(/^ {4}'?([a-z_-]+)'?: /gm)) codes.add(code)
   }
   return codes
 }

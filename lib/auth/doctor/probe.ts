@@ -1,7 +1,7 @@
 /**
  * Probes of `authproxy doctor`: a sealed question in a request, and the sealed answer in which the instance says what arrived.
  *
- * Both are sealed with a key of the dynamic file (saml/seal.ts). So only a user who can read that file can ask, and only that
+ * Both are sealed with a key of the dynamic file (keys/seal.ts). So only a user who can read that file can ask, and only that
  * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question
  * gets an answer that only a reader of the file can open. Every other request is answered as if there were no probes.
  *
@@ -13,7 +13,7 @@ import { createHash } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
-import { seal, unseal } from '../saml/seal.ts'
+import { seal, unseal } from '../keys/seal.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'

@@ -6,7 +6,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { seal, unseal } from '../saml/seal.ts'
+import { seal, unseal } from '../keys/seal.ts'
 
 /** A form post, to be sent again after the login. */
 export interface Form {

@@ -9,8 +9,8 @@
 import { createHash } from 'node:crypto'
 import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
+import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from '../saml/parts.ts'
-import { seal, unseal } from '../saml/seal.ts'
 import type { Session } from '../session/token.ts'
 
 const COOKIE = '__Host-authproxy_last'

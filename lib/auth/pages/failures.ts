@@ -4,6 +4,7 @@
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
  * administrator does are apart, because the page has to say which of the two is meant.
  */
+import { samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
@@ -149,6 +150,7 @@ export const failures = {
     person: ['Sign in again.'],
     administrator:
       'if it happens at once, compare the clocks of this server and of the identity provider.',
+    action: { href: '/', label: 'Sign in again' },
   }),
   cookie_too_large: signingIn({
     status: 403,
@@ -175,6 +177,8 @@ export const failures = {
     text: 'It did not come from a page of this service.',
     ...fillInAgain,
   }),
+
+  ...samlFailures,
 } satisfies Readonly<Record<string, FailureText>>
 
 export type FailureCode = keyof typeof failures

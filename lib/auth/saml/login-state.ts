@@ -9,13 +9,13 @@
  * - A loop is told from many tabs by depth: a login counts as one deeper when it began shortly after another had been
  *   completed, as only happens when its session did not stick.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
-import type { SealingKey } from '../keys/dynamic-config.ts'
-import { seal, unseal } from './seal.ts'
+import { seal, unseal } from '../keys/seal.ts'
+import type { Saml } from './parts.ts'
 
-export const stateCookieName = '__Host-authproxy_state'
+const COOKIE = '__Host-authproxy_state'
 
 /** Logins at a time. */
 const MOST_FLOWS = 5
@@ -52,28 +52,24 @@ export interface LoginState {
   readonly logout?: string
 }
 
-export const emptyState: LoginState = { flows: [] }
-
-export interface StateKeys {
-  readonly keys: readonly SealingKey[]
-  readonly random: (size: number) => Buffer
-  /** Entity ID: instances do not read each other's cookies. */
-  readonly entityId: string
-}
+const emptyState: LoginState = { flows: [] }
 
 /** What a request carries: `absent` when there is no cookie of the name, `invalid` when none could be opened. */
-export function readState(
-  request: Request,
-  { keys, entityId }: Pick<StateKeys, 'keys' | 'entityId'>,
-  limits: { readonly now: Milliseconds; readonly loginTime: Milliseconds },
-): { readonly found: 'state' | 'absent' | 'invalid'; readonly state: LoginState } {
-  const values = cookieValues(request.fields, stateCookieName)
+export interface CarriedState {
+  readonly found: 'state' | 'absent' | 'invalid'
+  readonly state: LoginState
+}
+
+/** The logins of the browser that sent a request. */
+export function stateOf(saml: Saml, request: Request): CarriedState {
+  const { entityId, loginTime } = saml.config()
+  const values = cookieValues(request.fields, COOKIE)
   if (values.length === 0) return { found: 'absent', state: emptyState }
   for (const value of values.slice(0, 4)) {
-    const plain = unseal(value, purposeOf(entityId), keys)
+    const plain = unseal(value, purposeOf(entityId), saml.keys.sealing())
     const state = plain === undefined ? undefined : decode(plain)
     if (state === undefined) continue
-    const flows = state.flows.filter(flow => limits.now - flow.began < limits.loginTime)
+    const flows = state.flows.filter(flow => saml.clock.now() - flow.began < loginTime)
     return { found: 'state', state: { ...state, flows } }
   }
   return { found: 'invalid', state: emptyState }
@@ -99,19 +95,21 @@ function isState(value: unknown): value is LoginState {
  * The Set-Cookie line that keeps `state`. The oldest logins are dropped until it fits; one that does not fit alone loses its
  * query and then its path.
  */
-export function stateCookie(state: LoginState, keys: StateKeys, lifetime: Milliseconds): string {
+export function keepState(saml: Saml, state: LoginState): string {
+  const { entityId, loginTime } = saml.config()
   let { flows } = state
   for (;;) {
     const plain = Buffer.from(JSON.stringify({ ...state, flows }))
-    const value = seal(plain, purposeOf(keys.entityId), keys.keys, keys.random)
-    if (value.length <= MOST_CHARACTERS) {
-      const maxAge = Math.ceil(lifetime / 1000)
-      return `${stateCookieName}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
-    }
+    const value = seal(plain, purposeOf(entityId), saml.keys.sealing(), saml.random)
+    if (value.length <= MOST_CHARACTERS) return cookieLine(value, Math.ceil(loginTime / 1000))
     const [only, ...rest] = flows
     if (only === undefined) throw new Error('the login state does not fit into a cookie')
     flows = rest.length > 0 ? rest : [{ ...only, returnTo: shorter(only.returnTo) }]
   }
+}
+
+function cookieLine(value: string, maxAge: Seconds): string {
+  return `${COOKIE}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
 }
 
 function shorter(returnTo: string): string {
@@ -120,22 +118,21 @@ function shorter(returnTo: string): string {
 }
 
 /** Removes the cookie. */
-export const noStateCookie = `${stateCookieName}=; Max-Age=0; Path=/; Secure; HttpOnly; SameSite=None`
+export const noStateCookie = cookieLine('', 0)
 
 /** The state with one more login, the oldest beyond the limit gone. */
 export function withFlow(state: LoginState, flow: Flow): LoginState {
   return { ...state, flows: [...state.flows, flow].slice(-MOST_FLOWS) }
 }
 
-/** The state with a login marked as completed; `ahead` is how far the IdP's clock was ahead. */
+/** The state with a login marked as completed at a moment; `ahead` is how far the IdP's clock was ahead. */
 export function withDone(
   state: LoginState,
   done: Flow,
-  now: Milliseconds,
-  ahead: Milliseconds,
+  when: { readonly at: Milliseconds; readonly ahead: Milliseconds },
 ): LoginState {
   const flows = state.flows.map(flow => (flow.id === done.id ? { ...flow, done: true } : flow))
-  return { ...state, flows, last: { at: now, depth: done.depth, ahead } }
+  return { ...state, flows, last: { ...when, depth: done.depth } }
 }
 
 /** The state without a login. */

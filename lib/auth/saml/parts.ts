@@ -1,7 +1,6 @@
 /**
  * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
  */
-
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
@@ -12,9 +11,7 @@ import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
-import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import type { Outcomes } from './outcomes.ts'
 import type { Consumed } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
@@ -44,18 +41,19 @@ export interface Saml extends SamlParts {
   readonly outcomes: Outcomes
 }
 
-/** The logins of the browser that sent a request. */
-export function stateOf(saml: Saml, request: Request) {
-  const { entityId, loginTime } = saml.config()
-  const now = saml.clock.now()
-  return readState(request, { keys: saml.keys.sealing(), entityId }, { now, loginTime })
-}
+/** How logins and logouts ended, counted by code. The codes are ours, a closed set, so the map stays small. */
+export class Outcomes {
+  readonly #counts = new Map<string, number>()
 
-/** The Set-Cookie value that keeps a browser's logins. */
-export function keepState(saml: Saml, state: LoginState): string {
-  const { entityId, loginTime } = saml.config()
-  const keys: StateKeys = { keys: saml.keys.sealing(), random: saml.random, entityId }
-  return stateCookie(state, keys, loginTime)
+  /** Counts one. */
+  count(code: string): void {
+    this.#counts.set(code, (this.#counts.get(code) ?? 0) + 1)
+  }
+
+  /** Counts so far. */
+  read(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#counts)
+  }
 }
 
 /** A new ID for a message: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */

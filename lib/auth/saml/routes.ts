@@ -55,17 +55,11 @@ function documentResponse(bytes: Buffer, type: string, disposition?: string): Re
   return { status: 200, fields, content: { kind: 'bytes', bytes } }
 }
 
-/** Somebody reloaded, or followed a bookmark: there is nothing here to look at. */
-function notAPage(saml: Saml, request: Request): Response {
-  return saml.failurePage({
+/** A person reloaded the page, or followed a bookmark. */
+function notAPage({ failurePage }: Saml, request: Request): Response {
+  return failurePage({
     request,
-    category: 'SAML-ERROR',
     code: 'acs_get',
-    status: 405,
-    title: 'Nothing to see here',
-    text: 'The identity provider delivers its answers to this address; it is no page to visit.',
-    advice: ['Go to the application. If you are not signed in any more, it will ask you to.'],
-    action: { href: '/', label: 'Go to the application' },
     fields: Fields.of(['Allow', 'POST']),
   })
 }

@@ -4,9 +4,9 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { readLogout } from '../../auth/saml/binding/logout-message.ts'
-import { logoutRequestXml, logoutResponseXml } from '../../auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../auth/saml/binding/message-xml.ts'
 import { readRedirect, redirectAddress } from '../../auth/saml/binding/redirect.ts'
-import { decodeBase64 } from '../../auth/saml/core/base64.ts'
+import { decodeBase64 } from '../../auth/saml/core/encoding.ts'
 import type { SigningKey } from '../../auth/saml/core/signature.ts'
 import { shortName, status } from '../../auth/saml/core/vocabulary.ts'
 import { ways } from './answer.ts'

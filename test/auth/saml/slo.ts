@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import {
   checkRedirectSignature,
   type MessageName,

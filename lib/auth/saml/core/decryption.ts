@@ -18,7 +18,7 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
-import { decodeBase64 } from './base64.ts'
+import { decodeBase64 } from './encoding.ts'
 import { refuse } from './message.ts'
 import { messageLimits } from './scan.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'

@@ -24,6 +24,8 @@ export interface Refused {
   readonly because: MessageReason
   /** A sentence for the log. */
   readonly problem: string
+  /** The issuer the message names, for the log: it is not verified. */
+  readonly claimedIssuer?: string | undefined
 }
 
 class Refusal extends Error {

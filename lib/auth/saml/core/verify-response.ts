@@ -34,10 +34,7 @@ export interface VerifiedResponse {
   readonly encrypted: boolean
 }
 
-export type ResponseVerdict =
-  | VerifiedResponse
-  /** `claimedIssuer` is what the Response says, for the log: it is not verified. */
-  | (Refused & { readonly claimedIssuer?: string | undefined })
+export type ResponseVerdict = VerifiedResponse | Refused
 
 /** Verifies a response. Never throws for what is in it. */
 export async function verifyResponse(

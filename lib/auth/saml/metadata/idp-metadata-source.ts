@@ -14,7 +14,6 @@ import { explainError } from '../../../errors.ts'
 import type { OriginClient } from '../../../http/client/origin.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { SamlConfig } from '../../config/config.ts'
-import type { Refused } from '../core/message.ts'
 import { metadataBounds, type PoolBounds, WorkerPool } from '../worker/pool.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {
@@ -109,19 +108,6 @@ export class IdpMetadataSource {
     }
     await this.#refresh()
     return keysOf(this.#idp) !== before
-  }
-
-  /**
-   * Runs a check with the certificates of the IdP's keys; when none of them has made the signature, and the IdP has other keys by
-   * now, once more.
-   */
-  async withKeys<Verdict extends { readonly ok: true } | Refused>(
-    check: (certificates: readonly string[]) => Promise<Verdict>,
-  ): Promise<Verdict> {
-    const certificates = () => (this.current()?.keys ?? []).map(key => key.certificate)
-    const verdict = await check(certificates())
-    if (verdict.ok || verdict.because !== 'signature_invalid') return verdict
-    return (await this.refreshForUnknownKey()) ? check(certificates()) : verdict
   }
 
   /** Ends the refresh loop and the thread. */

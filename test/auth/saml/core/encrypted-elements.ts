@@ -2,7 +2,7 @@
  * Names and attributes that are encrypted on their own: read as if they had come in the open.
  */
 import t, { type Test } from 'tap'
-import { logoutRequestXml } from '../../../../lib/auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml } from '../../../../lib/auth/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'

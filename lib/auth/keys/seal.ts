@@ -1,9 +1,9 @@
 /**
- * Sealed values: what we give to browsers and want back unread and unchanged. AES-256-GCM; the newest key seals, all open.
+ * Seals values that are given to browsers and must come back unread and unchanged. AES-256-GCM; the newest key seals, all open.
  * Form: key ID, a dot, base64url of nonce, ciphertext and tag.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto'
-import type { SealingKey } from '../keys/dynamic-config.ts'
+import type { SealingKey } from './dynamic-config.ts'
 
 const NONCE = 12
 const TAG = 16
