@@ -8,12 +8,12 @@ import type { ContentMethod, KeyMethod } from './encrypt.ts'
 /** A user as the file of users describes one. */
 export interface DevUser {
   readonly name: string
-  readonly email?: string
-  readonly displayName?: string
-  readonly givenName?: string
-  readonly surname?: string
-  readonly sAMAccountName?: string
-  readonly groups?: readonly string[]
+  readonly email?: string | undefined
+  readonly displayName?: string | undefined
+  readonly givenName?: string | undefined
+  readonly surname?: string | undefined
+  readonly sAMAccountName?: string | undefined
+  readonly groups?: readonly string[] | undefined
 }
 
 export interface DevAttribute {
