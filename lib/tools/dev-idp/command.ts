@@ -52,17 +52,11 @@ export async function peopleOf(file: string | undefined): Promise<readonly Perso
   return undefined
 }
 
-export interface StartedDevIdp {
-  /** Its origin: `http://127.0.0.1:8989`. */
-  readonly baseUrl: string
-  readonly service: Service
-}
-
-/** Starts it on a loopback address; port 0 is any free one. */
+/** Starts it on a loopback address, port 0 is any free one; answers with its origin, such as `http://127.0.0.1:8989`. */
 export async function startDevIdp(
   { address = '127.0.0.1', port: wanted }: ListenAddress,
   rules: DevIdpRules,
-): Promise<StartedDevIdp> {
+) {
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)

@@ -26,15 +26,6 @@ export interface EncryptionMethods {
   readonly key: KeyMethod
 }
 
-/** An EncryptedAssertion around the text of an assertion, or around another text a test wants in it. */
-export function encryptAssertion(
-  assertion: string,
-  certificate: string,
-  methods: EncryptionMethods,
-): string {
-  return encryptElement('EncryptedAssertion', assertion, { certificate, methods })
-}
-
 /** An element of this name around the text of another, which has to declare its namespaces itself. */
 export function encryptElement(
   name: 'EncryptedAssertion' | 'EncryptedID' | 'EncryptedAttribute',

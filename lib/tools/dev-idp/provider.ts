@@ -61,6 +61,7 @@ const VALID: Milliseconds = 300_000
 
 export class DevProvider {
   readonly #options: ProviderOptions
+  readonly #page: Page
   readonly #pending = new Map<string, Pending>()
   readonly #sessions = new Map<string, Session>()
   readonly #routes = new Map<string, (asked: Asked) => Reply>([
@@ -75,6 +76,7 @@ export class DevProvider {
 
   constructor(options: ProviderOptions) {
     this.#options = options
+    this.#page = options.page
   }
 
   get #profile() {
@@ -94,7 +96,7 @@ export class DevProvider {
   #index(asked: Asked): Reply {
     const { baseUrl, profile, people } = this.#options
     const name = this.#session(asked)?.person.name ?? ''
-    return this.#options.page('index', { baseUrl, profile, people, name, known: name !== '' })
+    return this.#page('index', { baseUrl, profile, people, name, known: name !== '' })
   }
 
   #metadata(): Reply {
@@ -144,9 +146,7 @@ export class DevProvider {
     const login = form.get('login') ?? ''
     const pending = this.#pending.get(login)
     if (pending === undefined) {
-      return this.#refusal(
-        'This login is over, or from before a restart. Go back to the application.',
-      )
+      return this.#refusal('This login is not known any more. Go back to the application.')
     }
     const clicked = form.get('one')
     const name = clicked ?? form.get('name') ?? ''
@@ -165,9 +165,8 @@ export class DevProvider {
   #logout(asked: Asked): Reply {
     const message = messageOf(asked)
     if (typeof message === 'string') return this.#refusal(message)
-    const read = readLogout(message.bytes, {
-      ...{ certificates: [], decryptionKeys: [], signedOutside: false, allowSha1: false },
-    })
+    const rules = { certificates: [], decryptionKeys: [], signedOutside: false, allowSha1: false }
+    const read = readLogout(message.bytes, rules)
     if (!read.ok) {
       const response = /<(?:\w+:)?LogoutResponse[\s>]/.test(message.bytes.toString())
       if (response) return this.#nextLogout(asked, '')
@@ -183,10 +182,8 @@ export class DevProvider {
       status: status.success,
     })
     const { relayState } = message
-    return this.#redirect(to.slo, {
-      ...{ name: 'SAMLResponse', xml },
-      ...(relayState !== undefined && { relayState }),
-    })
+    const state = relayState === undefined ? {} : { relayState }
+    return this.#redirect(to.slo, { name: 'SAMLResponse', xml, ...state })
   }
 
   /** Tells the next service provider of a logout that started here; `said` is the status the last one answered. */
@@ -195,7 +192,7 @@ export class DevProvider {
     const [to] = session?.services.values() ?? []
     if (session === undefined || to === undefined || !this.#profile.singleLogout) {
       this.#sessions.delete(session?.id ?? '')
-      return this.#options.page('signed-out', { said, answered: said !== '' })
+      return this.#page('signed-out', { said, answered: said !== '' })
     }
     session.services.delete(to.entityId)
     const nameId = this.#profile.nameId(session.person)
@@ -218,11 +215,7 @@ export class DevProvider {
     const { people, profile } = this.#options
     const answers = [...ways].map(([name, { label }]) => ({ name, label }))
     const view = { login, people, ways: answers, problem, wrong: problem !== '', profile }
-    return this.#options.page(
-      'login',
-      { ...view, to: pending.to },
-      { status: problem === '' ? 200 : 403 },
-    )
+    return this.#page('login', { ...view, to: pending.to }, { status: problem === '' ? 200 : 403 })
   }
 
   #respond({ to, request, relayState }: Pending, session: Session, way: string): Reply {
@@ -248,11 +241,7 @@ export class DevProvider {
     const fields = [{ name: 'SAMLResponse', value: Buffer.from(xml).toString('base64') }]
     if (relayState !== undefined) fields.push({ name: 'RelayState', value: relayState })
     const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
-    return this.#options.page(
-      'form',
-      { action: to.acs, fields },
-      { fields: { 'Set-Cookie': cookie } },
-    )
+    return this.#page('form', { action: to.acs, fields }, { fields: { 'Set-Cookie': cookie } })
   }
 
   #head(destination: string) {
@@ -269,16 +258,13 @@ export class DevProvider {
   }
 
   #refusal(text: string, status = 400): Reply {
-    return this.#options.page('refused', { text }, { status })
+    return this.#page('refused', { text }, { status })
   }
 }
 
 function messageOf({ query, form }: Asked) {
-  if (form === undefined) {
-    return (
-      readRedirect(query) ?? 'There is no SAML message in the address. Start at the application.'
-    )
-  }
+  const missing = 'There is no SAML message in the address. Start at the application.'
+  if (form === undefined) return readRedirect(query) ?? missing
   const encoded = form.get('SAMLRequest') ?? form.get('SAMLResponse') ?? ''
   const bytes = decodeBase64(encoded)
   if (bytes === undefined) return 'The message is not base64.'

@@ -10,7 +10,7 @@ import {
 } from '../../auth/saml/core/signature.ts'
 import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
 import { escapeXml } from '../../auth/saml/core/xml.ts'
-import { encryptAssertion, encryptElement } from './encrypt.ts'
+import { encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 
 export interface AssertionValues {
@@ -161,7 +161,7 @@ export function writeResponse(writing: Writing): string {
     assertion = signElement(assertion, { ...options, id: writing.assertion.id })
   }
   if (encryptTo !== undefined && !encryptParts) {
-    assertion = encryptAssertion(assertion, encryptTo, methods)
+    assertion = encryptElement('EncryptedAssertion', assertion, { certificate: encryptTo, methods })
   }
   const whole = responseXml(response, assertion)
   if (signs !== 'response' && signs !== 'both') return whole

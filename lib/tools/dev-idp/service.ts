@@ -16,12 +16,10 @@ const SUFFIX = '/saml/metadata'
  * or no machine (RFC 2606, RFC 6761), and those in `hosts`.
  */
 export function serviceOf(entityId: string, hosts: readonly string[]): ServiceProvider | string {
-  let url: URL
-  try {
-    url = new URL(entityId)
-  } catch {
+  if (!URL.canParse(entityId)) {
     return `${JSON.stringify(entityId.slice(0, 200))} is not the entity ID of a gateway`
   }
+  const url = new URL(entityId)
   if (!['https:', 'http:'].includes(url.protocol) || url.pathname !== SUFFIX || url.search !== '') {
     return `an entity ID of a gateway ends in ${SUFFIX}; this one is ${entityId.slice(0, 200)}`
   }
