@@ -79,20 +79,19 @@ export async function closeClients(from: Machine): Promise<void> {
 
 /** Asks one question. Never throws. */
 export async function ask(from: Machine, question: Question, reach?: Reach): Promise<Outcome> {
-  const { clock } = from
   const origin = formatAuthority(question.uri)
   const limit = {
-    clock,
+    clock: from.clock,
     after: DEADLINE,
     signal: new AbortController().signal,
     late: () => new Error(`${origin} did not answer within ${DEADLINE / 1000} s`),
     aborted: () => new Error('the examination ended'),
   }
-  const asked = clock.now()
+  const asked = from.clock.now()
   try {
     return await within(limit, async signal => {
       const { status, fields, content } = await send(clientOf(from, reach), question, signal)
-      const answered = clock.now()
+      const answered = from.clock.now()
       return { ok: true, status, fields, content: await textOf(content), asked, answered }
     })
   } catch (error) {
