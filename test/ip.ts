@@ -1,5 +1,7 @@
+import { isIP as isIPOfNode } from 'node:net'
 import t from 'tap'
-import { AddressSet, isPublicAddress, normaliseAddress, parseNetwork } from '../lib/ip.ts'
+import { AddressSet, isIP, isPublicAddress, normaliseAddress, parseNetwork } from '../lib/ip.ts'
+import { hostilePieces, seeded } from './fixtures/seeded-random.ts'
 
 t.test('an address has one spelling', async t => {
   for (const [text, normal] of [
@@ -183,4 +185,41 @@ t.test('what is wrong with a network is said in a sentence', async t => {
     else t.match(found, problem, text)
   }
   t.throws(() => AddressSet.fromCidrs(['10.0.0.0/99']), { code: 'cidr' })
+})
+
+t.test('the family of an address is what Node says, for hostile texts as well', async t => {
+  const chance = seeded(4)
+  const pieces = [
+    '0',
+    'f',
+    'ffff',
+    '10000',
+    ':',
+    ':',
+    '::',
+    '1.2.3.4',
+    '01.2.3.4',
+    '%eth0',
+    '.',
+    '%',
+  ]
+  const samples = [
+    '2001:db8::1',
+    '::ffff:192.0.2.1',
+    'fe80::1%eth0',
+    '1:2:3:4:5:6:7:8',
+    '192.0.2.1',
+  ]
+  const wrong: string[] = []
+  let addresses = 0
+  for (let i = 0; i < 60_000; i += 1) {
+    const text =
+      i % 3 === 0
+        ? chance.text(pieces, 16)
+        : chance.mutate(chance.pick(samples), i % 2 === 0 ? pieces : hostilePieces)
+    if (isIPOfNode(text) === 6) addresses += 1
+    if (isIP(text) !== isIPOfNode(text)) wrong.push(text)
+  }
+  t.strictSame(wrong, [])
+  t.ok(addresses > 1000, `${addresses} addresses`)
 })

@@ -1,6 +1,6 @@
 /**
- * What an operator's machines ask: alive, ready, how much of what; and a backend, for keys. On a listener of its own, because every other path of the
- * public one belongs to the backend.
+ * The admin listener: liveness, readiness, metrics, and the keys of the signed identity for backends.
+ * It is a listener of its own, because every other path of the public one belongs to the backend.
  */
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'

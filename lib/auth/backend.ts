@@ -1,6 +1,6 @@
 /**
- * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
- * cookies it may set. Knows nothing of logins.
+ * The way to the backend: requests and upgrades with the fields it may see, its responses with the cookies it may set.
+ * Knows nothing of logins.
  */
 
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor, type Place } from './access/own-origin.ts'
@@ -47,21 +47,18 @@ export interface Admitted {
 /** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
 const FOR_EVER: Milliseconds = 2_000_000_000
 
-interface IdentityLines {
-  readonly fields: Fields
-  readonly token: string | undefined
-}
-
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines>()
+  /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
     const { timeouts, limits } = config
+    const { connect } = timeouts
+    const free = Math.min(128, limits.backendConnections)
     this.#options = options
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
@@ -70,18 +67,14 @@ export class Backend {
       verify: config.targetVerify,
       ca: targetAuthorities(config),
       deadlines: {
-        queue: timeouts.connect,
-        lookup: timeouts.connect,
-        connect: timeouts.connect,
-        tls: timeouts.connect,
-        send: Math.max(60_000, timeouts.connect),
+        ...{ queue: connect, lookup: connect, connect, tls: connect },
+        send: Math.max(60_000, connect),
         fields: timeouts.response,
         content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
       },
       limits: {
         perOrigin: limits.backendConnections,
-        freePerOrigin: Math.min(128, limits.backendConnections),
-        free: Math.min(128, limits.backendConnections),
+        ...{ freePerOrigin: free, free },
         waiting: 10_000,
         head: limits.responseHead,
       },
@@ -160,7 +153,7 @@ export class Backend {
     const { config, tokens } = this.#options
     const token = await tokens?.of(session)
     const known = this.#lines.get(session)
-    if (known?.token === token && known !== undefined) return known.fields
+    if (known !== undefined && known.token === token) return known.fields
     const fields = identityFields(session, config.identityFields, token)
     this.#lines.set(session, { fields, token })
     return fields
@@ -208,20 +201,16 @@ function until(source: Source, closing: AbortSignal): Source {
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   if (file === undefined) return []
+  const publicText = 'The service cannot start.'
+  const about = { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText } as const
+  const setting = `proxy.targetCertificates ${file}`
   let text: string
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
+    throw new Failure(`cannot read ${setting}`, { ...about, cause })
   }
-  // What is none would be passed over in silence, and every request fail.
-  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
-    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
-  }
-  return [text]
-}
-
-function noAuthorities(message: string, cause: unknown): Failure {
-  const publicText = 'The service cannot start.'
-  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
+  // Node would pass over anything else in silence, and every request would fail.
+  if (/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return [text]
+  throw new Failure(`${setting} holds no certificate in PEM`, about)
 }

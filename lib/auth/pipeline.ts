@@ -13,8 +13,8 @@ import type { Facts } from '../errors.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
 import {
   cameWithoutTls,
   isForeignSocket,

@@ -10,7 +10,7 @@ import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/access-log.ts'
 import { startListening } from '../http/server/listen.ts'
-import { requestIds } from '../http/server/request-id.ts'
+import { requestIds } from '../http/server/live-request.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer, type HttpServerLimits } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
@@ -84,7 +84,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
-  const records = await FailureRecords.open(failuresFile(config.configPath), tools)
+  const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))
   const revocations = config.session.revocation
     ? await RevocationList.open({
@@ -98,13 +98,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const closing = new AbortController()
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
-    const { identityToken, baseUrl: issuer, instance } = from
-    const audience = identityToken?.audience ?? issuer
-    const tokens = new IdentityTokens({ keys, clock, rules: { issuer, audience, instance } })
-    return new Backend({
-      ...{ config: from, clock, instanceId, closing: closing.signal },
-      tokens: identityToken === undefined ? undefined : tokens,
-    })
+    const tokens =
+      from.identityToken === undefined
+        ? undefined
+        : new IdentityTokens({ keys, clock, config: from })
+    return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
   }
   let rules: Rules = { config, backend: backendOf(config) }
   /** Settings that wait for a restart. */

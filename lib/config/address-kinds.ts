@@ -1,9 +1,8 @@
 /**
  * The kinds of settings that hold addresses: where to listen, and networks.
  */
-import { isIP, isIPv6 } from 'node:net'
 import type { ListenAddress } from '../http/server/listen.ts'
-import { parseNetwork } from '../ip.ts'
+import { isIP, parseNetwork } from '../ip.ts'
 import { expected, type Read, right, wrong } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
@@ -18,7 +17,7 @@ export function readListenAddress(found: unknown): Read<ListenAddress> {
   const what = 'ADDRESS:PORT, [IPV6]:PORT or a port alone'
   const written = typeof found === 'number' ? String(found) : found
   if (typeof written !== 'string' || written === '') return expected(found, what)
-  if (isIPv6(written)) return expected(found, what, `write [${written}]:PORT`)
+  if (isIP(written) === 6) return expected(found, what, `write [${written}]:PORT`)
   const { host, port } = /^\d+$/.test(written) ? { host: '', port: written } : splitPort(written)
   if (port === undefined) return expected(found, what, 'the port is missing')
   const number = readPort(port, 0)
@@ -48,7 +47,7 @@ export function splitPort(text: string): {
   readonly host: string
   readonly port: string | undefined
 } {
-  if (isIPv6(text)) return { host: text, port: undefined }
+  if (isIP(text) === 6) return { host: text, port: undefined }
   const [, host = text, port] = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(text) ?? []
   return { host, port }
 }

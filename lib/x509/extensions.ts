@@ -3,7 +3,6 @@
  * revocation list (5.2.3). For x509.ts alone; the only importer of the ASN.1 modules below the library.
  */
 import 'reflect-metadata'
-import { isIP } from 'node:net'
 import { AsnConvert } from '@peculiar/asn1-schema'
 import {
   CRLNumber,
@@ -14,7 +13,7 @@ import {
   id_ce_nameConstraints,
   NameConstraints,
 } from '@peculiar/asn1-x509'
-import { AddressSet } from '../ip.ts'
+import { AddressSet, isIP } from '../ip.ts'
 
 /** An extension as DER. */
 export interface RawExtension {

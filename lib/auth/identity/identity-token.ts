@@ -1,5 +1,5 @@
 /**
- * Who is asking, as a signed JWT for the backend (RFC 7519, ES256): proof that a request came through here, which the other
+ * The identity as a signed JWT for the backend (RFC 7519, ES256): proof that a request came through here, which the other
  * identity fields are not for a backend that can be reached some other way.
  *
  * # Claims
@@ -9,22 +9,16 @@
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Config } from '../config/config.ts'
 import { type JwtClaims, secondsOf, signJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { Session } from '../session/token.ts'
 import { signingKey } from './key-set.ts'
 
-export interface IdentityTokenRules {
-  /** `https://<domain>` */
-  readonly issuer: string
-  readonly audience: string
-  readonly instance: string
-}
-
 interface IdentityTokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'identity'>
   readonly clock: Clock
-  readonly rules: IdentityTokenRules
+  readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
 }
 
 /** A token is refused so long after it was made. */
@@ -32,16 +26,13 @@ const LIFETIME: Milliseconds = 120_000
 /** And sent again for so long: a token that arrives has a minute left for a slow way and a slow clock. */
 const REUSED: Milliseconds = 60_000
 
-interface Minted {
-  readonly token: Promise<string>
-  readonly at: Milliseconds
-  readonly generation: number
-}
-
 export class IdentityTokens {
   readonly #options: IdentityTokenOptions
   /** Sessions are one object for as long as their token is remembered. */
-  readonly #minted = new WeakMap<Session, Minted>()
+  readonly #minted = new WeakMap<
+    Session,
+    { token: Promise<string>; at: Milliseconds; generation: number }
+  >()
   #signer: { readonly kid: string; readonly key: KeyObject } | undefined
 
   constructor(options: IdentityTokenOptions) {
@@ -50,7 +41,7 @@ export class IdentityTokens {
 
   /** A token of a session that is good for a minute at least, or for as long as the session. */
   of(session: Session): Promise<string> {
-    const { clock, keys } = this.#options
+    const { clock, keys, config } = this.#options
     const { generation } = keys
     const now = clock.now()
     const known = this.#minted.get(session)
@@ -58,7 +49,7 @@ export class IdentityTokens {
     if (fresh && known.generation === generation) return known.token
     const key = signingKey(keys.identity(), now)
     if (key === undefined) throw new Error('there is no key to sign identities with')
-    const claims = claimsOf(session, this.#options.rules, now)
+    const claims = claimsOf(session, config, now)
     const { kid } = key
     if (this.#signer?.kid !== kid) this.#signer = { kid, key: createPrivateKey(key.privateKey) }
     const token = signJwt(claims, { algorithm: 'ES256', type: 'JWT', ...this.#signer })
@@ -68,18 +59,20 @@ export class IdentityTokens {
   }
 }
 
-function claimsOf(session: Session, rules: IdentityTokenRules, now: Milliseconds): JwtClaims {
+function claimsOf(
+  session: Session,
+  { baseUrl, instance, identityToken }: IdentityTokenOptions['config'],
+  now: Milliseconds,
+): JwtClaims {
   const { groups = [], ...attributes } = Object.fromEntries(session.attributes)
   return {
-    iss: rules.issuer,
-    aud: rules.audience,
+    iss: baseUrl,
+    aud: identityToken?.audience ?? baseUrl,
     sub: session.subject,
     iat: secondsOf(now),
     nbf: secondsOf(now),
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
-    groups,
-    attributes,
-    instance: rules.instance,
+    ...{ groups, attributes, instance },
   }
 }

@@ -1,6 +1,5 @@
 /**
- * The file of the dynamic configuration: JSON at `configPath`, mode 0600. What it says, who may own it, and how it is read and
- * written.
+ * The file of the dynamic configuration: JSON at `configPath`, mode 0600; its format, its owner, reading and writing.
  *
  * # Format, version 2
  *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
@@ -46,7 +45,7 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** Whoever can write the file can sign in as anybody. The owner of the directory can replace it in any case. */
+/** A user who can write the file can sign in as any user. The owner of the directory can replace it in any case. */
 async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   if ((mode & 0o022) !== 0) {
     throw new Error(
@@ -59,9 +58,7 @@ async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   }
 }
 
-/**
- * Whether others than its owner could read the keys. They cannot from now on, where that is in our hands.
- */
+/** Whether other users than the owner could read the keys; takes that permission away, where this process may. */
 export async function closeToOthers(path: string): Promise<boolean> {
   const { mode } = await stat(path)
   if ((mode & 0o077) === 0) return false
@@ -70,8 +67,8 @@ export async function closeToOthers(path: string): Promise<boolean> {
 }
 
 /**
- * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root, who rotates
- * keys for a service, writes in the name of whom the directory belongs to: the service could not read a file of root's.
+ * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. When root rotates
+ * the keys of a service, the file gets the owner of the directory: the service could not read a file of root's.
  */
 export async function saveDynamicConfig(
   path: string,
@@ -120,16 +117,8 @@ function failure(message: string, cause: unknown): Failure {
 
 function encode(config: DynamicConfig): string {
   const secret = ({ key, ...rest }: SecretKey) => ({ ...rest, key: key.toString('base64url') })
-  const { entityId, session, sealing, saml, identity } = config
-  const file = {
-    version: 2,
-    entityId,
-    session: session.map(secret),
-    sealing: sealing.map(secret),
-    saml,
-    identity,
-  }
-  return `${JSON.stringify(file, null, 2)}\n`
+  const [session, sealing] = [config.session.map(secret), config.sealing.map(secret)]
+  return `${JSON.stringify({ version: 2, ...config, session, sealing }, null, 2)}\n`
 }
 
 function decode(found: unknown): DynamicConfig {

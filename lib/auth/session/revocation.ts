@@ -1,10 +1,12 @@
 /**
- * Sessions that ended before their time, so that a copied cookie dies with its session. Kept in memory and, for restarts and
- * for a second process beside this one, in a file beside the dynamic configuration. NameIDs are kept as hashes.
+ * Sessions that ended before their time, so that a copied cookie ends with its session.
+ *
+ * Kept in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration. NameIDs
+ * are kept as hashes.
  *
  * # In doubt
- * - A file that cannot be read may have named anybody: every session made before is over, and everybody logs in once more.
- * - A file that cannot be written costs nobody the logout: it holds here, and is written when that is possible again.
+ * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
+ * - When the file cannot be written, a logout still holds here, and is written when that is possible again.
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over.
  */
 import { createHash } from 'node:crypto'
@@ -102,7 +104,10 @@ export class RevocationList {
     const now = clock.now()
     this.#longest = Math.max(this.#longest, lifetime())
     const entry = { before: now, until: now + this.#longest }
-    for (const mark of marksToRevoke(which)) this.#enter(mark, entry)
+    for (const mark of marksToRevoke(which)) {
+      this.#entries.delete(mark)
+      this.#entries.set(mark, entry)
+    }
     this.#prune(now)
     await this.#file.write()
   }
@@ -117,12 +122,7 @@ export class RevocationList {
     return this.#file.close()
   }
 
-  /** The latest at the end, so that the first entries are the first that may go. */
-  #enter(mark: string, entry: RevocationEntry): void {
-    this.#entries.delete(mark)
-    this.#entries.set(mark, entry)
-  }
-
+  /** Drops entries that have lapsed, and the oldest when there are too many. The latest are at the end. */
   #prune(now: Milliseconds): void {
     const { most = MOST } = this.#options
     for (const [mark, { before, until }] of this.#entries) {
@@ -132,32 +132,28 @@ export class RevocationList {
     }
   }
 
-  /** Takes what the file says over; true when there is something here that it does not say. */
+  /** Adds what the file says; true when there is something here that it does not say. */
   #merge(found: Revocations): boolean {
     const { clock, log, path } = this.#options
     const now = clock.now()
     if (found.allBefore > now) {
+      const allBefore = new Date(found.allBefore)
       log.warn(
         'the list of ended sessions ends sessions that are still to be made; it is not believed',
-        {
-          path,
-          allBefore: new Date(found.allBefore),
-        },
+        { path, allBefore },
       )
     }
-    const own = this.#entries
-    const ownAllBefore = this.#allBefore
-    this.#allBefore = Math.max(ownAllBefore, Math.min(found.allBefore, now))
-    const news = [...own].filter(([mark, { before }]) => {
+    const own = [...this.#entries].filter(([mark, { before }]) => {
       return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
     })
-    if (own.size === 0) this.#entries = new Map(found.entries)
-    else {
-      const all = new Map([...found.entries, ...news])
-      this.#entries = new Map([...all].sort(([, a], [, b]) => a.before - b.before))
-    }
+    const more = own.length > 0 || this.#allBefore > found.allBefore
+    this.#allBefore = Math.max(this.#allBefore, Math.min(found.allBefore, now))
+    const all = [...new Map([...found.entries, ...own])]
+    this.#entries = new Map(
+      own.length === 0 ? all : all.sort(([, a], [, b]) => a.before - b.before),
+    )
     this.#prune(now)
-    return news.length > 0 || ownAllBefore > found.allBefore
+    return more
   }
 
   /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
@@ -188,7 +184,7 @@ function marksOf({ id, issuer, nameId, sessionIndex }: Session): readonly string
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]
 }
 
-/** Sessions named one by one; more of them than this mean all of somebody's. */
+/** Sessions named one by one; more of them than this mean all of the user's. */
 const MOST_INDEXES = 100
 
 function marksToRevoke(which: Revocation): readonly string[] {

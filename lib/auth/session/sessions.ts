@@ -81,17 +81,14 @@ export class Sessions {
       return { refuse: failurePage({ request, code: 'session_over', facts }) }
     }
     const written = await this.#write(session, request)
-    if (written.fits) return { setCookie: written.lines, session }
-    return { refuse: this.#tooLarge(request, session, written.bytes) }
+    return 'tooLarge' in written
+      ? { refuse: this.#tooLarge(request, session, written.tooLarge) }
+      : { setCookie: written, session }
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
   async read(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
-    for (const token of tokensIn(request.fields)) {
-      const verdict = await this.#options.tokens.verify(token)
-      if (verdict.valid && !this.#isOver(verdict.session)) return verdict.session
-    }
-    return undefined
+    return (await this.#look(request)).session
   }
 
   /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
@@ -102,7 +99,7 @@ export class Sessions {
     // As much as it can last already.
     if (session.lapses >= session.expires - 1000) return undefined
     const written = await this.#write(session, request)
-    return written.fits ? written.lines : undefined
+    return 'tooLarge' in written ? undefined : written
   }
 
   /** Set-Cookie lines that remove every session cookie the browser may hold. */
@@ -117,39 +114,37 @@ export class Sessions {
 
   /** The session cookies a request carries, for pages that explain. No values. */
   async diagnose(request: Request): Promise<CookieDiagnosis> {
-    const { tokens } = this.#options
     const size = sessionCookies(request.fields)
+    const { session, reasons } = await this.#look(request)
+    if (session !== undefined) return { ...size, because: undefined }
+    return { ...size, because: reasons[0] ?? (size.count > 0 ? 'incomplete' : undefined) }
+  }
+
+  /** The first valid session in the cookies of a request, and why those before it are none. */
+  async #look({ fields }: Pick<Request, 'fields'>) {
+    const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
-    const found = tokensIn(request.fields)
-    for (const token of found) {
+    for (const token of tokensIn(fields)) {
       const verdict = await tokens.verify(token)
       if (!verdict.valid) reasons.push(verdict.because)
-      else if (this.#isOver(verdict.session)) reasons.push('revoked')
-      else return { ...size, because: undefined }
+      else {
+        const { session } = verdict
+        // Older than sessions may be by now, which its token cannot know; or ended before its time.
+        const tooOld = session.created + config().session.lifetime <= clock.now()
+        if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
+        reasons.push('revoked')
+      }
     }
-    if (size.count > 0 && found.length === 0) reasons.push('incomplete')
-    return { ...size, because: reasons[0] }
+    return { session: undefined, reasons }
   }
 
-  /** Ended before its time; or older than sessions may be by now, which its token cannot know. */
-  #isOver(session: Session): boolean {
-    const { revocations, clock, config } = this.#options
-    if (session.created + config().session.lifetime <= clock.now()) return true
-    return revocations?.has(session) === true
-  }
-
-  #write(session: Session, request: Request) {
-    const { clock, tokens, random } = this.#options
-    const { idle, cookieSize } = this.#options.config().session
+  async #write(session: Session, { fields: held }: Request) {
+    const { clock, tokens, random, config } = this.#options
+    const { idle, cookieSize: limit } = config().session
     const lapses = Math.min(clock.now() + idle, session.expires)
-    return tokens.issue(session, lapses).then(token =>
-      writeToken(token, {
-        limit: cookieSize,
-        maxAge: (lapses - clock.now()) / 1000,
-        tag: random(4).toString('hex'),
-        held: request.fields,
-      }),
-    )
+    const token = await tokens.issue(session, lapses)
+    const maxAge = (lapses - clock.now()) / 1000
+    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), held })
   }
 
   #noSubject(request: Request, subject: VerifiedSubject, because: NoIdentity): Response {

@@ -1,16 +1,18 @@
 /**
- * A session as a signed JWT (RFC 7519): HS256, because who signs is who verifies; `kid` names the key, issuer and audience are
- * the entity ID of the instance, `typ` keeps other tokens of ours from being taken for one.
+ * A session as a signed JWT (RFC 7519): HS256, because this gateway both signs and verifies it.
+ *
+ * `kid` names the key, issuer and audience are the entity ID of the instance, `typ` keeps other tokens of ours from being taken
+ * for one.
  *
  * # Claims, version 1
- * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the
- * session was made, in milliseconds; `sid`; `sub`;
- * `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six` SessionIndex; `attrs` attributes by canonical
- * name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
+ * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
+ * made, in milliseconds; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
+ * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { isRecord } from '../../json.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 
@@ -43,13 +45,6 @@ const LONGEST = 20_000
 const REMEMBERED = 32 * 1024 * 1024
 const LARGEST_INFLATED = 512 * 1024
 
-export interface TokenOptions {
-  readonly keys: Pick<KeyRing, 'generation' | 'session'>
-  readonly clock: Clock
-  /** Entity ID: issuer and audience. */
-  readonly entityId: () => string
-}
-
 /** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
 export interface ReadSession extends Session {
   /** When this token was made; the session may be older. */
@@ -61,6 +56,13 @@ export interface ReadSession extends Session {
 export type TokenVerdict =
   | { readonly valid: true; readonly session: ReadSession }
   | { readonly valid: false; readonly because: string }
+
+interface TokenOptions {
+  readonly keys: Pick<KeyRing, 'generation' | 'session'>
+  readonly clock: Clock
+  /** Entity ID: issuer and audience. */
+  readonly entityId: () => string
+}
 
 export class SessionTokens {
   readonly #options: TokenOptions
@@ -119,8 +121,7 @@ export class SessionTokens {
       clock.now(),
     )
     if (!verdict.valid) return verdict
-    const { claims } = verdict
-    const session = readSession(claims)
+    const session = sessionOf(verdict.claims)
     if (session === undefined) return { valid: false, because: 'malformed' }
     this.#verified.set(token, session)
     return { valid: true, session }
@@ -128,87 +129,67 @@ export class SessionTokens {
 }
 
 function claimsOf(session: Session): JwtClaims {
-  const { nameId } = session
+  const { id: sid, subject: sub, issuer: idp, nameId, sessionIndex: six, created: cre } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
   const packed =
     plain.length < 300 ? plain : deflateRawSync(plain, { level: constants.Z_BEST_COMPRESSION })
   const smaller = packed.length * 1.34 < plain.length
+  const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    v: 1,
-    sid: session.id,
-    sub: session.subject,
-    idp: session.issuer,
+    ...{ v: 1, sid, sub, idp, cre, six, nid },
     auth_time: seconds(session.authenticated),
-    cre: session.created,
     end: seconds(session.expires),
-    six: session.sessionIndex,
-    nid:
-      nameId === undefined
-        ? undefined
-        : [nameId.value, nameId.format, nameId.nameQualifier, nameId.spNameQualifier].map(
-            part => part ?? null,
-          ),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
   }
 }
 
 /** Undefined for claims of another version, or none of ours. */
-function readSession(claims: JwtClaims): ReadSession | undefined {
+function sessionOf(claims: JwtClaims): ReadSession | undefined {
+  const { v, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
+  if (v !== 1) return undefined
   try {
-    return sessionOf(claims)
+    return {
+      id: text(sid),
+      subject: text(sub),
+      attributes: attributesOf(claims),
+      issuer: text(idp),
+      nameId: nid === undefined ? undefined : nameIdOf(nid),
+      sessionIndex: six === undefined ? undefined : text(six),
+      authenticated: number(auth_time) * 1000,
+      created: number(cre),
+      expires: number(end) * 1000,
+      issued: number(iat) * 1000,
+      lapses: number(exp) * 1000,
+    }
   } catch {
     return undefined
   }
 }
 
-function sessionOf(claims: JwtClaims): ReadSession {
-  if (claims['v'] !== 1) throw new Error('another version')
-  const { z } = claims
-  const attrs: unknown =
-    typeof z === 'string'
-      ? JSON.parse(
-          inflateRawSync(Buffer.from(z, 'base64url'), {
-            maxOutputLength: LARGEST_INFLATED,
-          }).toString(),
-        )
-      : claims['attrs']
-  return {
-    id: text(claims['sid']),
-    subject: text(claims['sub']),
-    attributes: attributesOf(attrs),
-    issuer: text(claims['idp']),
-    nameId: nameIdOf(claims['nid']),
-    sessionIndex: claims['six'] === undefined ? undefined : text(claims['six']),
-    authenticated: number(claims['auth_time']) * 1000,
-    created: number(claims['cre']),
-    expires: number(claims['end']) * 1000,
-    issued: number(claims['iat']) * 1000,
-    lapses: number(claims['exp']) * 1000,
-  }
+function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {
+  const bounds = { maxOutputLength: LARGEST_INFLATED }
+  const found: unknown =
+    z === undefined
+      ? attrs
+      : JSON.parse(inflateRawSync(Buffer.from(text(z), 'base64url'), bounds).toString())
+  if (!isRecord(found)) throw new Error('no attributes')
+  return new Map(Object.entries(found).map(([name, values]) => [name, list(values).map(text)]))
 }
 
-function attributesOf(found: unknown): ReadonlyMap<string, readonly string[]> {
-  if (typeof found !== 'object' || found === null) throw new Error('no attributes')
-  return new Map(
-    Object.entries(found).map(([name, values]) => {
-      if (!Array.isArray(values)) throw new Error('an attribute without values')
-      return [name, values.map(text)]
-    }),
+const NAME_ID = ['value', 'format', 'nameQualifier', 'spNameQualifier'] as const
+
+function nameIdOf(found: unknown): SessionNameId {
+  const [value, ...others] = list(found)
+  const [format, nameQualifier, spNameQualifier] = others.map(part =>
+    typeof part === 'string' ? part : undefined,
   )
+  return { value: text(value), format, nameQualifier, spNameQualifier }
 }
 
-function nameIdOf(found: unknown): SessionNameId | undefined {
-  if (found === undefined) return undefined
-  if (!Array.isArray(found)) throw new Error('no NameID')
-  const [value, format, nameQualifier, spNameQualifier]: readonly unknown[] = found
-  const part = (of: unknown) => (typeof of === 'string' ? of : undefined)
-  return {
-    value: text(value),
-    format: part(format),
-    nameQualifier: part(nameQualifier),
-    spNameQualifier: part(spNameQualifier),
-  }
+function list(found: unknown): readonly unknown[] {
+  if (Array.isArray(found)) return found
+  throw new Error('not a list')
 }
 
 function text(found: unknown): string {

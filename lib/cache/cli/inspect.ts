@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts'
 import { compilePolicy } from '../policy/policy.ts'
 import { routeRules } from '../policy/routing.ts'
 import { explain } from '../request/explain.ts'
-import { ownIdentity } from '../request/machine-names.ts'
+import { ownIdentity } from '../request/own-identity.ts'
 import { openStoreForReading } from '../store/store.ts'
 
 type Store = Awaited<ReturnType<typeof openStoreForReading>>

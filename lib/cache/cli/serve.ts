@@ -10,7 +10,7 @@ import { fileProblems } from '../config/check-files.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
 import { reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../request/machine-names.ts'
+import { machineAddresses } from '../request/own-identity.ts'
 import { startService } from '../service.ts'
 
 export interface ServeOptions {

@@ -1,7 +1,6 @@
 /**
  * The kinds of settings that only the caching proxy has: host patterns, places of routing rules, a parent proxy.
  */
-import { isIP, isIPv6 } from 'node:net'
 import { domainToASCII } from 'node:url'
 import { readPort, splitPort, unbracketed } from '../../config/address-kinds.ts'
 import { expected, type Read, right, wrong } from '../../config/reading.ts'
@@ -13,6 +12,7 @@ import {
   parseUri,
   type Scheme,
 } from '../../http/message/target.ts'
+import { isIP } from '../../ip.ts'
 import { canonicalUri } from '../store/key.ts'
 
 /**
@@ -212,6 +212,6 @@ function decodeCredentials(userinfo: string): Read<string> {
 function canonicalHost(written: string): string | undefined {
   const name = /^\p{ASCII}*$/u.test(written) ? written : domainToASCII(written)
   if (/^-|-$|-\.|\.-/.test(name)) return undefined
-  const authority = parseAuthority(isIPv6(name) ? `[${name}]` : name, 80)
+  const authority = parseAuthority(isIP(name) === 6 ? `[${name}]` : name, 80)
   return 'problem' in authority ? undefined : authority.host
 }

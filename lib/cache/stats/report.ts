@@ -1,5 +1,5 @@
 /**
- * The statistics response and the figures clients derive from it. Pure: recorded days in, values out.
+ * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
  */
 import { type Counters, type Days, noCounters, sum } from './counters.ts'
 
@@ -22,7 +22,7 @@ export interface StatisticsReport {
   readonly oldest_day: string
 }
 
-/** The report over `days`; `today` is the answer to "since when" as long as there is no day. */
+/** The report over `days`; `today` is the oldest day as long as none is recorded. */
 export function report(days: Days, today: string): StatisticsReport {
   const dates = [...days.keys()].sort().reverse()
   return {

@@ -1,5 +1,5 @@
 /**
- * The contents of a store, each read and hashed once, at a bounded rate.
+ * Reads and hashes the contents of a store, each once, at a bounded rate.
  */
 
 import type { Milliseconds } from '../../async/clock.ts'
@@ -52,26 +52,23 @@ export class Contents {
     }
   }
 
-  #count(bytes: number): void {
-    this.#done += bytes
-    this.#onRead(this.#done)
-  }
-
+  /** `first`: whether it is the first time, which counts towards what is done. */
   async #read(
     { digest, size }: StoredFile,
     algorithms: readonly HashAlgorithm[],
-    count: boolean,
+    first: boolean,
   ): Promise<Examined> {
     const before = this.#done
-    const examined = await this.#store.examine(digest, {
-      size,
-      algorithms,
-      onRead: bytes => {
-        if (count) this.#count(bytes)
-        return this.#pace.spend(bytes)
-      },
-    })
-    if (count) this.#count(before + size - this.#done)
+    const tell = (done: number): void => {
+      this.#done = done
+      this.#onRead(done)
+    }
+    const onRead = (bytes: number): Promise<void> => {
+      if (first) tell(this.#done + bytes)
+      return this.#pace.spend(bytes)
+    }
+    const examined = await this.#store.examine(digest, { size, algorithms, onRead })
+    if (first) tell(before + size)
     const found = digestsIn(examined).get('sha256')
     if (found === undefined || found === digest) return examined
     return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
@@ -89,10 +86,10 @@ function digestsIn(examined: Examined | undefined): ReadonlyMap<HashAlgorithm, s
 
 const none: ReadonlyMap<HashAlgorithm, string> = new Map()
 
-/** Waits so that no more than so many bytes a second are spent. */
+/** Waits so that no more than so many bytes a second are read. */
 class Pace {
   readonly #rate: number
-  /** When all that was spent so far may have been spent. */
+  /** When all that was read so far may have been read. */
   #due: Milliseconds = 0
 
   constructor(rate: number) {
@@ -108,5 +105,5 @@ class Pace {
   }
 }
 
-/** Pauses shorter than this are saved up. */
+/** Shorter pauses are put off until they add up to this. */
 const shortest: Milliseconds = 20

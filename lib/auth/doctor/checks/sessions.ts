@@ -87,8 +87,8 @@ async function makeSample(of: Examination, groups: number): Promise<Sample> {
   )
   const held = { maxAge: 1, tag: random(4).toString('hex'), held: Fields.empty }
   const written = writeToken(token, { ...held, limit: Number.POSITIVE_INFINITY })
-  if (!written.fits) return { groups, bytes: written.bytes, cookies: 0, field: '' }
-  const pairs = written.lines.all('Set-Cookie').map(line => {
+  if ('tooLarge' in written) return { groups, bytes: written.tooLarge, cookies: 0, field: '' }
+  const pairs = written.all('Set-Cookie').map(line => {
     const name = setCookieName(line)
     return `${name}=${line.slice(name.length + 1, line.indexOf(';'))}`
   })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compileModes, tunnelMode } from '../../../lib/cache/intercept/mode.ts'
+import { compileModes, tunnelMode } from '../../../lib/cache/intercept/tunnel-mode.ts'
 import { pattern } from '../../fixtures/operations.ts'
 
 const rules = (

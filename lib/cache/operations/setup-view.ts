@@ -1,9 +1,10 @@
 /**
  * The setup page: examples made for this service, with its real host and ports. Pure.
  */
+import { formatAuthority } from '../../http/message/target.ts'
 import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
-import { type Endpoint, hostInUri, isLoopback } from './endpoint.ts'
+import { type Endpoint, isLoopback } from './endpoint.ts'
 import { automationChapters } from './examples/automation.ts'
 import { checkChapters } from './examples/check.ts'
 import { clientChapters } from './examples/client.ts'
@@ -25,22 +26,23 @@ export function chapters(setting: Setting): readonly Chapter[] {
 }
 
 export function setupView(sources: OperationsSources, here: Endpoint): View {
+  const { config, httpsMode, https } = sources
   const listeners = sources.listeners()
   const secure = listeners.find(listener => listener.secure)
   const setting: Setting = {
     here,
     ports: listeners.filter(listener => !listener.secure).map(listener => listener.port),
-    httpsMode: sources.httpsMode,
-    fingerprint: sources.https?.()?.fingerprint,
-    secureUrl: secure && `https://${hostInUri(here.host)}:${secure.port}`,
-    archives: exampleArchives(sources.config),
+    httpsMode,
+    fingerprint: https()?.fingerprint,
+    secureUrl: secure && `https://${formatAuthority({ host: here.host, port: secure.port })}`,
+    archives: exampleArchives(config),
   }
   return {
     url: here.url,
     host: here.host,
-    hostNote: hostNote(sources.config, here),
+    hostNote: hostNote(config, here),
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
-    placeholder: listedArchives(sources.config).length === 0,
+    placeholder: listedArchives(config).length === 0,
     placeholderArchive,
     chapters: chapters(setting),
   }
@@ -48,8 +50,8 @@ export function setupView(sources: OperationsSources, here: Endpoint): View {
 
 /** Archives to name: the hosts the configuration lists outright, else a placeholder. */
 export function exampleArchives(config: Config): Setting['archives'] {
-  const [first, ...rest] = listedArchives(config)
-  return first === undefined ? [placeholderArchive] : [first, ...rest]
+  const [first = placeholderArchive, ...rest] = listedArchives(config)
+  return [first, ...rest]
 }
 
 function listedArchives(config: Config): readonly string[] {
@@ -63,6 +65,6 @@ function hostNote(config: Config, here: Endpoint): string {
     return 'The name comes first in index.hostnames.'
   }
   return isLoopback(here.host)
-    ? 'No other address of this machine is known; name it in index.hostnames for other machines to reach it.'
+    ? 'No other address of this machine is known. Name one that other machines can use in index.hostnames.'
     : 'The address is the first of this machine; a name in index.hostnames takes its place.'
 }

@@ -1,14 +1,15 @@
 /**
- * What a client wants of us, out of the ways it can ask. Pure.
+ * What a request asks for, by the form of its target: a file of an archive, a page of this proxy, or a tunnel. Pure.
  *
  * # Facts
- * - absolute-form is what a configured proxy gets; CONNECT asks for a tunnel.
- * - origin-form with a foreign Host comes from clients steered here by DNS (SRV) or a router: they take us for the archive.
- * - origin-form with our Host is a sources.list that begins with our address: the first segment is the archive's host.
- * - `http://HTTPS///host/path` is how apt-cacher-ng's users ask for an https origin without a tunnel. A client with a proxy
+ * - absolute-form comes from a client that has this proxy configured; CONNECT asks for a tunnel.
+ * - origin-form with the Host of an archive comes from a client that DNS (SRV) or a router sent here: it takes us for the
+ *   archive.
+ * - origin-form with our Host comes from a sources.list that begins with our address: the first segment is the archive's host.
+ * - `http://HTTPS///host/path` is how users of apt-cacher-ng ask for an https origin without a tunnel. A client with a proxy
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
- * - Within a tunnel we opened, the client talks to an https origin and knows of no proxy: every path is the origin's, and Host
- *   has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is what our certificate says.
+ * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
+ *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
  * - The operations interface answers at its exact paths on every listener, whatever Host says: discovery tools ask by address.
  */
 
@@ -23,9 +24,9 @@ import {
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath } from '../operations/paths.ts'
-import { isOwn, isOwnHost, type Own } from './own-authority.ts'
+import { isOwn, isOwnHost, type Own } from './own-identity.ts'
 
-/** How an archive was asked for: as a proxy, by steering, by URL prefix, by that with the HTTPS convention, in a tunnel. */
+/** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
 export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 export type EffectiveTarget =
@@ -34,19 +35,19 @@ export type EffectiveTarget =
   | { readonly kind: 'connect'; readonly authority: Authority }
   | Refused
 
-/** Nothing we can make sense of. The sentence may be shown to anybody. */
+/** A target that asks for nothing this proxy has. The client may read the sentence. */
 export interface Refused {
   readonly kind: 'refuse'
   readonly status: 400 | 404 | 421 | 501
   readonly sentence: string
 }
 
-/** The part of a request that says what it wants. */
+/** The part of a request that says what it asks for. */
 export type Asked = Pick<Request, 'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'>
 
 type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
 
-/** One answer out of the four forms of a target. Never throws. */
+/** One answer for each of the four forms of a target. Never throws. */
 export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
   const { target, method } = asked
   if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
@@ -63,24 +64,22 @@ export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
   }
 }
 
-/** A request that came through a tunnel we opened. */
+/** A request that came through an intercepted tunnel. */
 function withinTunnel({ target, fields }: Asked, end: Authority): EffectiveTarget {
   if (target.form === 'authority') return refusals.nested
   if (target.form === 'asterisk') return refusals.asterisk
   const uri = target.form === 'absolute' ? target.uri : { scheme: 'https' as const, ...target }
   const named = 'host' in uri ? uri : parseHost(fields.get('host'), end.port)
   if (named !== undefined && 'problem' in named) return refuse(400, named.problem)
-  const misdirected =
-    uri.scheme !== 'https' ||
-    (named !== undefined && (named.host !== end.host || named.port !== end.port))
-  if (misdirected) return refusals.misdirected
   const { host, port } = end
+  const elsewhere = named !== undefined && (named.host !== host || named.port !== port)
+  if (uri.scheme !== 'https' || elsewhere) return refusals.misdirected
   return { kind: 'fetch', uri: { ...uri, host, port }, mode: 'intercepted' }
 }
 
 function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
   if (uri.host === 'https' && uri.port === defaultPort(uri.scheme)) {
-    return fromPrefix(uri, { scheme: 'https', userinfo: uri.userinfo })
+    return fromPrefix(uri, 'https', uri.userinfo)
   }
   if (!isOwn(uri, own) && !isLocal(uri, asked)) return { kind: 'fetch', uri, mode: 'proxy' }
   // A client that uses us as its proxy and, in sources.list, as a prefix as well.
@@ -95,23 +94,17 @@ function fromOrigin(target: PathAndQuery, asked: Asked, own: Own): EffectiveTarg
   const host = parseHost(hosts[0], defaultPort(scheme))
   if (host !== undefined && 'problem' in host) return refuse(400, host.problem)
   // HTTP/1.0 clients may leave Host out; a path alone can only be meant for us.
-  if (host === undefined || isMeantForUs(host, { asked, own, scheme })) return fromOwnPath(target)
+  if (host === undefined || isMeantForUs(host, asked, own)) return fromOwnPath(target)
   return { kind: 'fetch', uri: { scheme, ...host, ...pathAndQueryOf(target) }, mode: 'steered' }
 }
 
-interface Circumstances {
-  readonly asked: Asked
-  readonly own: Own
-  readonly scheme: Scheme
-}
-
 /**
- * Steered clients name the archive, and archives live at the default port, even on this machine. So any name of ours with
+ * Clients sent here by DNS name the archive, and archives use the default port, even on this machine. So any name of ours with
  * another port is ours (a container's mapped port, for one), and so is any name at all with the port the client came in on.
  */
-function isMeantForUs(host: Authority, { asked, own, scheme }: Circumstances): boolean {
+function isMeantForUs(host: Authority, asked: Asked, own: Own): boolean {
   if (isOwn(host, own) || isLocal(host, asked)) return true
-  if (host.port === defaultPort(scheme)) return false
+  if (host.port === defaultPort(asked.secure ? 'https' : 'http')) return false
   return host.port === asked.local.port || isOwnHost(host.host, own)
 }
 
@@ -124,20 +117,17 @@ function isLocal({ host, port }: Authority, { local }: Asked): boolean {
 /** `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on our own host. */
 function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const https = /^\/https(?=\/)/i.exec(target.path)
-  if (https === null) return fromPrefix(target, { scheme: 'http', userinfo })
-  const path = target.path.slice(https[0].length)
-  return fromPrefix({ ...target, path }, { scheme: 'https', userinfo })
-}
-
-interface PrefixFacts {
-  readonly scheme: Scheme
-  readonly userinfo: string | undefined
+  if (https === null) return fromPrefix(target, 'http', userinfo)
+  return fromPrefix({ ...target, path: target.path.slice(https[0].length) }, 'https', userinfo)
 }
 
 /** The first segment that is not empty names the host; the rest is the path there. */
-function fromPrefix(target: PathAndQuery, { scheme, userinfo }: PrefixFacts): EffectiveTarget {
+function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
   const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
-  if (!looksLikeHost(segment)) return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
+  // A dot or a port tells a host from the first directory of a path.
+  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) {
+    return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
+  }
   const authority = parseAuthority(segment, defaultPort(scheme))
   if ('problem' in authority) return refuse(400, authority.problem)
   const uri: TargetUri = {
@@ -147,11 +137,6 @@ function fromPrefix(target: PathAndQuery, { scheme, userinfo }: PrefixFacts): Ef
     ...pathAndQueryOf({ ...target, path: rest === '' ? '/' : rest }),
   }
   return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
-}
-
-/** A dot or a port is what tells a host from the first directory of a path. */
-function looksLikeHost(segment: string): boolean {
-  return /^[A-Za-z0-9_[][^@]*[.:]/.test(segment)
 }
 
 function operations(target: PathAndQuery): EffectiveTarget {
@@ -168,7 +153,7 @@ function refuse(status: Refused['status'], sentence: string): Refused {
 
 const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
-  asterisk: refuse(501, 'There is nothing here that OPTIONS could tell about the whole server.'),
+  asterisk: refuse(501, 'OPTIONS for the whole server is not implemented.'),
   nested: refuse(400, 'There are no tunnels within a tunnel.'),
   misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
   manyHosts: refuse(400, 'There is more than one Host field.'),
