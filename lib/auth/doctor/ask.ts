@@ -1,5 +1,5 @@
 /**
- * Sends one request of `authproxy doctor`, within a deadline and a bound, and owns the connections.
+ * Sends a request of `authproxy doctor`, within a deadline and a bound. Owns the connections.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'

@@ -1,5 +1,5 @@
 /**
- * How long certificates are valid, and the certificate a TLS server shows, whether it would be accepted or not.
+ * Looks at the certificate a TLS server shows, accepted or not, and judges how long certificates last.
  */
 import { type ConnectionOptions, connect, rootCertificates } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'

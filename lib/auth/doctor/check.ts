@@ -1,5 +1,5 @@
 /**
- * A check of `authproxy doctor`: its name, the question it asks, and what it found with how to mend it.
+ * What a check of `authproxy doctor` is: a name, a question, and findings with how to mend them.
  */
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'

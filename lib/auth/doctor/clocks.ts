@@ -1,5 +1,5 @@
 /**
- * The difference between another server's clock and ours, by the Date of its answer (RFC 9110 section 6.6.1). Pure.
+ * Compares another server's clock with ours by the Date of its answer (RFC 9110 section 6.6.1). Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'

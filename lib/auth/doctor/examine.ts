@@ -1,5 +1,6 @@
 /**
- * `authproxy doctor`: every check in order, from what the others depend on to what users see last. No check changes anything.
+ * Lists the checks of `authproxy doctor` and runs them, from what the others depend on to what users see last.
+ * No check changes anything.
  */
 import { closeClients } from './ask.ts'
 import { type Check, type Diagnosis, doubtful, right } from './check.ts'

@@ -1,5 +1,5 @@
 /**
- * What several checks of `authproxy doctor` look at, found out once for each examination.
+ * Finds out what several checks of `authproxy doctor` need, once for each examination.
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock } from '../../async/clock.ts'

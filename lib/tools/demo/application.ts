@@ -1,6 +1,6 @@
 /**
- * A sample application behind the gateway: shows the user the gateway names and all it received, and offers one of each thing
- * that applications do. For demonstrations and tests; it trusts every client.
+ * The sample application behind the gateway, with one of each thing that applications do. It shows the user the gateway names
+ * and all it received. For demonstrations and tests; it trusts every client.
  * It uses node:http and no code of the gateway, so that it can show faults of the gateway.
  *
  *     /                      the page, as is every path not named here

@@ -1,5 +1,5 @@
 /**
- * `authproxy demo`: identity provider, application and gateway with TLS in one process, for a first login within a minute.
+ * Runs `authproxy demo`, an identity provider, an application and a gateway with TLS in one process.
  * All files are in a temporary directory, which is removed at the end.
  */
 import { randomBytes } from 'node:crypto'

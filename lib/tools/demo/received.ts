@@ -1,5 +1,5 @@
 /**
- * What the sample application shows of a request: the fields in which the gateway names the user, and the others.
+ * Chooses what the sample application shows of a request, the fields that name the user apart from the others.
  */
 import type { IncomingMessage } from 'node:http'
 

@@ -1,5 +1,5 @@
 /**
- * The TLS edge of a demonstration: decrypts, and forwards the bytes unchanged.
+ * The TLS edge of a demonstration, which decrypts and forwards the bytes unchanged.
  * A real edge also preserves Host and overwrites X-Forwarded-Proto; here no other proxy stands in front.
  */
 import { connect } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * A WebSocket that echoes, RFC 6455: as much of it as a sample application needs. Each frame is answered by itself, so
- * fragments keep their order.
+ * A WebSocket that echoes, as much of RFC 6455 as a sample application needs. Each frame is answered by itself, so fragments
+ * keep their order.
  */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'

@@ -1,5 +1,5 @@
 /**
- * The ways a development IdP answers a login: the right one, and wrong ones that show how the gateway refuses them.
+ * The ways a development IdP answers a login, right, or wrong to show how the gateway refuses it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { SigningKey } from '../../auth/saml/core/signature.ts'

@@ -1,5 +1,5 @@
 /**
- * `authproxy dev-idp`: an identity provider for development, until it is told to stop.
+ * Runs `authproxy dev-idp`, an identity provider for development.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'

@@ -1,5 +1,5 @@
 /**
- * The people a development IdP knows: those of a YAML file, or one of its own for each kind of identity.
+ * The people a development IdP knows, from a YAML file or one of its own for each kind of identity.
  */
 import { type Loaded, loadConfigFile } from '../../config/config-file.ts'
 import { type Check, expected, right } from '../../config/reading.ts'

@@ -1,5 +1,5 @@
 /**
- * How identity providers differ: what they sign and encrypt, and how they name users and attributes.
+ * How identity providers differ in what they sign and encrypt, and in how they name users and attributes.
  * Each profile answers as the product of its name does with its default settings.
  */
 import { nameIdFormats } from '../../auth/saml/core/vocabulary.ts'

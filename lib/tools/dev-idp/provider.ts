@@ -1,6 +1,6 @@
 /**
- * What a development IdP remembers and decides: logins under way, sessions, logouts. Requests in, replies out; it knows no
- * sockets. It believes every password it hands out, so it is for development only.
+ * Decides what a development IdP answers, and remembers its logins, sessions and logouts. It knows no sockets.
+ * It hands out every password it accepts, so it is for development only.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { readLogout } from '../../auth/saml/binding/logout-message.ts'

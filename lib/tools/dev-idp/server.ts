@@ -1,5 +1,5 @@
 /**
- * A development IdP on HTTP: requests and replies as values, pages from templates.
+ * Serves a development IdP over HTTP, with requests and replies as values and pages from templates.
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Checks of the backend: does it answer, with a certificate that lasts, and does its address lead back to this instance?
+ * Checks whether the backend answers, with a certificate that lasts, and does not lead back to this instance.
  * The request looks like a forwarded one: public Host, forwarding fields, the name of the instance.
  */
 import { explainError } from '../../../errors.ts'

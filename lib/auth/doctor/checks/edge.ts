@@ -1,5 +1,5 @@
 /**
- * Checks of what the edge does to requests and responses: paths, methods, WebSockets, and heads as large as sessions make them.
+ * Checks what the edge does to paths, methods, WebSockets, and to heads as large as sessions make them.
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'

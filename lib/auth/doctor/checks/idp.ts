@@ -1,6 +1,6 @@
 /**
- * Checks of the identity provider: its metadata, how long that and its certificates are valid, and its clock. The code of the
- * service itself fetches, reads and judges the metadata.
+ * Checks the metadata of the identity provider, how long that and its certificates are valid, and its clock.
+ * The code of the service itself fetches, reads and judges the metadata.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'

@@ -1,5 +1,5 @@
 /**
- * Checks of the dynamic configuration: its file, who owns it and can read it, and how long its certificate is valid.
+ * Checks who owns and can read the dynamic configuration, and how long its certificate is valid.
  */
 import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'

@@ -1,5 +1,5 @@
 /**
- * Checks of the public host: its name, its certificate, whether it leads through the edge to this instance, and its clock.
+ * Checks the name and certificate of the public host, its clock, and whether it leads to this instance.
  */
 import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
 import { certificateProblem } from '../../../x509/certificate-problem.ts'

@@ -1,5 +1,5 @@
 /**
- * Checks of the running service at its own address: does it run, is it this instance, has it the configuration of its files?
+ * Checks whether the service runs at its own address, as this instance, with the configuration of its files.
  */
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'

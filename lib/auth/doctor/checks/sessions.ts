@@ -1,6 +1,6 @@
 /**
- * The check of how large a session is with many groups, and sessions of that size for other checks. The code that makes real
- * sessions makes them, with a key that is thrown away.
+ * Checks how large a session with many groups is, and makes sessions of that size for other checks.
+ * The code that makes real sessions makes them, with a key that is thrown away.
  */
 import { setCookieName } from '../../../http/message/cookie.ts'
 import { Fields } from '../../../http/message/field.ts'
