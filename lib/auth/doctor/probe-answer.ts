@@ -1,6 +1,5 @@
 /**
  * Answers the probes of `authproxy doctor` with what arrived, on any path and before any other decision.
- *
  * Only a sealed question (probe.ts) gets such an answer. A request with a wrong one is treated as if it had none.
  */
 import type { Clock } from '../../async/clock.ts'

@@ -1,6 +1,5 @@
 /**
- * Seals and opens the probes of `authproxy doctor`: a question in a request, and the answer in which the instance says what
- * arrived.
+ * Seals and opens the probes of `authproxy doctor`, a question in a request and an answer that says what arrived.
  *
  * Both are sealed with a key of the dynamic file (keys/seal.ts). So only a user who can read that file can ask, and only that
  * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question

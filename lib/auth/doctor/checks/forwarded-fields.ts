@@ -1,6 +1,5 @@
 /**
  * Checks the fields by which the edge tells the client and the way it came (Host, X-Forwarded-Proto, X-Forwarded-For).
- * They compare what a probe said with what arrived.
  */
 import { parseAuthority } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
