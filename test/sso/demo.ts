@@ -14,10 +14,10 @@ import { Child } from '../fixtures/sso/child.ts'
 import { launcher, noGateway } from '../fixtures/sso/gateway.ts'
 import { told } from '../fixtures/sso/stage.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 const skip = noGateway || noBrowser
 
-t.test('the demonstration', { skip, timeout: 180_000 }, async t => {
+t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
   const browser = await launchBrowser({})
   t.teardown(() => browser.close())
   const demo = async (t: Test, ...args: readonly string[]) => {
