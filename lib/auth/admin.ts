@@ -1,6 +1,6 @@
 /**
- * The admin listener: liveness, readiness, metrics, and the keys of the signed identity for backends.
- * It is a listener of its own, because every other path of the public one belongs to the backend.
+ * Answers liveness, readiness, metrics and the keys of the signed identity on the admin listener.
+ * That is a listener of its own, because every other path of the public one belongs to the backend.
  */
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'

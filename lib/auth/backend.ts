@@ -1,5 +1,5 @@
 /**
- * The way to the backend: requests and upgrades with the fields it may see, its responses with the cookies it may set.
+ * Sends requests and upgrades to the backend with the fields it may see, and returns its responses with the cookies it may set.
  * Knows nothing of logins.
  */
 
@@ -27,8 +27,7 @@ export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  /** Makes the signed identity; undefined: none is sent. */
-  readonly tokens: IdentityTokens | undefined
+  readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -89,16 +88,17 @@ export class Backend {
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
     const response = await forward(admitted.request, await this.#forwarding(admitted))
-    const { session } = admitted
-    return {
+    const answered = {
       ...response,
       fields: harmlessAnswer(response.fields),
       content: this.#endless(response),
-      // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-      ...(response.status === 431 && session !== undefined
-        ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
-        : {}),
     }
+    const { session } = admitted
+    if (response.status !== 431 || session === undefined) return answered
+    // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
+    const { flat } = await this.#linesOf(session)
+    const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
+    return { ...answered, facts: { identityBytes } }
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -133,7 +133,7 @@ export class Backend {
     const own = Fields.of(
       [instanceField, instanceTrail(request.fields, instanceId)],
       ['X-Authproxy-Request-ID', request.id],
-      // The edge speaks https to the world, or no cookie of ours would ever arrive.
+      // Clients reach the edge by https: browsers send our cookies over nothing else.
       ...forwardingFields({ client, host, scheme: 'https' }),
     )
     const { basicAuth } = config.identityFields
@@ -151,7 +151,7 @@ export class Backend {
 
   async #linesOf(session: Session): Promise<Fields> {
     const { config, tokens } = this.#options
-    const token = await tokens?.of(session)
+    const token = config.identityToken === undefined ? undefined : await tokens.of(session)
     const known = this.#lines.get(session)
     if (known !== undefined && known.token === token) return known.fields
     const fields = identityFields(session, config.identityFields, token)
@@ -166,10 +166,6 @@ export class Backend {
     const { closing } = this.#options
     return { ...content, open: () => until(content.open(), closing) }
   }
-}
-
-function sizeOf(fields: Fields): number {
-  return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
 }
 
 /** The same content, which also ends when `closing` fires. */

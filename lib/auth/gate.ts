@@ -1,5 +1,5 @@
 /**
- * What a request may do: one answer for requests and upgrades alike. Pure: the session is asked for only when nothing else has
+ * Decides what a request may do, for requests and upgrades alike. Pure: the session is asked for only when nothing else has
  * decided, and reading it changes nothing.
  */
 import type { Milliseconds } from '../async/clock.ts'
@@ -27,7 +27,7 @@ export type Verdict =
       readonly because: string
     }
 
-/** Paths that are answered here and never forwarded, whatever else is said of them. */
+/** Paths that are answered here and never forwarded, whatever the configuration says of them. */
 export const samlPaths: ReadonlySet<string> = new Set([
   '/saml/metadata.xml',
   '/saml/metadata',

@@ -1,5 +1,5 @@
 /**
- * What the gateway counts, for Prometheus. Labels come from closed sets; no user, path or host is ever one.
+ * Counts and measures requests and logins for Prometheus. Labels come from closed sets, never from users, paths or hosts.
  */
 import type { Exchange } from '../http/message/message.ts'
 import { Metrics, secondsBuckets } from '../metrics.ts'

@@ -7,7 +7,6 @@
  * 3. A request that passes goes through backend.ts alone, which strips before it adds (identity/backend-fields.ts): nothing a
  *    client says of an identity survives, on any way in.
  */
-import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
 import type { Facts } from '../errors.ts'
 import { Fields } from '../http/message/field.ts'
@@ -29,8 +28,9 @@ import type { AnswerProbe } from './doctor/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'
-import { failed, needsLogin, notKept } from './pages/answers.ts'
-import type { FailurePage } from './pages/failure-page.ts'
+import { type FailurePage, failed } from './pages/failure-page.ts'
+import { whyNotKept } from './pages/failures.ts'
+import { json } from './pages/page.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
 
@@ -49,26 +49,12 @@ export interface PipelineParts {
   readonly instanceId: string
   /** Answers with the keys of the signed identity. */
   readonly keySet: Handler
-  readonly forms: FormReader
+  readonly readForm: FormReader
   readonly clock: Clock
 }
 
-/** What answers requests, and what answers upgrades. */
-export interface Pipeline {
-  readonly handle: Handler
-  upgrade(request: Request, socket: Socket, head: Buffer): Promise<Response | TakenOver>
-}
-
-/** Puts the steps together. */
-export function pipeline(parts: PipelineParts): Pipeline {
-  return {
-    handle: request => answer(request, parts, (backend, admitted) => backend.handle(admitted)),
-    upgrade: (request, socket, head) =>
-      answer(request, parts, (backend, admitted) => backend.upgrade(admitted, socket, head)),
-  }
-}
-
-async function answer<A extends Response | TakenOver>(
+/** Answers a request, or an upgrade: `forward` sends what has been let through to the backend. */
+export async function answer<A extends Response | TakenOver>(
   request: Request,
   parts: PipelineParts,
   forward: (backend: Backend, admitted: Admitted) => Promise<A>,
@@ -76,7 +62,7 @@ async function answer<A extends Response | TakenOver>(
   const { config, backend } = parts.rules()
   const { saml, sessions, failurePage, clock, instanceId } = parts
 
-  // 1. What is asked for, in the one reading that counts from here on.
+  // 1. What is asked for. Only this reading counts from here on.
   const client = backend.client(request).address
   /** Facts for the log; those of the answer win. */
   const told = <T extends A | Response>(answered: T, facts: Facts): T => {
@@ -153,7 +139,7 @@ async function answer<A extends Response | TakenOver>(
 async function login(
   request: Request,
   { place, from }: { readonly place: Place; readonly from: 'navigation' | 'api' },
-  { rules, saml, forms, failurePage }: PipelineParts,
+  { rules, saml, readForm, failurePage }: PipelineParts,
 ): Promise<Response> {
   const { config } = rules()
   const { domain, baseUrl: base } = config
@@ -170,12 +156,43 @@ async function login(
   if (cameWithoutTls(request)) {
     return failurePage({ request, code: 'without_tls', words: { base, returnTo } })
   }
-  const form = await forms.read(request, config, saml.keepsForms(request, returnTo))
+  const form = await readForm(request, config, saml.keepsForms(request, returnTo))
   if (typeof form === 'string') {
-    const limit = config.saml.stashLimit
-    return notKept(request, { because: form, login: address(), limit }, failurePage)
+    // Said before the login, while the browser still has what was filled in.
+    const login = address()
+    return failurePage({
+      request,
+      code: 'request_not_kept',
+      words: { because: whyNotKept[form], login },
+      details: form === 'too-large' ? [['Limit', `${config.saml.stashLimit} bytes`]] : [],
+      fields: challenge(login),
+      facts: { because: form },
+    })
   }
   return saml.startLogin(request, form === undefined ? { returnTo } : { returnTo, form })
+}
+
+/**
+ * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
+ * and leaves no state behind.
+ */
+function needsLogin(request: Request, login: string): Response {
+  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
+  const text = 'There is no valid session. Open the login address in a browser window.'
+  const message = {
+    error: 'login_required',
+    message: safe ? text : `${text} The request was not kept: send it again after the login.`,
+    ...(safe ? {} : { kept: false }),
+    login,
+    requestId: request.id,
+  }
+  return json(message, { status: 401, fields: challenge(login) })
+}
+
+/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
+function challenge(address: string): Fields {
+  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
+  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
 }
 
 /** A session in use is kept alive, but never in a response that a cache may keep for others. */

@@ -1,5 +1,5 @@
 /**
- * The service of one instance: which part is made of which, what a reload replaces, and in which order all of it stops.
+ * Starts the parts of one instance, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -22,36 +22,34 @@ import { Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/reload.ts'
 import { probeAnswerer } from './doctor/probe-answer.ts'
-import { FormReader } from './form-preservation/form-reader.ts'
+import { formReader } from './form-preservation/form-reader.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
-import { failed } from './pages/answers.ts'
-import { failurePageMaker } from './pages/failure-page.ts'
+import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
-import { pipeline, type Rules } from './pipeline.ts'
+import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
 import { RevocationList } from './session/revocation.ts'
 import { revocationsFile } from './session/revocation-file.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
 
-/** What reading the configuration again came to. */
-export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
-
 export interface ServiceOptions {
   readonly config: Config
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again. */
-  readonly reload: () => Promise<Reloaded>
+  /** Reads the configuration again, or says what is wrong with it. */
+  readonly reload: () => Promise<
+    { readonly config: Config } | { readonly problems: readonly string[] }
+  >
   /** For tests that need no identity provider. */
   readonly createSaml?: CreateSamlService
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
-  /** Bits of RSA keys made here, for tests that are in a hurry. */
+  /** Bits of RSA keys made here; few in tests, to be fast. */
   readonly modulusLength?: number
 }
 
@@ -98,10 +96,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const closing = new AbortController()
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
-    const tokens =
-      from.identityToken === undefined
-        ? undefined
-        : new IdentityTokens({ keys, clock, config: from })
+    const tokens = new IdentityTokens({ keys, clock, config: from })
     return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
   }
   let rules: Rules = { config, backend: backendOf(config) }
@@ -111,7 +106,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
   const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
-  const tokens = new SessionTokens({ keys, clock, entityId: () => config.saml.entityId })
+  const tokens = new SessionTokens({ keys, clock, entityId: config.saml.entityId })
   const sessions = new Sessions({
     ...tools,
     config: () => rules.config,
@@ -126,12 +121,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
 
-  const steps = pipeline({
+  const steps: PipelineParts = {
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
-    forms: new FormReader(clock),
-  })
+    readForm: formReader(clock),
+  }
   let tunnels = 0
   const metrics: AuthMetrics = new AuthMetrics({
     connections: () => main.connections,
@@ -160,18 +155,21 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
-  // Behind the public listener: the answer to a question for readiness meanwhile is that the service stops.
+  // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
+  const handle = (request: Request) =>
+    answer(request, steps, (backend, admitted) => backend.handle(admitted))
   const main = new HttpServer({
     ...common,
-    handler: steps.handle,
-    connect: async () =>
-      methodNotAllowed(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']),
+    handler: handle,
+    connect: handle,
     upgrade: async (request, socket, head) => {
       tunnels += 1
-      return steps.upgrade(request, socket, head).finally(() => {
+      try {
+        return await answer(request, steps, (to, admitted) => to.upgrade(admitted, socket, head))
+      } finally {
         tunnels -= 1
-      })
+      }
     },
     onFailure: (request, error) => failed(request, error, failurePage),
     onExchange: (exchange, error) => {
@@ -198,8 +196,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const inUse = 'the address is in use; every instance needs one of its own'
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
-  const adminListens =
-    adminPlace === undefined ? undefined : await startListening(adminServer, adminPlace, inUse)
+  const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
 
   return {
     port: listens.port,
@@ -214,7 +211,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const again = await options.reload()
       if ('problems' in again) return again.problems
       const next = inForce(config, again.config)
-      // First what may fail: a reload takes effect whole or not at all.
+      // This may fail, so it comes first: a reload takes effect whole or not at all.
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config)

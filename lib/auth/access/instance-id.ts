@@ -1,7 +1,7 @@
 /**
- * Loops: every forwarded request carries the random name of this instance, by which it is known when it comes back. Pure.
+ * Recognises requests that have come through this instance before, by its random name in a field. Pure.
  *
- * Names of other instances it passed stay beside it, so a circle through several of them is seen as well.
+ * Names of other instances a request passed stay beside it, so a circle through several of them is seen as well.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, listMembers } from '../../http/message/field.ts'
@@ -9,7 +9,7 @@ import { type Fields, listMembers } from '../../http/message/field.ts'
 /** The field the names stand in. */
 export const instanceField = 'X-Authproxy-Instance-ID'
 
-/** So many instances may stand one behind the other. */
+/** Most instances one behind the other. */
 const MOST = 8
 const FORM = /^[0-9a-f]{32}$/
 

@@ -1,5 +1,5 @@
 /**
- * Whether a request is a person opening a page, or a program that can do nothing with one. Pure.
+ * Tells a person who opens a page from a program that can do nothing with one. Pure.
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'

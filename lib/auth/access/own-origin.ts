@@ -1,5 +1,5 @@
 /**
- * The public origin of the instance: what of a request is for it, came to it by TLS, or comes from a page of it. Pure.
+ * Whether a request is for the public origin, came to it by TLS, or comes from a page of it. Pure.
  */
 import { cookiePairs } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'

@@ -1,5 +1,5 @@
 /**
- * What passes without a login: paths the administrator lists, and requests with a token. Pure.
+ * Decides which paths and tokens pass without a login. Pure.
  *
  * # Facts
  * - A prefix is compared with the very bytes that are forwarded. Servers decode, merge and resolve them, each in its way:

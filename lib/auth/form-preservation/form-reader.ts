@@ -1,5 +1,5 @@
 /**
- * Reads a form that was sent after its session had ended, so that it can be sent again after the login.
+ * Reads a form whose session had ended, so that it can be sent again after the login.
  *
  * Only what our own pages post is kept, and only for a user this browser has been signed in as before: a form of another site
  * would be sent in the name of the user who logs in, and one without a known sender perhaps in another user's.
@@ -23,33 +23,28 @@ const DEADLINE: Milliseconds = 30_000
 /** Bytes of all forms that are being read. */
 const MOST_READING = 32 * 1024 * 1024
 
-export class FormReader {
-  readonly #clock: Clock
-  readonly #room = new Room(MOST_READING)
+/**
+ * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `known`: whether
+ * the sender is known. Throws when the client goes away.
+ */
+export type FormReader = (
+  request: Request,
+  config: Config,
+  known: boolean,
+) => Promise<Form | NotKept | undefined>
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /**
-   * The form of a post, or why it is not kept; undefined for other methods and posts without content. `known`: whether we can tell
-   * who sent it. Throws when the client goes away.
-   */
-  async read(
-    request: Request,
-    config: Config,
-    known: boolean,
-  ): Promise<Form | NotKept | undefined> {
-    const { stashLimit: size } = config.saml
+/** Makes the reader, with room for the forms that are being read. */
+export function formReader(clock: Clock): FormReader {
+  const room = new Room(MOST_READING)
+  return async (request, { baseUrl, saml: { stashLimit: size } }, known) => {
     if (request.method !== 'POST' || !hasContent(request)) return undefined
     if (size === 0) return 'off'
-    if (!isOwnPost(request, config.baseUrl)) return 'foreign'
+    if (!isOwnPost(request, baseUrl)) return 'foreign'
     const contentType = request.fields.get('Content-Type') ?? ''
     if (contentType.length > LONGEST_TYPE || !FORMS.test(contentType)) return 'type'
     if (!known) return 'stranger'
     if (Number(request.fields.get('Content-Length') ?? 0) > size) return 'too-large'
-    const limits = { clock: this.#clock, room: this.#room, size, time: DEADLINE }
-    const content = await gather(request, limits)
+    const content = await gather(request, { clock, room, size, time: DEADLINE })
     if (content === 'no-room') return 'busy'
     if (typeof content === 'string') return content
     return isResubmission(content) ? 'spent' : { contentType, content }

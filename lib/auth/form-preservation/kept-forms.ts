@@ -1,8 +1,8 @@
 /**
- * Form posts whose session had ended, kept until their sender has logged in again.
+ * Keeps forms whose session had ended, until their senders have logged in again.
  *
- * Held in memory, sealed with a key that only the sender's cookie has; handed out once, to the user who sent them, for the
- * address they were for. Bounded in size, number and time.
+ * They are held in memory, sealed with a key that only the sender's cookie has, and handed out once, to the user who sent them,
+ * for the address they were for. Bounded in size, number and time.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -23,7 +23,7 @@ interface Place {
   readonly target: string
 }
 
-/** Why a form is not sent: none is kept (any more), or another user is signed in now. */
+/** Why a form is not sent: none is kept, or another user is signed in now. */
 export type Withheld = { readonly because: 'gone' | 'other-user' }
 
 interface Kept extends Place {
@@ -36,7 +36,7 @@ const OVERHEAD = 512
 /** Bytes of all forms together. */
 const MOST_BYTES = 32 * 1024 * 1024
 const MOST = 1000
-/** One user's forms take no other user's room. */
+/** Forms of one user, so that they do not displace those of others. */
 const MOST_OF_ONE = 4
 
 export class KeptForms {

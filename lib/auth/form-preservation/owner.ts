@@ -1,7 +1,7 @@
 /**
- * The sender of a form that comes without a session: a sealed cookie remembers which user was signed in last in this browser.
+ * Remembers in a sealed cookie which user was signed in last in a browser: the sender of a form without a session.
  *
- * It outlasts every session, tells its reader nothing, and gives no access.
+ * The cookie outlasts every session, tells its reader nothing, and gives no access.
  *
  * # Facts
  * - Browsers drop a session's cookie with its session, so nothing else would be left to tell one user's form from another's.

@@ -1,11 +1,11 @@
 /**
- * Form resubmission: the page behind the login posts an ID, and the kept form goes to the backend in its place.
+ * Sends a kept form to the backend in the place of a post of our own page (form resubmission).
  *
- * The page (saml/redirect-endpoint.ts) posts to the address the form was for. The form itself waits in memory (kept-forms.ts)
- * and is sent byte for byte, files and all, when the user who is signed in now is the one who had filled it in.
+ * The page behind the login (saml/redirect-endpoint.ts) posts an ID to the address the form was for. The form itself waits in
+ * memory (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
  *
  * # Facts
- * - A page cannot send a file again, nor text/plain or a charset as they were; and whatever a page holds, its browser keeps.
+ * - A page cannot send a file again, nor text/plain or a charset as they were; and its browser keeps what a page holds.
  * - The post of the page has a length no form has by accident, so others are not even looked into.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -119,7 +119,7 @@ function withForm(request: Request, { contentType, content }: Form): Request {
   return withContent(request, fields, content)
 }
 
-/** A request on a connection makes its signal when it is asked for, so that has to be asked. */
+/** `signal` is a getter of the request, which a copy of its own properties does not have. */
 function withContent(request: Request, fields: Fields, content: Buffer): Request {
   const { signal } = request
   return { ...request, signal, fields, content: blocks(content) }

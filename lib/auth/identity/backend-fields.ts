@@ -1,13 +1,13 @@
 /**
- * The fields of a request as the backend gets them, and of its response as the client gets them: stripped first, then added.
+ * Strips from a request what a client may not tell the backend, and adds the fields of the gateway.
  *
- * Whatever a client sends that a backend could take for a field of ours is removed, then ours are added, in one function for
- * requests and upgrades alike.
+ * A field of a client that a backend could take for one of ours is removed, then ours are added, in one function for requests
+ * and upgrades alike. Responses of the backend lose the cookies it may not set.
  *
  * # Facts
  * - CGI, WSGI, Rack, PHP and others read `X_Authproxy_User` and `X-Authproxy-User` as one name.
- * - Fields named by Connection are dropped by the next hop: so hop-by-hop fields go first, and Connection is written anew.
- * - Servers cut field lines silently behind a number of them: so ours come first.
+ * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written anew.
+ * - Servers cut off field lines behind a number of them without an error: so ours come first.
  */
 import { setCookieName, withoutCookies } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'

@@ -1,5 +1,5 @@
 /**
- * Attributes by the names identity providers give them, and the canonical name and field each has here.
+ * Maps the names identity providers give attributes to canonical names and fields.
  *
  * Order: exact Name, then FriendlyName, then, where that is allowed, the last segment of Name without regard to case. Within
  * each the first alias with a value wins.

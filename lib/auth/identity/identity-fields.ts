@@ -1,9 +1,9 @@
 /**
- * The fields that tell the backend who is asking: X-Authproxy-User and the others of a session.
+ * Makes the fields that tell the backend which user a session is of.
  *
  * # Facts
  * - Node writes fields as latin1 and refuses control characters. Values are percent-encoded where they do not consist of
- *   visible ASCII and spaces; `%` is always encoded, so decoding is never a guess.
+ *   visible ASCII and spaces; `%` is always encoded, so decoding is unambiguous.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
@@ -54,7 +54,7 @@ export function mayBeBasicUser(subject: string): boolean {
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
   const unsafe =
     encoding === 'percent' ? (inList ? NOT_IN_LIST : NOT_PLAIN) : inList ? BREAKING_LIST : BREAKING
-  // Spaces at the end by hand: a pattern for them tries every space there is, and again from the next.
+  // Trailing spaces are counted in a loop: a pattern for them would take quadratic time.
   let end = text.length
   while (end > 0 && text.charAt(end - 1) === ' ') end -= 1
   // A lone surrogate has no bytes in UTF-8 and becomes U+FFFD.

@@ -1,6 +1,8 @@
 /**
- * The identity as a signed JWT for the backend (RFC 7519, ES256): proof that a request came through here, which the other
- * identity fields are not for a backend that can be reached some other way.
+ * Signs the identity as a JWT for the backend (RFC 7519, ES256).
+ *
+ * It proves that a request came through this gateway, which the other identity fields do not where the backend can be reached
+ * some other way.
  *
  * # Claims
  * `iss` the public origin; `aud` the backend, by the name the configuration gives it; `sub`; `iat`, `nbf`, `exp`; `auth_time`;
@@ -21,9 +23,9 @@ interface IdentityTokenOptions {
   readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
 }
 
-/** A token is refused so long after it was made. */
+/** How long a token is valid. */
 const LIFETIME: Milliseconds = 120_000
-/** And sent again for so long: a token that arrives has a minute left for a slow way and a slow clock. */
+/** How long it is sent again, so that a minute is left for a slow connection and a slow clock. */
 const REUSED: Milliseconds = 60_000
 
 export class IdentityTokens {

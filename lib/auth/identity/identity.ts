@@ -1,5 +1,5 @@
 /**
- * The identity a verified assertion gives: the subject, and the attributes that are kept. Pure.
+ * Chooses the subject and the attributes that are kept of a verified assertion. Pure.
  */
 import type { Config } from '../config/config.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
@@ -59,7 +59,7 @@ function groupsOf(values: readonly string[], { groups, groupForm }: Rules): read
   return [...new Set(named)]
 }
 
-/** A pattern in which `*` stands for any text. Without case: directories do not know it either. */
+/** A pattern in which `*` stands for any text. Case is ignored, as directories ignore it. */
 function globOf(pattern: string): RegExp {
   const parts = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
   return new RegExp(`^${parts.join('.*')}$`, 'isu')

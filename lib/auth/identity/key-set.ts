@@ -1,5 +1,5 @@
 /**
- * The keys of the signed identity as backends fetch them (RFC 7517), and which of them signs when.
+ * Publishes the keys of the signed identity (RFC 7517), and chooses the one that signs.
  *
  * # Facts
  * - Backends keep the set they have fetched, and many fetch it again only when it has aged. So a new key is published for a
@@ -19,7 +19,7 @@ export const keySetPath = '/__authproxy/jwks.json'
 
 /** For how long a backend may keep the set without asking again. */
 const AGE: Seconds = 300
-/** A key that has been published for so long is in every copy of the set: now it may sign. */
+/** After this time every copy of the set has a new key, so it may sign. */
 const PUBLISHED: Milliseconds = 2 * AGE * 1000
 
 /** Answers the path of the key set, whatever the method; `keys` is asked at every request. */

@@ -1,5 +1,5 @@
 /**
- * The dynamic configuration as a value: the keys of an instance, how new ones are made, and how they are rotated.
+ * Makes and rotates the keys of an instance, its dynamic configuration.
  *
  * Newest first: the first of each kind signs, seals or is published for encryption; all verify, open or decrypt until they
  * retire. Of `identity` the first waits until every backend knows it (identity/key-set.ts). The file is dynamic-file.ts.
@@ -51,12 +51,12 @@ export interface Making {
   readonly domain: string
   readonly now: Milliseconds
   readonly random: (size: number) => Buffer
-  /** Bits of RSA keys, for tests that are in a hurry. */
+  /** Bits of RSA keys; few in tests, to be fast. */
   readonly modulusLength?: number
 }
 
 const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
-/** How long an old key of identities stays after a rotation: until the new one signs, and many tokens' lives more. */
+/** How long an old key of identities stays after a rotation: until the new one signs, and much longer than a token lives. */
 const IDENTITY_OVERLAP: Milliseconds = 3_600_000
 
 /** New keys of every kind. */
@@ -98,21 +98,6 @@ export async function rotated(
     sealing: [...sealing, ...retire(config.sealing, overlap.session)],
     saml: [...saml, ...retire(config.saml, overlap.saml)],
     identity: [...identity, ...retire(config.identity, IDENTITY_OVERLAP)],
-  }
-}
-
-/** The configuration with the keys of each kind as `change` makes them. */
-export function eachKind(
-  config: DynamicConfig,
-  change: <K extends Key>(keys: readonly K[]) => readonly K[],
-): DynamicConfig {
-  const { entityId, session, sealing, saml, identity } = config
-  return {
-    entityId,
-    session: change(session),
-    sealing: change(sealing),
-    saml: change(saml),
-    identity: change(identity),
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * The file of the dynamic configuration: JSON at `configPath`, mode 0600; its format, its owner, reading and writing.
+ * Reads and writes the file of the dynamic configuration, JSON at `configPath` with mode 0600, and checks its owner.
  *
  * # Format, version 2
  *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
@@ -9,39 +9,39 @@
  * Newest first. Version 1 had no "identity"; its files are read, and written again with one. Moments are milliseconds since
  * the epoch.
  */
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { access, chmod, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { explainError, Failure, systemCode } from '../../errors.ts'
+import { Failure, systemCode } from '../../errors.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024
 
+const publicText = 'The service cannot start.'
+const about = { code: 'DYNAMIC_CONFIG', fault: 'internal', publicText } as const
+
 /** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
 export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
   try {
     const { bytes, stats } = await readBounded(path, LARGEST)
     await checkOwner(path, stats)
-    return decode(parse(bytes))
+    // What JSON.parse quotes of the text may be a key.
+    const found = quietly((): unknown => JSON.parse(bytes.toString()))
+    if (found === undefined) throw new Error('it is not JSON')
+    return decode(found)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
-    throw failure(`failed to load dynamic configuration ${path}${mend}`, error)
-  }
-}
-
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString())
-  } catch {
-    // What JSON.parse quotes of the text may be a key.
-    throw new Error('it is not JSON')
+    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, {
+      ...about,
+      cause: error,
+    })
   }
 }
 
@@ -103,15 +103,9 @@ function cannotSave(path: string, error: unknown): Failure {
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
-  return failure(`failed to save dynamic configuration ${path}: ${why}`, error)
-}
-
-function failure(message: string, cause: unknown): Failure {
-  return new Failure(message, {
-    code: 'DYNAMIC_CONFIG',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
+  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, {
+    ...about,
+    cause: error,
   })
 }
 
@@ -153,20 +147,13 @@ function keyOf({ kid, created, retires }: JsonObject): Key {
   if (typeof kid !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(kid)) {
     throw new Error('a key has no usable "kid"')
   }
-  return {
-    kid,
-    created: momentOf(created),
-    retires: isNone(retires) ? undefined : momentOf(retires),
-  }
+  const end = retires === undefined ? undefined : momentOf(retires)
+  return { kid, created: momentOf(created), retires: end }
 }
 
 function momentOf(found: unknown): Milliseconds {
   if (typeof found === 'number' && Number.isFinite(found)) return found
-  throw new Error('a key does not say when it was made, or retires at no moment')
-}
-
-function isNone(found: unknown): boolean {
-  return found === undefined || found === null
+  throw new Error('a key does not say when it was made, or when it retires')
 }
 
 function secretOf(found: JsonObject): SecretKey {
@@ -176,37 +163,32 @@ function secretOf(found: JsonObject): SecretKey {
 }
 
 function pairOf(found: JsonObject): SamlKeyPair {
-  const privateKey = textOf(found['privateKey'])
-  const certificate = textOf(found['certificate'])
+  const [privateKey, certificate] = [textOf(found['privateKey']), textOf(found['certificate'])]
   if (!privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
     throw new Error('a private key of SAML is not PKCS #8 in PEM')
   }
-  let read: X509Certificate
-  try {
-    read = new X509Certificate(certificate)
-  } catch (error) {
-    throw new Error(`a certificate of SAML cannot be read: ${explainError(error)}`)
-  }
-  if (!read.checkPrivateKey(privateKeyOf(privateKey, 'a private key of SAML cannot be read'))) {
-    throw new Error('a key pair of SAML does not fit together')
-  }
+  const fits = quietly(() =>
+    new X509Certificate(certificate).checkPrivateKey(createPrivateKey(privateKey)),
+  )
+  if (fits !== true) throw new Error('a key pair of SAML cannot be read, or does not fit together')
   return { ...keyOf(found), privateKey, certificate }
 }
 
 function identityKeyOf(found: JsonObject): IdentityKey {
   const privateKey = textOf(found['privateKey'])
-  const problem = 'a key of identities is not of P-256 in PEM'
-  const { asymmetricKeyDetails } = privateKeyOf(privateKey, problem)
-  if (asymmetricKeyDetails?.namedCurve !== 'prime256v1') throw new Error(problem)
+  const details = quietly(() => createPrivateKey(privateKey).asymmetricKeyDetails)
+  if (details?.namedCurve !== 'prime256v1') {
+    throw new Error('a key of identities is not of P-256 in PEM')
+  }
   return { ...keyOf(found), privateKey }
 }
 
-function privateKeyOf(pem: string, problem: string): KeyObject {
+/** What `read` gives; undefined where OpenSSL throws, because what it says of a key may quote it. */
+function quietly<T>(read: () => T): T | undefined {
   try {
-    return createPrivateKey(pem)
+    return read()
   } catch {
-    // What OpenSSL says of a key may quote it.
-    throw new Error(problem)
+    return undefined
   }
 }
 

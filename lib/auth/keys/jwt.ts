@@ -1,10 +1,9 @@
 /**
- * Signed JWTs (RFC 7519): makes and verifies them with jose, which only this file imports.
- *
- * What a token says is the business of session/token.ts for sessions and identity/identity-token.ts for the backend.
+ * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports.
+ * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
 import type { KeyObject } from 'node:crypto'
-import { type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import { jwtVerify, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
 
 export type JwtClaims = Readonly<Record<string, unknown>>
@@ -26,11 +25,7 @@ export function signJwt(
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: algorithm, typ: type, kid }).sign(key)
 }
 
-export type JwtVerdict =
-  | { readonly valid: true; readonly claims: JWTPayload }
-  | { readonly valid: false; readonly because: string }
-
-/** What a token says when it is signed, meant and in time as the rules want it. Never throws; the reason is a word. */
+/** What a token says when it is signed, meant and in time as the rules want it; else a word that says why not. Never throws. */
 export async function verifyJwt(
   token: string,
   rules: Form & {
@@ -41,7 +36,7 @@ export async function verifyJwt(
     readonly required: readonly string[]
   },
   now: Milliseconds,
-): Promise<JwtVerdict> {
+): Promise<JwtClaims | string> {
   const { algorithm, type, key, issuer, audience, required } = rules
   const keyOf = ({ kid }: { kid?: string | undefined }) => {
     const found = key(kid)
@@ -57,9 +52,9 @@ export async function verifyJwt(
       currentDate: new Date(now),
       requiredClaims: [...required],
     })
-    return { valid: true, claims: payload }
+    return payload
   } catch (error) {
-    return { valid: false, because: reasonOf(error) }
+    return reasonOf(error)
   }
 }
 

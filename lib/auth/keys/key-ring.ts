@@ -1,5 +1,5 @@
 /**
- * The keys in use: those of the dynamic file, which is watched.
+ * Holds the keys in use, and follows the dynamic file they come from.
  *
  * Deleting or replacing the file takes effect within a second. A file that cannot be read leaves the keys in use as they are, and
  * the log says so.
@@ -9,9 +9,9 @@ import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type DynamicConfig,
-  eachKind,
   type IdentityKey,
   isLive,
+  type Key,
   type Making,
   makeDynamicConfig,
   type SamlKeyPair,
@@ -40,6 +40,8 @@ export class KeyRing {
   readonly #file: WatchedFile
   #config: DynamicConfig = noKeys
   #generation = 0
+  /** When the next key retires. */
+  #nextEnd: Milliseconds = Number.POSITIVE_INFINITY
 
   private constructor(options: KeyRingOptions) {
     const { path, clock, log } = options
@@ -62,18 +64,14 @@ export class KeyRing {
     const { path, log, entityId } = options
     await checkSaveable(path)
     const ring = new KeyRing(options)
-    const { config, made } = await ring.#readOrMake()
-    if (made) {
-      ring.#use(config)
-      log.info('made keys of sessions and of SAML', { path })
-    } else {
-      await ring.#take(config)
-      if (config.entityId !== entityId) {
-        log.warn(
-          'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
-          { path, made_for: config.entityId },
-        )
-      }
+    await ring.#file.look()
+    const found = (await readDynamicConfig(path)) ?? (await ring.#makeFirst())
+    if (found !== undefined) await ring.#take(found)
+    if (ring.#config.entityId !== entityId) {
+      log.warn(
+        'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
+        { path, made_for: ring.#config.entityId },
+      )
     }
     ring.#file.watch()
     return ring
@@ -115,23 +113,21 @@ export class KeyRing {
     return this.#file.close()
   }
 
-  /** What the file says, or new keys; the keys of another process that has made the file meanwhile. */
-  async #readOrMake(): Promise<{ readonly config: DynamicConfig; readonly made: boolean }> {
-    const { path } = this.#options
-    await this.#file.look()
-    const found = await readDynamicConfig(path)
-    if (found !== undefined) return { config: found, made: false }
-    const config = await this.#make()
+  /** Makes the file; or answers the keys of another process that has made it meanwhile. */
+  async #makeFirst(): Promise<DynamicConfig | undefined> {
+    const { path, log } = this.#options
+    this.#use(await this.#make())
     try {
-      await saveDynamicConfig(path, config, { exclusive: true })
-      await this.#file.look()
-      return { config, made: true }
+      await saveDynamicConfig(path, this.#config, { exclusive: true })
+      log.info('made keys of sessions and of SAML', { path })
+      return undefined
     } catch (error) {
       const exists = systemCode(error instanceof Error ? error.cause : undefined) === 'EEXIST'
-      await this.#file.look()
       const theirs = exists ? await readDynamicConfig(path) : undefined
       if (theirs === undefined) throw error
-      return { config: theirs, made: false }
+      return theirs
+    } finally {
+      await this.#file.look()
     }
   }
 
@@ -169,26 +165,23 @@ export class KeyRing {
     return makeDynamicConfig({ ...this.#options, now: this.#options.clock.now() })
   }
 
+  /** Uses these keys without those that have retired; but a kind whose every key has retired keeps its newest. */
   #use(config: DynamicConfig): void {
-    this.#config = usable(config, this.#options.clock.now())
+    const now = this.#options.clock.now()
+    this.#nextEnd = Number.POSITIVE_INFINITY
     this.#generation += 1
+    const keep = <K extends Key>(keys: readonly K[]) => {
+      const live = keys.filter(isLive(now))
+      for (const { retires } of live) this.#nextEnd = Math.min(this.#nextEnd, retires ?? Infinity)
+      return live.length > 0 ? live : keys.slice(0, 1)
+    }
+    const { entityId, session, sealing, saml, identity } = config
+    const secrets = { session: keep(session), sealing: keep(sealing) }
+    this.#config = { entityId, ...secrets, saml: keep(saml), identity: keep(identity) }
   }
 
   #live(): DynamicConfig {
-    const live = usable(this.#config, this.#options.clock.now())
-    if (count(live) < count(this.#config)) this.#use(live)
+    if (this.#options.clock.now() >= this.#nextEnd) this.#use(this.#config)
     return this.#config
   }
-}
-
-function count({ session, sealing, saml, identity }: DynamicConfig): number {
-  return session.length + sealing.length + saml.length + identity.length
-}
-
-/** Without the keys that have retired; but a kind whose every key has retired keeps its newest. */
-function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
-  return eachKind(config, keys => {
-    const live = keys.filter(isLive(now))
-    return live.length > 0 ? live : keys.slice(0, 1)
-  })
 }

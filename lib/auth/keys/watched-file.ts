@@ -1,8 +1,9 @@
 /**
- * A small file that other processes may replace: looked at every second, written again a minute after writing failed.
+ * Watches a small file that other processes may replace, and repeats writes that failed.
  */
 import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { systemCode } from '../../errors.ts'
 
 export interface WatchedFileOptions {
@@ -28,8 +29,7 @@ export class WatchedFile {
   #writing: Promise<boolean> = Promise.resolve(true)
   #waiting: Promise<boolean> | undefined
   #checking: Promise<void> = Promise.resolve()
-  #cancelWatch = () => {}
-  #closed = false
+  #endWatch = () => {}
 
   constructor(options: WatchedFileOptions) {
     this.#options = options
@@ -64,16 +64,15 @@ export class WatchedFile {
 
   /** Looks at the file every second from now on. */
   watch(): void {
-    if (this.#closed) return
-    this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      this.#checking = this.check().finally(() => this.watch())
+    this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
+      this.#checking = this.check()
+      return this.#checking
     })
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
   async close(): Promise<void> {
-    this.#closed = true
-    this.#cancelWatch()
+    this.#endWatch()
     await this.#checking
     if (this.#dueAt < Number.POSITIVE_INFINITY) await this.write()
     await (this.#waiting ?? this.#writing)
@@ -94,7 +93,7 @@ export class WatchedFile {
   }
 }
 
-/** Told apart from every other state of the file; undefined when there is none. */
+/** Tells this state of the file from every other; undefined when there is no file. */
 async function appearance(path: string): Promise<string | undefined> {
   try {
     const { ino, mtimeMs, size, mode, uid } = await stat(path)

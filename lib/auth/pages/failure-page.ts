@@ -1,13 +1,20 @@
 /**
- * The answer to a request that failed: a page for a person, JSON for a program.
+ * Answers a request that failed, with a page for a person and JSON for a program.
  *
  * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
  * page leads to both.
  */
 import type { Clock } from '../../async/clock.ts'
-import { explainError, type Facts } from '../../errors.ts'
-import type { Fields } from '../../http/message/field.ts'
-import type { Request, Response } from '../../http/message/message.ts'
+import { explainError, type Facts, Failure } from '../../errors.ts'
+import {
+  OriginAborted,
+  OriginFailure,
+  OriginRequestUnfit,
+} from '../../http/client/origin-errors.ts'
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { ContentTooSlow } from '../../http/proxy/forward.ts'
+import { ClientGone } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
@@ -18,20 +25,13 @@ import { json, type PageMaker, timeText } from './page.ts'
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
 export type FailurePage = (failure: FailureReport) => Response
 
-export type FailureReport = FailureFacts & (Coded | WordedFailure)
-
 /** Whose text is shown: that of the code, which is exact and stable for the log, or that of another one. */
-type Coded = { readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode }
+export type FailureReport = FailureFacts &
+  ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
 
-/** A text that does not stand in the table. */
-export type WordedFailure = Omit<FailureText, 'person' | 'administrator'> & {
-  readonly code: string
-  readonly advice?: readonly string[]
-}
-
-interface FailureFacts extends Pick<FailureText, 'action' | 'details'> {
+interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly request: Request
-  /** Words for the places of the text. */
+  /** Values for the `{name}` places of the text. */
   readonly words?: Readonly<Record<string, string>>
   /** More fields of the response, such as Set-Cookie. */
   readonly fields?: Fields
@@ -56,7 +56,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
-    const { category, status, reason, title, text, advice = [], details = [], action } = said
+    const { category, status, reason, title, text, advice, details, action } = said
     const client = clientAddress(request)
     const about = { category, code, id: request.id, client, status }
     const error = cause === undefined ? {} : { error: cause }
@@ -74,8 +74,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
           ...answered,
           view: {
             ...{ title, text, category, requestId, time: timeText(now), action: action ?? false },
-            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0 },
-            details: details.map(([name, value]) => ({ name, value })),
+            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0, details },
           },
         })
       : json({ error: category, title, message: text, requestId }, answered)
@@ -83,29 +82,21 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   }
 }
 
-type Text = Omit<WordedFailure, 'code'>
-
-/** What is said of a failure. */
-export function textOf(report: FailureReport): Text {
-  if ('title' in report) return report
+/** What is said of a failure, its words filled in. */
+export function textOf(report: FailureReport) {
   const { words = {} } = report
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? '')
-  const {
-    person = [],
-    administrator,
-    action,
-    details = [],
-    ...found
-  }: FailureText = failures['as' in report ? report.as : report.code]
+  const found: FailureText = failures['as' in report ? report.as : report.code]
+  const { person = [], administrator, action, details = [] } = found
   return {
     ...found,
     text: fill(found.text),
     advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
     details: [
-      ...details.map(([name, value]) => [name, fill(value)] as const),
-      ...(report.details ?? []),
+      ...details.map(([name, value]) => ({ name, value: fill(value) })),
+      ...(report.details ?? []).map(([name, value]) => ({ name, value })),
     ],
-    ...(action && { action: { href: fill(action.href), label: fill(action.label) } }),
+    action: action && { href: fill(action.href), label: fill(action.label) },
   }
 }
 
@@ -117,4 +108,33 @@ function wantsPage(request: Request): boolean {
 function pathOf({ target }: Request): string {
   if (target.form === 'origin') return target.path
   return target.form === 'absolute' ? target.uri.path : '*'
+}
+
+/** The answer to a request during which an error was thrown: by the client, the backend or this service. */
+export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
+  const cause = error instanceof OriginAborted ? error.cause : error
+  if (cause instanceof ContentTooSlow)
+    return failurePage({ request, code: 'client_too_slow', cause })
+  if (error instanceof OriginRequestUnfit) {
+    return failurePage({ request, code: 'request_unfit', cause: error })
+  }
+  // The client reads no answer, and nothing has failed.
+  if (error instanceof ClientGone) return gone
+  if (error instanceof OriginFailure) {
+    if (request.signal.aborted) return gone
+    const code = error.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const facts = { ...error.facts, problem: error.publicText }
+    return failurePage({ request, code, as: 'backend', facts, cause: error })
+  }
+  const known = error instanceof Failure
+  const problem = known ? error.publicText : 'The service made a mistake.'
+  const code = known ? error.code.toLowerCase() : 'internal'
+  return failurePage({ request, code, as: 'internal', words: { problem }, cause: error })
+}
+
+const gone: Response = {
+  status: 499,
+  fields: Fields.empty,
+  content: noContent,
+  facts: { outcome: 'client-gone' },
 }

@@ -1,5 +1,5 @@
 /**
- * The last failures, for `authproxy explain REQUEST-ID`: a bounded list in memory and in a file the command can read.
+ * Keeps the last failures for `authproxy explain REQUEST-ID`, in memory and in a file the command can read.
  * Their facts are redacted like the log.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -36,25 +36,21 @@ const LONGEST_TEXT = 500
 const LARGEST = 64 * 1024 * 1024
 const DELAY: Milliseconds = 1000
 
-interface FailureRecordsOptions {
-  readonly path: string
-  readonly clock: Clock
-  readonly log: Logger
-}
+type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
 
 export class FailureRecords {
-  readonly #options: FailureRecordsOptions
+  readonly #options: Options
   readonly #records: FailureRecord[]
   #saving: Promise<void> | undefined
   #due = false
 
-  private constructor(options: FailureRecordsOptions, records: readonly FailureRecord[]) {
+  private constructor(options: Options, records: readonly FailureRecord[]) {
     this.#options = options
     this.#records = [...records]
   }
 
   /** With the failures of earlier runs, as far as they can be read. */
-  static async open(options: FailureRecordsOptions): Promise<FailureRecords> {
+  static async open(options: Options): Promise<FailureRecords> {
     const earlier = await readFailures(options.path).catch(() => [])
     return new FailureRecords(options, earlier.slice(-MOST))
   }
@@ -69,7 +65,7 @@ export class FailureRecords {
     this.#options.clock.after(DELAY, () => void this.flush())
   }
 
-  /** Settles when everything so far is on disk, or cannot be. */
+  /** Settles when everything so far is on disk, or could not be written. */
   async flush(): Promise<void> {
     await this.#saving
     if (!this.#due) return

@@ -1,5 +1,5 @@
 /**
- * Every failure a person can meet, by its code: the status, what is said, and what can be done.
+ * The status and the texts of every failure, by its code.
  *
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
  * administrator does are apart, because the page has to say which of the two is meant.
@@ -25,18 +25,9 @@ export interface FailureText {
 }
 
 const again = 'If it happens again, tell your administrator the reference below.'
-const fillInAgain = {
-  person: ['Please fill it in again if you still want to send it.'],
-  action: { href: '{target}', label: 'Continue' },
-}
-
 /** Of requests on their way between the client, this service and the backend. */
 const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
   return { category: 'PROXY-ERROR', ...text }
-}
-/** Of logins, sessions and logouts. */
-const signingIn = (text: Omit<FailureText, 'category'>): FailureText => {
-  return { category: 'SAML-ERROR', ...text }
 }
 
 /** The text of every code. */
@@ -120,62 +111,6 @@ export const failures = {
     title: 'Something went wrong here',
     text: '{problem}',
     person: ['Please try again in a moment.', again],
-  }),
-
-  subject_missing: signingIn({
-    status: 403,
-    title: 'No usable subject identifier',
-    text: 'The SAML session has no usable subject identifier.',
-    administrator:
-      'the identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
-  }),
-  subject_unfit: signingIn({
-    status: 403,
-    title: 'No usable subject identifier',
-    text: 'The SAML session has no usable subject identifier. The one it has contains control characters.',
-    administrator:
-      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters.',
-  }),
-  subject_not_basic: signingIn({
-    status: 403,
-    title: 'This user name cannot be used here',
-    text: 'The application expects user names without a colon, and yours has one.',
-    administrator:
-      'proxy.useBasicAuth sends the subject as the user of Basic credentials, which cannot have a colon.',
-  }),
-  session_over: signingIn({
-    status: 403,
-    title: 'The session is over already',
-    text: 'The identity provider says that your session there has ended already.',
-    person: ['Sign in again.'],
-    administrator:
-      'if it happens at once, compare the clocks of this server and of the identity provider.',
-    action: { href: '/', label: 'Sign in again' },
-  }),
-  cookie_too_large: signingIn({
-    status: 403,
-    title: 'Your session is too large for the browser',
-    text: 'You have signed in, but what the identity provider says about you does not fit the cookies a browser keeps.',
-    administrator:
-      'have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
-  }),
-  resubmission_gone: signingIn({
-    status: 409,
-    title: 'Your form was not sent',
-    text: 'It was sent already, or could not be kept for so long.',
-    ...fillInAgain,
-  }),
-  resubmission_other_user: signingIn({
-    status: 403,
-    title: 'Your form was not sent',
-    text: 'You are signed in as another user than when you filled it in.',
-    ...fillInAgain,
-  }),
-  resubmission_foreign: signingIn({
-    status: 403,
-    title: 'Your form was not sent',
-    text: 'It did not come from a page of this service.',
-    ...fillInAgain,
   }),
 
   ...samlFailures,

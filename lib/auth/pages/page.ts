@@ -1,5 +1,5 @@
 /**
- * Answers of our own: never cached, no external resource, no script but their own, not to be framed.
+ * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'

@@ -1,5 +1,5 @@
 /**
- * Texts of failures of logins and logouts at the identity provider, a part of the table in failures.ts.
+ * Texts of failed logins and logouts, a part of the table of failures.
  *
  * Most refused answers share one text, so that a stranger cannot learn from the page what to forge next. Others have their own
  * where the person, the administrator or the IdP can do something about them.
@@ -64,6 +64,19 @@ const lost = {
     ['Session cookies received', '{cookies}'],
     ['Clock of this server', '{clock}'],
   ],
+} as const
+
+/** A login that ends without a session. */
+const denied = { category: 'SAML-ERROR', status: 403 } as const
+
+const noSubject = { ...denied, title: 'No usable subject identifier' } as const
+
+/** A form that was kept during the login. */
+const notSent = {
+  ...denied,
+  title: 'Your form was not sent',
+  person: ['Please fill it in again if you still want to send it.'],
+  action: { href: '{target}', label: 'Continue' },
 } as const
 
 /** For a browser that came another way than it has to. */
@@ -192,5 +205,54 @@ export const samlFailures = {
       'Allow cookies for this site, and leave private mode or switch off extensions that block them.',
     ],
     administrator: 'if only people with many groups are affected, limit the groups that are kept.',
+  },
+
+  subject_missing: {
+    ...noSubject,
+    text: 'The SAML session has no usable subject identifier.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
+  },
+  subject_unfit: {
+    ...noSubject,
+    text: 'The SAML session has no usable subject identifier. The one it has contains control characters.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters.',
+  },
+  subject_not_basic: {
+    ...denied,
+    title: 'This user name cannot be used here',
+    text: 'The application expects user names without a colon, and yours has one.',
+    administrator:
+      'proxy.useBasicAuth sends the subject as the user of Basic credentials, which cannot have a colon.',
+  },
+  session_over: {
+    ...denied,
+    title: 'The session is over already',
+    text: 'The identity provider says that your session there has ended already.',
+    person: ['Sign in again.'],
+    administrator:
+      'if it happens at once, compare the clocks of this server and of the identity provider.',
+    action: { href: '/', label: 'Sign in again' },
+  },
+  cookie_too_large: {
+    ...denied,
+    title: 'Your session is too large for the browser',
+    text: 'You have signed in, but what the identity provider says about you does not fit the cookies a browser keeps.',
+    administrator:
+      'have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
+  },
+  resubmission_gone: {
+    ...notSent,
+    status: 409,
+    text: 'It was sent already, or could not be kept for so long.',
+  },
+  resubmission_other_user: {
+    ...notSent,
+    text: 'You are signed in as another user than when you filled it in.',
+  },
+  resubmission_foreign: {
+    ...notSent,
+    text: 'It did not come from a page of this service.',
   },
 } as const

@@ -1,5 +1,5 @@
 /**
- * The ACS (assertion consumer service): takes the answer of the IdP to a login. In this order: size limit, login state, strict
+ * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, strict
  * base64 and UTF-8, scan, structure and algorithms, a thread with a deadline for the cryptography, our own checks of the signed
  * assertion, request ID and assertion ID used up in one step, session.
  *
@@ -9,11 +9,7 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
-import {
-  type AssertionVerdict,
-  type CheckedAssertion,
-  checkAssertion,
-} from './core/check-assertion.ts'
+import { type CheckedAssertion, checkAssertion } from './core/check-assertion.ts'
 import { decodeBase64 } from './core/encoding.ts'
 import { messageLimits } from './core/scan.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
@@ -46,7 +42,12 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   )
   if (!verified.ok) return refuse(verified.refusal)
 
-  const checked = check(saml, verified, open)
+  const expected = {
+    config: saml.config(),
+    idp: saml.source.last?.entityId ?? '',
+    requests: new Map(open.map(({ request, began }) => [request, began])),
+  }
+  const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
     const { because: code, findings, clockAhead } = checked
     return refuse({ code, findings, clockAhead })
@@ -54,31 +55,14 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const flow = open.find(each => each.request === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
   if (flow !== undefined) used.push(`request ${flow.request}`)
-  if (!saml.consumed.consume(used, checked.until)) {
+  if (!saml.replayCache.consume(used, checked.until)) {
     return refuse({ code: 'replay', findings: checked.findings })
   }
-  return welcome(saml, request, { verified, checked, flow, carried, posted })
+  return startSession(saml, request, { verified, checked, flow, carried, posted })
 }
 
-function check(saml: Saml, verified: VerifiedResponse, open: readonly Flow[]): AssertionVerdict {
-  const config = saml.config()
-  const exact = config.authnContextComparison === 'exact'
-  const expected = {
-    entityId: config.entityId,
-    acsUrl: config.acsUrl,
-    idp: saml.source.last?.entityId ?? '',
-    requests: new Map(open.map(flow => [flow.request, flow.began])),
-    unsolicited: config.idpInitiated,
-    skew: config.clockSkew,
-    assertionAge: config.assertionAge,
-    forceAuthn: config.forceAuthn,
-    contexts: exact ? config.authnContext : [],
-  }
-  return checkAssertion(verified, expected, saml.clock.now())
-}
-
-/** Makes the session and sends the browser to the redirect endpoint. */
-async function welcome(
+/** Makes the session and sends the browser on to the redirect endpoint. */
+async function startSession(
   saml: Saml,
   request: Request,
   arrival: {
@@ -141,9 +125,9 @@ function relayedReturn(baseUrl: string, relayState: string): string {
 const LONGEST_RELAY = 2000
 
 /**
- * An answer that no login of this browser waits for. A user already signed in is let through (a reload, a second tab). Browsers
- * hold the session cookie back from a post of another site (SameSite=Lax), and careful ones every cookie: so without cookies the
- * browser posts it again from our own page, once.
+ * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
+ * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
+ * are missing, the browser posts the answer again from a page of ours, once.
  */
 async function withoutLogin(
   saml: Saml,

@@ -1,17 +1,18 @@
 /**
- * The logins a browser has under way, in one sealed cookie of bounded size. The server keeps nothing: a restart in the middle of
- * a login loses none, and strangers cannot fill any memory.
+ * Keeps the logins a browser has under way in a sealed cookie of bounded size. The server keeps nothing, so a restart in the
+ * middle of a login loses none, and strangers cannot fill any memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookie has to be SameSite=None; `__Host-` keeps neighbours of our
  *   domain from setting it.
- * - Tabs log in at the same time: a handful of logins live side by side, the oldest goes when there are more.
- * - A loop is told from many tabs by depth: a login counts as one deeper when it began shortly after another had been
- *   completed, as only happens when its session did not stick.
+ * - Tabs log in at the same time, so several logins are kept; when there are too many, the oldest is dropped.
+ * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
+ *   which happens only when the session of that one did not come back.
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
+import { isRecord } from '../../json.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from './parts.ts'
 
@@ -21,7 +22,7 @@ const COOKIE = '__Host-authproxy_state'
 const MOST_FLOWS = 5
 /** Characters of the cookie's value; browsers drop a cookie beyond 4096 with its name and attributes. */
 const MOST_CHARACTERS = 3800
-/** A login that begins so soon after another was completed is the next turn of a loop. */
+/** A login that begins so soon after another was completed is the next one of a loop. */
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
@@ -34,7 +35,7 @@ export interface Flow {
   readonly returnTo: string
   /** How many completed logins led to this one. */
   readonly depth: number
-  /** Whether the IdP's answer has been taken; it then only waits for its browser to come back. */
+  /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
   /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
   readonly form?: string
@@ -48,7 +49,7 @@ export interface LoginState {
     readonly depth: number
     readonly ahead: Milliseconds
   }
-  /** ID of a LogoutRequest of ours that waits for its answer. */
+  /** ID of a LogoutRequest of ours whose answer has not come yet. */
   readonly logout?: string
 }
 
@@ -84,11 +85,9 @@ function decode(plain: Buffer): LoginState | undefined {
   }
 }
 
-/** Only we can have sealed it, in the version its purpose names; so its outline is all there is to check. */
+/** Only we can have sealed it, in the version its purpose names, so its outline is all that is checked. */
 function isState(value: unknown): value is LoginState {
-  return (
-    typeof value === 'object' && value !== null && 'flows' in value && Array.isArray(value.flows)
-  )
+  return isRecord(value) && Array.isArray(value['flows'])
 }
 
 /**

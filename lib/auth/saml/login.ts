@@ -1,6 +1,6 @@
 /**
- * Begins a login: sends a navigation without a session to the IdP with an AuthnRequest. What has to be known when the browser
- * comes back travels in the sealed state cookie.
+ * Begins a login by sending a navigation without a session to the IdP with an AuthnRequest. What has to be known when the
+ * browser comes back travels in the sealed state cookie.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -24,7 +24,7 @@ export interface LoginStart {
 /** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
 const MOST_TURNS = 3
 
-/** Begins a login; answers with the way to the IdP, or with a page that says why there is none. */
+/** Begins a login: sends the browser to the IdP, or answers with a page that says why it cannot. */
 export async function startLogin(
   saml: Saml,
   request: Request,
@@ -34,7 +34,7 @@ export async function startLogin(
   const { state } = stateOf(saml, request)
   const depth = depthOf(state, now)
   if (depth >= MOST_TURNS) {
-    // Without the logins so far, "try again" is a new beginning.
+    // The cookie is removed, so that "Try again" begins anew.
     return lostSession(saml, request, { code: 'login_loop', state, setCookie: noStateCookie })
   }
   const idp = saml.source.current()
@@ -69,7 +69,7 @@ export async function startLogin(
   })
 }
 
-/** Whether AuthnRequests are signed: as the IdP wishes, unless told. */
+/** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
 export function signsRequests(
   { requestSigning }: Pick<SamlConfig, 'requestSigning'>,
   idp: IdpMetadata | undefined,

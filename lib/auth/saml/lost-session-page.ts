@@ -1,6 +1,6 @@
 /**
- * The page for a login whose session does not come back with the next request. It names the likely cause, since all the person
- * sees otherwise is a browser that goes round and round.
+ * The page for a login whose session cookie does not come back. It names the likely cause, since the person sees otherwise
+ * only a browser that loads without end.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'

@@ -1,5 +1,5 @@
 /**
- * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
+ * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -12,10 +12,10 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import type { Consumed } from './replay-cache.ts'
+import type { ReplayCache } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
-/** What the SAML room is given. */
+/** What the SAML service is given. */
 export interface SamlParts {
   readonly config: () => SamlConfig
   readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
@@ -26,7 +26,7 @@ export interface SamlParts {
   /** So many random bytes, fit for keys. */
   readonly random: (size: number) => Buffer
   readonly log: Logger
-  /** The client's address after trusted proxies have been believed; for logs and limits. */
+  /** The client's address, read from the fields of trusted proxies; for logs and limits. */
   readonly clientAddress: (request: Request) => string
 }
 
@@ -34,9 +34,9 @@ export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
   /** Verifies messages in threads. */
   readonly verifier: WorkerPool
-  readonly consumed: Consumed
+  readonly replayCache: ReplayCache
   readonly forms: KeptForms
-  /** For forms that are being read. */
+  /** Memory for forms that are being read. */
   readonly room: Room
   readonly outcomes: Outcomes
 }
@@ -62,8 +62,8 @@ export function newId(saml: Saml): string {
 }
 
 /**
- * A path of ours to send a browser to, or "/" for whatever could be read as another host, leads back here, or is no path.
- * It is only ever used behind our own base URL.
+ * A path of ours to send a browser to; "/" in the place of text that is no path, could be read as another host, or leads back
+ * here. Only ever used behind our own base URL.
  */
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'

@@ -1,6 +1,6 @@
 /**
- * The redirect endpoint, /__authproxy-redirect, where a browser comes back to after the IdP's answer has been taken. Finds out
- * whether the session cookie came with it before the browser is sent on; if not, says why instead of beginning another login.
+ * Answers /__authproxy-redirect, where a browser comes back to after a login at the IdP. Finds out whether the session cookie
+ * came with it before the browser is sent on; if not, says why instead of beginning another login.
  *
  * # Facts
  * - This request still counts as coming from the IdP's site, so browsers do not send a SameSite=Strict cookie. A page of ours

@@ -1,5 +1,5 @@
 /**
- * The page for a message of an IdP that is refused: the text for people is in the table of failures, what was checked in the log.
+ * The page for a message of the IdP that is refused. Its text is in the table of failures; what was checked is in the log.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'

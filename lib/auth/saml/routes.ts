@@ -1,5 +1,5 @@
 /**
- * The addresses of SAML, each with its methods.
+ * The paths of SAML, each with its methods.
  */
 import { createHash } from 'node:crypto'
 import { Fields } from '../../http/message/field.ts'
@@ -57,9 +57,5 @@ function documentResponse(bytes: Buffer, type: string, disposition?: string): Re
 
 /** A person reloaded the page, or followed a bookmark. */
 function notAPage({ failurePage }: Saml, request: Request): Response {
-  return failurePage({
-    request,
-    code: 'acs_get',
-    fields: Fields.of(['Allow', 'POST']),
-  })
+  return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
 }

@@ -1,5 +1,5 @@
 /**
- * Sends browsers on: to an address, by a form that posts itself, or with a message for the IdP by either binding.
+ * Sends browsers on, to an address, by a form that posts itself, or to the IdP with a message.
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
@@ -56,8 +56,12 @@ export function redirect(
   location: string,
   fields: Fields = Fields.empty,
 ): Response {
-  const all = Fields.of(...fields, ['Cache-Control', 'no-store'], ['Location', location])
-  return { status, fields: all, content: noContent }
+  const own = [
+    ['Cache-Control', 'no-store'],
+    ['Vary', 'Cookie'],
+    ['Location', location],
+  ] as const
+  return { status, fields: Fields.of(...fields, ...own), content: noContent }
 }
 
 /** A page that goes on to an address by itself. */
@@ -65,7 +69,7 @@ export function linkPage(
   saml: Pick<Saml, 'page'>,
   link: Shown & {
     readonly href: string
-    /** ID of the login whose fragment is put behind the address. */
+    /** ID of the login whose kept fragment the page appends to the address. */
     readonly restore?: string
   },
 ): Response {

@@ -1,5 +1,5 @@
 /**
- * The SAML room, wired: metadata source, verifier and memory, behind the one interface the gateway sees.
+ * The SAML service wires metadata source, worker threads and memory behind one interface.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
@@ -14,16 +14,16 @@ import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
-import { Consumed } from './replay-cache.ts'
+import { ReplayCache } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
 import { messageBounds, WorkerPool } from './worker/pool.ts'
 
-/** The SAML side of the gateway. Made once; `parts.config()` and `parts.keys` are asked anew whenever they are needed. */
+/** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
 export interface SamlService {
   /**
-   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it has to
-   * be checked again before anybody is sent there. `form` is the content of a form post whose session has ended, to be sent
-   * once after the login.
+   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
+   * checked again before a browser is sent there. `form` is the content of a form post whose session has ended, to be sent once
+   * after the login.
    */
   startLogin(request: Request, login: LoginStart): Promise<Response>
   /**
@@ -36,7 +36,7 @@ export interface SamlService {
    * undefined for every other path. `path` is the exact path of the target, without query.
    */
   handle(request: Request, path: string): Promise<Response> | undefined
-  /** Whether a form this request posts can be kept: whose it is has to be known, and its address one to come back to. */
+  /** Whether a form this request posts can be kept: its sender has to be known, and its address one to come back to. */
   keepsForms(request: Request, returnTo: string): boolean
   /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
   resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
@@ -44,7 +44,7 @@ export interface SamlService {
   problems(): readonly string[]
   /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
   readings(): SamlReadings
-  /** Ends the refresh loop and the worker. */
+  /** Ends the refresh loop and the worker threads. */
   close(): Promise<void>
 }
 
@@ -64,8 +64,8 @@ export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 /** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
 const FORMS = 128 * 1024 * 1024
 
-/** What tests put in the place of the real thing. */
-export interface SamlDoors {
+/** What tests put in the place of the real parts. */
+export interface SamlSubstitutes {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
   /** Verifies messages; not closed with the service. */
@@ -75,22 +75,22 @@ export interface SamlDoors {
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
 export async function createSamlService(
   parts: SamlParts,
-  doors: SamlDoors = {},
+  substitutes: SamlSubstitutes = {},
 ): Promise<SamlService> {
   const { clock, log, config } = parts
   const origin =
-    doors.origin ??
+    substitutes.origin ??
     new OriginClient({ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } })
   const source = await IdpMetadataSource.open({ config, origin, clock, log }).catch(async error => {
     await origin.close()
     throw error
   })
-  const verifier = doors.verifier ?? new WorkerPool(clock, messageBounds)
+  const verifier = substitutes.verifier ?? new WorkerPool(clock, messageBounds)
   const saml: Saml = {
     ...parts,
     source,
     verifier,
-    consumed: new Consumed(clock),
+    replayCache: new ReplayCache(clock),
     forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),
     outcomes: new Outcomes(),
@@ -107,7 +107,7 @@ export async function createSamlService(
     readings: () => readingsOf(saml),
     async close() {
       source.close()
-      const closing = doors.verifier === undefined ? verifier.close() : undefined
+      const closing = substitutes.verifier === undefined ? verifier.close() : undefined
       await Promise.all([closing, origin.close()])
     },
   }

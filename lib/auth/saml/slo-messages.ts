@@ -1,6 +1,6 @@
 /**
- * What a verified logout message leads to, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer
- * to ours ends the conversation.
+ * Acts on verified logout messages, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer to ours
+ * ends the conversation.
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -38,7 +38,7 @@ export async function answerRequest(
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
   if (problem !== undefined) return refuse(problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
-  if (!saml.consumed.consume([`logout ${message.id}`], until)) return refuse('replay')
+  if (!saml.replayCache.consume([`logout ${message.id}`], until)) return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)
@@ -80,7 +80,7 @@ export async function takeAnswer(
   const ours = logout !== undefined && inResponseTo === logout
   const facts = { request: request.id, status: shortName(message.status), signed, ours }
   saml.log.info('single logout was answered', facts)
-  // Anybody can send an answer to a question we never asked: it must not sign any user out.
+  // Any site can make a browser send an answer to a question we never asked: it must sign no user out.
   if (!ours && (await saml.sessions.read(request)) !== undefined) {
     return logoutRefused(saml, request, { code: 'in_response_to' })
   }

@@ -1,7 +1,7 @@
 /**
- * Logout: /saml/slo. The local session always ends, before anything else is asked. Single logout is begun when the IdP offers
- * it and answered when the IdP begins it; a message of the IdP counts when it is signed, by HTTP-Redirect over the query bytes,
- * by HTTP-POST inside.
+ * Logout and single logout (SLO), /saml/slo. A person who signs out loses the local session first; then single logout is begun
+ * if the IdP offers it. A logout message of the IdP counts when it is signed, by HTTP-Redirect over the query bytes, by
+ * HTTP-POST inside.
  */
 import type { Request, Response } from '../../http/message/message.ts'
 import type { LogoutMessage } from './binding/logout-message.ts'
@@ -49,8 +49,8 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
 }
 
 /**
- * An image, a page fetched ahead, or a form of another site that sends itself must sign no user out: the person is asked first,
- * which no script can answer.
+ * Asks the person first when an image, a page fetched ahead, or a form of another site may have caused the request: none of them
+ * can answer the question.
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
   return isUnmeant(request)
@@ -103,7 +103,7 @@ async function readMessage(
 /** Ends the local session, and begins single logout when there was one and the IdP offers it. */
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
-  // A person who signs out and in again runs in no loop.
+  // Without the last login, signing in again after this does not count as a loop.
   const { last, ...state } = stateOf(saml, request).state
   const cookies = saml.sessions.end(request)
   const fields = last === undefined ? cookies : cookies.plus('Set-Cookie', keepState(saml, state))

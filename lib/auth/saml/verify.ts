@@ -1,5 +1,5 @@
 /**
- * Has a message verified: in a worker thread, with the keys of the IdP, and once more when the IdP has changed keys since.
+ * Verifies a message with the keys of the IdP, and once more when the IdP has changed its keys.
  */
 import type { Refused } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'

@@ -1,11 +1,10 @@
 /**
- * A session token in cookies: whole in `__authproxy_session` when it fits, else spread over `__authproxy_session`,
- * `__authproxy_session.1` and so on. Knows names and sizes, not what a token says.
+ * Writes a session token into cookies, and finds it in those of a request. Knows names and sizes, not what a token says.
  *
  * # Format
- * One cookie: the token. Several: `<count>:<tag>:<part>` in the first, `<tag>:<part>` in the others; the tag is random and
- * tells parts of one token from those of another, which a browser may hold beside them (other Path or Domain, or a write that
- * was only half done).
+ * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`
+ * in the first, `<tag>:<part>` in the others. The random tag tells parts of one token from those of another, which a browser
+ * may hold beside them: with another Path or Domain, or after a write that was only half done.
  */
 import type { Seconds } from '../../async/clock.ts'
 import {
@@ -18,7 +17,7 @@ import { Fields } from '../../http/message/field.ts'
 
 export const sessionCookie = '__authproxy_session'
 
-/** Cookies of one name that are looked at: more of them cost no more work. */
+/** Most cookies of one name that are looked at. */
 const MOST_CANDIDATES = 12
 const MOST_PARTS = 8
 /** Room for `<count>:<tag>:` and for attributes: strict browsers count the whole Set-Cookie line. */

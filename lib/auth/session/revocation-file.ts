@@ -1,12 +1,11 @@
 /**
- * The file of ended sessions, `<configPath>.revoked.json`.
+ * Reads and writes the file of ended sessions, `<configPath>.revoked.json`.
  *
  * # Format, version 1
  *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
  * Sessions made at or before `before` under a mark are over; the entry may be dropped after `until`. `allBefore`, when there, is
  * the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
  */
-import { rename } from 'node:fs/promises'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
@@ -65,12 +64,4 @@ export async function writeRevocations(path: string, revocations: Revocations): 
   const known = Number.isFinite(allBefore) ? { allBefore } : {}
   const text = JSON.stringify({ version: 1, ...known, entries: [...entries] })
   await writeFileAtomically(path, text, { mode: 0o600 })
-}
-
-/** Puts a file that cannot be read out of the way, so that it can be looked at. False when that is not possible. */
-export function setAside(path: string): Promise<boolean> {
-  return rename(path, `${path}.damaged`).then(
-    () => true,
-    () => false,
-  )
 }

@@ -1,8 +1,8 @@
 /**
- * Sessions that ended before their time, so that a copied cookie ends with its session.
+ * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
- * Kept in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration. NameIDs
- * are kept as hashes.
+ * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
+ * NameIDs are kept as hashes.
  *
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
@@ -10,6 +10,7 @@
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over.
  */
 import { createHash } from 'node:crypto'
+import { rename } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
@@ -18,7 +19,6 @@ import {
   type RevocationEntry,
   type Revocations,
   readRevocations,
-  setAside,
   writeRevocations,
 } from './revocation-file.ts'
 import type { Session } from './token.ts'
@@ -72,11 +72,15 @@ export class RevocationList {
     try {
       list.#merge(await readRevocations(path))
     } catch (error) {
-      const aside = await setAside(path)
+      // Out of the way, so that it can be looked at.
+      const aside = await rename(path, `${path}.damaged`).then(
+        () => ({ kept_as: `${path}.damaged` }),
+        () => ({}),
+      )
       list.#allBefore = clock.now()
       log.error(
         'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
-        { path, error, ...(aside ? { kept_as: `${path}.damaged` } : {}) },
+        { path, error, ...aside },
       )
       await list.#file.write()
     }
@@ -138,10 +142,10 @@ export class RevocationList {
     const now = clock.now()
     if (found.allBefore > now) {
       const allBefore = new Date(found.allBefore)
-      log.warn(
-        'the list of ended sessions ends sessions that are still to be made; it is not believed',
-        { path, allBefore },
-      )
+      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
+        path,
+        allBefore,
+      })
     }
     const own = [...this.#entries].filter(([mark, { before }]) => {
       return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)

@@ -1,5 +1,5 @@
 /**
- * Sessions: made from what an assertion said, read from the cookies of a request, renewed while they are used, ended.
+ * Makes sessions of verified assertions, reads them from the cookies of a request, renews and ends them.
  */
 import type { Clock } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -30,7 +30,7 @@ export interface CookieDiagnosis {
 export interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
-  /** Undefined: ended sessions live on in copies. */
+  /** Undefined: a copied cookie stays valid after a logout. */
   readonly revocations: RevocationList | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
@@ -96,7 +96,7 @@ export class Sessions {
     const { idle } = this.#options.config().session
     const now = this.#options.clock.now()
     if (now - session.issued < Math.max(idle / 10, 30_000)) return undefined
-    // As much as it can last already.
+    // A new token could not last longer.
     if (session.lapses >= session.expires - 1000) return undefined
     const written = await this.#write(session, request)
     return 'tooLarge' in written ? undefined : written
@@ -125,15 +125,15 @@ export class Sessions {
     const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
     for (const token of tokensIn(fields)) {
-      const verdict = await tokens.verify(token)
-      if (!verdict.valid) reasons.push(verdict.because)
-      else {
-        const { session } = verdict
-        // Older than sessions may be by now, which its token cannot know; or ended before its time.
-        const tooOld = session.created + config().session.lifetime <= clock.now()
-        if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
-        reasons.push('revoked')
+      const session = await tokens.verify(token)
+      if (typeof session === 'string') {
+        reasons.push(session)
+        continue
       }
+      // Older than sessions may be by now, which its token cannot know; or ended before its time.
+      const tooOld = session.created + config().session.lifetime <= clock.now()
+      if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
+      reasons.push('revoked')
     }
     return { session: undefined, reasons }
   }

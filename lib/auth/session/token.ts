@@ -1,8 +1,8 @@
 /**
- * A session as a signed JWT (RFC 7519): HS256, because this gateway both signs and verifies it.
+ * Turns a session into a signed JWT (RFC 7519) and back.
  *
- * `kid` names the key, issuer and audience are the entity ID of the instance, `typ` keeps other tokens of ours from being taken
- * for one.
+ * HS256, because this gateway both signs and verifies it; `kid` names the key, issuer and audience are the entity ID of the
+ * instance, `typ` keeps other tokens of ours from being taken for one.
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
@@ -53,20 +53,16 @@ export interface ReadSession extends Session {
   readonly lapses: Milliseconds
 }
 
-export type TokenVerdict =
-  | { readonly valid: true; readonly session: ReadSession }
-  | { readonly valid: false; readonly because: string }
-
 interface TokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly clock: Clock
   /** Entity ID: issuer and audience. */
-  readonly entityId: () => string
+  readonly entityId: string
 }
 
 export class SessionTokens {
   readonly #options: TokenOptions
-  /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
+  /** Sessions of verified tokens, so that each signature is checked once. */
   readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: (_, token) => token.length,
@@ -85,8 +81,8 @@ export class SessionTokens {
     return signJwt(
       {
         ...claimsOf(session),
-        iss: entityId(),
-        aud: entityId(),
+        iss: entityId,
+        aud: entityId,
         iat: seconds(clock.now()),
         exp: seconds(Math.min(lapses, session.expires)),
       },
@@ -94,8 +90,8 @@ export class SessionTokens {
     )
   }
 
-  /** What a token is worth now. Never throws; the reason is a word for the log. */
-  async verify(token: string): Promise<TokenVerdict> {
+  /** The session of a token, or a word that says why it is none. Never throws. */
+  async verify(token: string): Promise<ReadSession | string> {
     const { clock, keys, entityId } = this.#options
     const { generation } = keys
     // Other keys: what was verified with the old ones has to be verified again.
@@ -103,28 +99,28 @@ export class SessionTokens {
     this.#generation = generation
     const known = this.#verified.get(token)
     if (known !== undefined) {
-      if (known.lapses > clock.now()) return { valid: true, session: known }
+      if (known.lapses > clock.now()) return known
       this.#verified.delete(token)
-      return { valid: false, because: 'expired' }
+      return 'expired'
     }
-    if (token.length > LONGEST) return { valid: false, because: 'too-long' }
-    const verdict = await verifyJwt(
+    if (token.length > LONGEST) return 'too-long'
+    const claims = await verifyJwt(
       token,
       {
         algorithm: 'HS256',
         type: TYPE,
         key: kid => keys.session().find(candidate => candidate.kid === kid)?.key,
-        issuer: entityId(),
-        audience: entityId(),
+        issuer: entityId,
+        audience: entityId,
         required: ['sub', 'sid', 'iat', 'exp', 'end'],
       },
       clock.now(),
     )
-    if (!verdict.valid) return verdict
-    const session = sessionOf(verdict.claims)
-    if (session === undefined) return { valid: false, because: 'malformed' }
+    if (typeof claims === 'string') return claims
+    const session = sessionOf(claims)
+    if (session === undefined) return 'malformed'
     this.#verified.set(token, session)
-    return { valid: true, session }
+    return session
   }
 }
 

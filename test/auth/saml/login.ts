@@ -16,7 +16,7 @@ import { keyPair, SamlLab, signIn, start } from '../../fixtures/saml-lab.ts'
 
 for (const name of Object.keys(profiles) as Array<keyof typeof profiles>) {
   t.test(
-    `somebody signs in at an IdP that answers like ${name}, in the open and encrypted`,
+    `a user signs in at an IdP that answers like ${name}, in the open and encrypted`,
     async t => {
       const lab = await SamlLab.open(t, name)
       const { browser, idp } = lab
@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('nobody is sent to another host, whatever the path looks like', async t => {
+t.test('no path sends a browser to another host', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const cases: ReadonlyArray<readonly [string, string]> = [
     ['//evil.example', '/'],

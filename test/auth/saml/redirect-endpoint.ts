@@ -131,7 +131,7 @@ t.test('the page behind the login posts a handle, and holds nothing of the form'
   t.equal(htmlOf(await lab.browser.get(address)), htmlOf(page), 'a reload of it changes nothing')
 })
 
-t.test('a form of another site, or of nobody, is not kept', async t => {
+t.test('a form of another site, or of an unknown sender, is not kept', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await signIn(lab)
   lab.browser.cookies.delete('session')
@@ -161,7 +161,7 @@ t.test('whether a form can be kept is known before it is read', async t => {
   const cookie = lab.browser.cookies.get('__Host-authproxy_last') ?? ''
   t.notMatch(Buffer.from(cookie, 'base64url').toString('latin1'), 'alice')
   lab.browser.cookies.set('__Host-authproxy_last', `${cookie.slice(0, -2)}AA`)
-  t.notOk(asks(lab.browser), 'nobody can write the cookie but us')
+  t.notOk(asks(lab.browser), 'only we can write the cookie')
 })
 
 t.test('an answer whose cookie was held back is posted once more from our own site', async t => {
@@ -178,7 +178,7 @@ t.test('an answer whose cookie was held back is posted once more from our own si
 })
 
 t.test(
-  'an answer that comes late from another site, which holds the session cookie back, lets somebody who is signed in through',
+  'an answer that comes late from another site, without the session cookie, lets a signed-in user through',
   async t => {
     const lab = await SamlLab.open(t, 'entra')
     const asked = await lab.browser.login('/x')
@@ -195,7 +195,7 @@ t.test(
   },
 )
 
-t.test('a reload of the answer lets somebody who is signed in through', async t => {
+t.test('a reload of the answer lets a signed-in user through', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/x')
   const xml = lab.idp.respond({ inResponseTo: asked.id })

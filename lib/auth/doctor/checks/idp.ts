@@ -35,7 +35,7 @@ export const metadata = once(async of => {
   let problem: string
   try {
     const fetched = () => fetchMetadata(from, { origin: clientOf(of), clock, signal })
-    const bytes = source.from === 'file' ? await readMetadata(from) : (await fetched()).bytes
+    const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
     const idp = await judged(bytes, from)
     return { idp, finding: right(`${from}: ${inShort(idp)}`) }
   } catch (error) {

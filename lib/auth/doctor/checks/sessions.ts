@@ -65,7 +65,7 @@ async function makeSample(of: Examination, groups: number): Promise<Sample> {
   const tokens = new SessionTokens({
     keys: { generation: 0, session: () => [key] },
     clock,
-    entityId: () => config.saml.entityId,
+    entityId: config.saml.entityId,
   })
   const token = await tokens.issue(
     {

@@ -1,6 +1,6 @@
 /**
- * Writes AuthnRequest, LogoutRequest and LogoutResponse as XML, saml-core-2.0-os sections 3.4.1 and 3.7. Not signed: that depends
- * on the binding. Pure.
+ * Writes requests and logout responses as XML, saml-core-2.0-os sections 3.4.1 and 3.7. Not signed: that depends on the binding.
+ * Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { SamlConfig } from '../../config/config.ts'
@@ -9,7 +9,7 @@ import type { NameId } from '../core/subject.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 
-export interface MessageValues {
+interface MessageValues {
   readonly id: string
   readonly issuer: string
   readonly issued: Milliseconds

@@ -16,12 +16,7 @@ export interface PostedMessage {
   readonly relayState: string | undefined
 }
 
-export type FormReason =
-  | 'form_type'
-  | 'form_too_large'
-  | 'form_late'
-  | 'form_busy'
-  | 'form_malformed'
+type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
 
 /** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
 const FORM_SIZE = messageLimits.size * 4

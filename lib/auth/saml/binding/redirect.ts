@@ -1,5 +1,6 @@
 /**
- * The HTTP-Redirect binding, saml-bindings-2.0-os section 3.4: messages in a query, and signatures over the very bytes of it.
+ * Reads and writes messages by the HTTP-Redirect binding, saml-bindings-2.0-os section 3.4: in a query, with signatures over its
+ * very bytes.
  *
  * # Facts
  * - The signature is over the query as it was sent: `SAMLRequest=…&RelayState=…&SigAlg=…`, still percent-encoded. A reader that
@@ -87,7 +88,7 @@ export function readRedirect(query: string | undefined): RedirectMessage | strin
     return 'a signature without algorithm, or the reverse'
   }
   if (signature === undefined) return 'the signature is not base64'
-  // 3.4.4.1: in this order, whatever order they came in.
+  // 3.4.4.1: in this order, also when they came in another.
   const over = [name, 'RelayState', 'SigAlg']
     .filter(parameter => raw.has(parameter))
     .map(parameter => `${parameter}=${raw.get(parameter)}`)

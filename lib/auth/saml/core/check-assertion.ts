@@ -6,6 +6,7 @@
  * can only ever make us refuse.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
+import type { SamlConfig } from '../../config/config.ts'
 import { formatInstant } from './instant.ts'
 import type {
   AssertionFacts,
@@ -26,24 +27,14 @@ export interface Finding {
 }
 
 export interface Expected {
-  /** Ours, which must be among the audiences. */
-  readonly entityId: string
-  readonly acsUrl: string
+  readonly config: SamlConfig
   /** Entity ID of the IdP. */
   readonly idp: string
   /** IDs of the requests this browser has under way, with the moment each was made. */
   readonly requests: ReadonlyMap<string, Milliseconds>
-  /** Whether an assertion without InResponseTo is taken. */
-  readonly unsolicited: boolean
-  readonly skew: Milliseconds
-  readonly assertionAge: Milliseconds
-  /** Whether the person had to be authenticated anew. */
-  readonly forceAuthn: boolean
-  /** Authentication contexts of which one was asked for exactly; empty when none was. */
-  readonly contexts: readonly string[]
 }
 
-export type AssertionReason =
+type AssertionReason =
   | 'version'
   | 'issuer'
   | 'destination'
@@ -115,7 +106,8 @@ export function checkAssertion(
   }
   // From then on the checks of its times refuse it, so its ID can be forgotten.
   const confirmed = confirmation.notOnOrAfter?.moment ?? now
-  const until = Math.max(confirmed, now + expected.assertionAge) + 2 * expected.skew
+  const { assertionAge, clockSkew } = expected.config
+  const until = Math.max(confirmed, now + assertionAge) + 2 * clockSkew
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
 }
 
@@ -133,14 +125,15 @@ class Check {
 
   /** core 3.2.2; a Destination is required when the Response is signed (saml-bindings section 3.5.5.2). */
   response({ version, issuer, destination, issued, signed }: MessageHead): void {
-    const { acsUrl, idp } = this.#expected
+    const { idp, config } = this.#expected
+    const { acsUrl } = config
     this.#note('version', 'Response Version', { expected: '2.0', received: version })
     if (issuer !== undefined) {
       this.#note('issuer', 'Response Issuer', { expected: idp, received: issuer })
     }
     const ok = destination === undefined ? !signed : destination === acsUrl
     this.#note('destination', 'Destination', { expected: acsUrl, received: destination, ok })
-    if (issued !== undefined) this.#issued('Response IssueInstant', issued)
+    if (issued !== undefined) this.#issued('Response', issued)
   }
 
   /** core 2.3.3 */
@@ -148,7 +141,7 @@ class Check {
     const { idp } = this.#expected
     this.#note('version', 'Assertion Version', { expected: '2.0', received: version })
     this.#note('issuer', 'Assertion Issuer', { expected: idp, received: issuer })
-    this.#issued('Assertion IssueInstant', issued)
+    this.#issued('Assertion', issued)
   }
 
   /** profiles 4.1.4.2: the first bearer confirmation that holds; when none does, the findings are those of the first. */
@@ -173,19 +166,21 @@ class Check {
   }
 
   #bearer({ recipient, notBefore, notOnOrAfter }: Confirmation): void {
-    this.#note('recipient', 'Recipient', { expected: this.#expected.acsUrl, received: recipient })
-    this.#ends('SubjectConfirmationData NotOnOrAfter', notOnOrAfter)
-    this.#begins('SubjectConfirmationData NotBefore', notBefore)
+    const { acsUrl } = this.#expected.config
+    this.#note('recipient', 'Recipient', { expected: acsUrl, received: recipient })
+    this.#ends('SubjectConfirmationData', notOnOrAfter)
+    this.#begins('SubjectConfirmationData', notBefore)
   }
 
   /** profiles 4.1.4.3: the signed InResponseTo names a request of this very browser; the unsigned one must not contradict it. */
   inResponseTo({ inResponseTo: outer }: MessageHead, confirmation: Confirmation | undefined): void {
-    const { requests, unsolicited } = this.#expected
+    const { requests, config } = this.#expected
+    const { idpInitiated } = config
     const signed = confirmation?.inResponseTo
     const wanted = 'the ID of a request of this browser'
     if (signed === undefined && outer === undefined) {
-      const expected = unsolicited ? 'none needed' : wanted
-      this.#note('unsolicited', 'InResponseTo', { expected, received: undefined, ok: unsolicited })
+      const expected = idpInitiated ? 'none needed' : wanted
+      this.#note('unsolicited', 'InResponseTo', { expected, received: undefined, ok: idpInitiated })
       return
     }
     const known = signed !== undefined && requests.has(signed)
@@ -198,7 +193,7 @@ class Check {
 
   /** core 2.5.1; every restriction has to name us (2.5.1.4), an unknown condition makes the assertion invalid (2.5.1.1). */
   conditions({ conditions }: AssertionFacts): void {
-    const { entityId: expected } = this.#expected
+    const { entityId: expected } = this.#expected.config
     const audiences = conditions?.audiences ?? []
     const ok = audiences.length > 0 && audiences.every(each => each.includes(expected))
     const received = audiences.flat().join(' ') || undefined
@@ -209,8 +204,8 @@ class Check {
       const facts = { expected: 'conditions of SAML 2.0', received: unknown.join(' '), ok: false }
       this.#note('conditions', 'Conditions', facts)
     }
-    this.#begins('Conditions NotBefore', notBefore)
-    if (notOnOrAfter !== undefined) this.#ends('Conditions NotOnOrAfter', notOnOrAfter)
+    this.#begins('Conditions', notBefore)
+    if (notOnOrAfter !== undefined) this.#ends('Conditions', notOnOrAfter)
   }
 
   /** core 2.7.2, and core 3.4.1 for what was requested. */
@@ -218,7 +213,8 @@ class Check {
     { statements }: AssertionFacts,
     requestId: string | undefined,
   ): AuthnStatementFacts | undefined {
-    const { contexts, forceAuthn, requests, skew } = this.#expected
+    const { requests, config } = this.#expected
+    const { forceAuthn, clockSkew, authnContext: contexts } = config
     const [statement] = statements
     if (statement === undefined) {
       const facts = { expected: 'at least one', received: undefined, ok: false }
@@ -230,33 +226,37 @@ class Check {
       this.#note('session_over', 'SessionNotOnOrAfter', compared(ends, 'after', this.#now))
     }
     const { contextClass, instant } = statement
-    if (contexts.length > 0) {
+    // With another comparison than "exact" only the IdP knows which contexts are good enough (3.3.2.2.1).
+    if (contexts.length > 0 && config.authnContextComparison === 'exact') {
       const ok = contextClass !== undefined && contexts.includes(contextClass)
       const facts = { expected: contexts.join(' '), received: contextClass, ok }
       this.#note('authn_context', 'AuthnContextClassRef', facts)
     }
     const asked = requestId === undefined ? undefined : requests.get(requestId)
     if (forceAuthn && asked !== undefined) {
-      this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', asked - skew))
+      this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', asked - clockSkew))
     }
     return statement
   }
 
   #issued(what: string, issued: WrittenInstant | undefined): void {
-    const { skew, assertionAge } = this.#expected
-    const sound = compared(issued, 'until', this.#now + skew)
-    this.#note('issue_instant', what, sound)
+    const { clockSkew, assertionAge } = this.#expected.config
+    const sound = compared(issued, 'until', this.#now + clockSkew)
+    this.#note('issue_instant', `${what} IssueInstant`, sound)
     if (!sound.ok) return
-    this.#note('too_old', what, compared(issued, 'from', this.#now - assertionAge - skew))
+    const oldest = this.#now - assertionAge - clockSkew
+    this.#note('too_old', `${what} IssueInstant`, compared(issued, 'from', oldest))
   }
 
-  #begins(what: string, written: WrittenInstant | undefined): void {
-    if (written === undefined) return
-    this.#note('not_yet_valid', what, compared(written, 'until', this.#now + this.#expected.skew))
+  #begins(what: string, notBefore: WrittenInstant | undefined): void {
+    if (notBefore === undefined) return
+    const latest = this.#now + this.#expected.config.clockSkew
+    this.#note('not_yet_valid', `${what} NotBefore`, compared(notBefore, 'until', latest))
   }
 
-  #ends(what: string, written: WrittenInstant | undefined): void {
-    this.#note('expired', what, compared(written, 'after', this.#now - this.#expected.skew))
+  #ends(what: string, notOnOrAfter: WrittenInstant | undefined): void {
+    const earliest = this.#now - this.#expected.config.clockSkew
+    this.#note('expired', `${what} NotOnOrAfter`, compared(notOnOrAfter, 'after', earliest))
   }
 
   #note(because: AssertionReason, what: string, { expected, received, ok }: Facts): void {

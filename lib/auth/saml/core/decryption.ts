@@ -1,9 +1,9 @@
 /**
  * Decrypts EncryptedAssertion, EncryptedID and EncryptedAttribute: XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section
- * 6.1). Anybody can encrypt to us, so what comes out is as untrusted as what came in.
+ * 6.1). Any stranger can encrypt to us, so what comes out is as untrusted as what came in.
  *
  * # Facts
- * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra know nothing else,
+ * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
  *   but every failure has one code, and a wrong key costs as much as wrong padding.
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
@@ -112,7 +112,7 @@ function readParts(encrypted: XmlElement): Parts {
   return { cipher, oaep, content, keys }
 }
 
-/** One for every key pair we may ever have published, and a few for other recipients. */
+/** For every key pair we may have published, and a few other recipients. */
 const MOST_KEYS = 8
 
 function readOaep(key: XmlElement): Oaep {
@@ -143,7 +143,7 @@ const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
   [digestMethods.sha256, 'sha256'],
   ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
   [digestMethods.sha512, 'sha512'],
-  // As some libraries write them, by mistake.
+  // Wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
   ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
 ])
@@ -176,7 +176,7 @@ function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number
   }
 }
 
-/** EME-OAEP decoding, RFC 8017 section 7.1.2 step 3. Looks at every byte whatever it finds. */
+/** EME-OAEP decoding, RFC 8017 section 7.1.2 step 3. Reads every byte, valid or not. */
 function removeOaep(encoded: Buffer, { digest, mask }: Oaep): Buffer | undefined {
   const labelHash = createHash(digest).digest()
   const size = labelHash.length
@@ -226,7 +226,7 @@ function decipher({ name, iv }: Cipher, key: Buffer, content: Buffer): Buffer | 
     const opened = createDecipheriv(name, key, content.subarray(0, iv))
     opened.setAutoPadding(false)
     const padded = Buffer.concat([opened.update(content.subarray(iv)), opened.final()])
-    // XML Encryption section 5.2: the last byte counts the padding, whatever the rest of it is.
+    // XML Encryption section 5.2: the last byte counts the padding; its other bytes may be anything.
     const padding = padded[padded.length - 1] ?? 0
     return padding >= 1 && padding <= 16 ? padded.subarray(0, padded.length - padding) : undefined
   } catch {

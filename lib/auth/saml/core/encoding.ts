@@ -1,6 +1,6 @@
 /**
- * Decodes what browsers deliver in forms and queries: base64 and percent-encoding, strictly. Node's own base64 decoder skips what
- * it does not know, so two texts could mean one message.
+ * Decodes base64 and percent-encoding in forms and queries, strictly. Node's own base64 decoder skips what it does not know, so two
+ * texts could mean one message.
  */
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/

@@ -1,8 +1,7 @@
 /**
- * EncryptedID and EncryptedAttribute (saml-core-2.0-os sections 2.2.4 and 2.7.3.2) replaced by what they encrypt. Only ever called
- * with an element whose signature has been verified, over the encrypted form: so only the IdP decides what is decrypted here.
- * What comes out is as untrusted as any message: scanned, bounded, one NameID or one Attribute and nothing that could be
- * taken for more.
+ * Replaces EncryptedID and EncryptedAttribute by what they encrypt: saml-core-2.0-os sections 2.2.4 and 2.7.3.2. Only called with an
+ * element whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. What comes
+ * out is as untrusted as any message: scanned, bounded, one NameID or one Attribute and nothing that could be taken for more.
  */
 import { decryptElement } from './decryption.ts'
 import { refuse } from './message.ts'
@@ -97,7 +96,7 @@ class Reveal {
   }
 }
 
-/** Local names, in whatever namespace: what has one place in a message only, or would have to be decrypted again. */
+/** Local names, in any namespace: what has one place in a message only, or would have to be decrypted again. */
 const FORBIDDEN: readonly string[] = [
   ...['Response', 'Assertion', 'Signature', 'Attribute', 'Subject'],
   ...['EncryptedAssertion', 'EncryptedID', 'EncryptedAttribute', 'EncryptedData', 'EncryptedKey'],

@@ -1,6 +1,6 @@
 /**
- * Messages that came in, as documents, and how they are refused. The check that fails throws, so that no caller can forget to
- * look at its answer; where the message entered, the refusal becomes a value.
+ * Reads a message as a document, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
+ * message entered, the refusal becomes a value.
  */
 import { messageLimits, type XmlLimits } from './scan.ts'
 import { parseXml, type XmlDocument, type XmlReason } from './xml.ts'

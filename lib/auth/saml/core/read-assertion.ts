@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseInstant } from './instant.ts'
 import type { NameId, SamlAttribute } from './subject.ts'
-import { ns } from './vocabulary.ts'
+import { nameIdFormats, ns } from './vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, type XmlElement } from './xml.ts'
 
 /** An instant as it was written, so that a malformed one differs from one that is not there. */
@@ -19,7 +19,7 @@ export interface MessageHead {
   readonly destination: string | undefined
   readonly inResponseTo: string | undefined
   readonly issued: WrittenInstant | undefined
-  /** Whether the message as a whole is signed; else anybody can have written all of this. */
+  /** Whether the message as a whole is signed; if not, a stranger can have written all of this. */
   readonly signed: boolean
 }
 
@@ -45,7 +45,7 @@ export interface AssertionFacts {
   readonly unread: readonly string[]
 }
 
-export interface ConditionFacts {
+interface ConditionFacts {
   readonly notBefore: WrittenInstant | undefined
   readonly notOnOrAfter: WrittenInstant | undefined
   /** The audiences of every AudienceRestriction: all restrictions hold, one audience of each is enough (2.5.1.4). */
@@ -108,7 +108,7 @@ export function issuerOf(root: XmlElement): string | undefined {
 }
 
 const ISSUER_FORMATS = [
-  'urn:oasis:names:tc:SAML:2.0:nameid-format:entity',
+  nameIdFormats.entity,
   // Wrong, but some IdPs send it, and it has no other meaning.
   'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
 ]

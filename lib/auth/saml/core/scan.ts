@@ -1,6 +1,6 @@
 /**
- * Scans XML in one pass, before any parser sees it, and refuses all that is not plain elements, attributes and text.
- * The time is linear in the size of the input. Knows no SAML.
+ * Scans XML before any parser, and refuses all but plain elements, attributes and text. One pass, in time linear in the size of the
+ * input. Knows no SAML.
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
@@ -68,7 +68,7 @@ export interface Span {
   attributes: number
 }
 
-export type Scanned =
+type Scanned =
   | {
       readonly ok: true
       /** Line ends are line feeds (XML 1.0 section 2.11). */

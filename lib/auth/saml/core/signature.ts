@@ -1,6 +1,6 @@
 /**
- * Enveloped XML signatures over a whole element, as SAML profiles them (saml-core-2.0-os section 5.4). The only importer of
- * xml-crypto. It is handed text, never nodes, and what it verified comes back as text: the canonical bytes that were signed.
+ * Verifies and makes enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4). The only importer of
+ * xml-crypto. It is given text, never nodes, and what it verified comes back as text: the canonical bytes that were signed.
  *
  * Everything about the form of a signature is decided here, on our own tree, before any of it is computed: one reference to
  * the parent's ID, an ID that occurs once, two known transforms, known algorithms. The library only computes.

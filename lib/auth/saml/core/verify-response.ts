@@ -1,6 +1,6 @@
 /**
- * Verifies a Response, from its bytes to what its signed assertion says. Runs in a thread of its own (worker/), knows no time
- * and no request: whether the assertion is meant for us, now, is for check-assertion.ts to decide.
+ * Verifies a Response, from its bytes to what its signed assertion says. Runs in a worker thread and knows no time and no
+ * request: check-assertion.ts decides whether the assertion is meant for us, now.
  *
  * The order of the steps is the security argument: nothing is computed over a document whose form could deceive, and all that
  * is read in the end is read from the canonical bytes a signature was verified over.
@@ -79,8 +79,8 @@ export async function verifyResponse(
 }
 
 /**
- * One Response, one assertion directly in it, signatures only where SAML has them: this refuses whatever moves, hides or doubles
- * an element (signature wrapping). Elements are counted by local name, in whatever namespace.
+ * One Response, one assertion directly in it, signatures only where SAML has them: this refuses messages in which an element was
+ * moved, hidden or doubled (signature wrapping). Elements are counted by local name, in any namespace.
  */
 function checkForm(root: XmlElement): void {
   if (root.name !== 'Response' || root.namespace !== ns.protocol) {

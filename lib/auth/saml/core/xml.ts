@@ -1,11 +1,11 @@
 /**
- * XML 1.0 with namespaces as values: a document that passed the scan becomes a read-only tree. The only importer of xmldom;
- * what leaves this file is text and XmlElement, never a node of a library.
+ * Parses XML 1.0 with namespaces: a document that passed the scan becomes a read-only tree. The only importer of xmldom; what
+ * leaves this file is text and XmlElement, never a node of a library.
  */
 import { DOMParser, type Element as DomElement } from '@xmldom/xmldom'
 import { type ScanReason, type Span, scanXml, type XmlLimits } from './scan.ts'
 
-export interface XmlAttribute {
+interface XmlAttribute {
   /** Local name. */
   readonly name: string
   /** Namespace URI; empty for an attribute without a prefix. */
@@ -41,7 +41,7 @@ export interface XmlDocument {
 
 export type XmlReason = ScanReason | 'parser'
 
-export type ParsedXml =
+type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
@@ -88,7 +88,7 @@ function treeOf(
     if (attribute === null) continue
     if (attribute.namespaceURI === XMLNS) {
       const prefix = attribute.prefix === null ? '' : (attribute.localName ?? '')
-      // Section 5 of the same: a prefix cannot be taken back.
+      // Section 5: a prefix cannot be undeclared.
       if (prefix !== '' && attribute.value === '') throw new Error(`xmlns:${prefix} is empty`)
       declares.add(prefix)
       scope = new Map(scope).set(prefix, attribute.value)
@@ -174,7 +174,7 @@ export function* allElements(element: XmlElement): Generator<XmlElement> {
   for (const child of element.children) yield* allElements(child)
 }
 
-/** Every element of this local name, in whatever namespace, the root included. */
+/** Every element of one of these local names, in any namespace, the root included. */
 export function allNamed(root: XmlElement, ...names: readonly string[]): readonly XmlElement[] {
   return [...allElements(root)].filter(element => names.includes(element.name))
 }

@@ -24,17 +24,11 @@ export class MetadataFailure extends Failure {
   }
 }
 
-/** What was downloaded, and the fields it came with. */
-export interface Downloaded {
-  readonly bytes: Buffer
-  readonly fields: Fields
-}
-
 /** Downloads a document. Throws a MetadataFailure. */
 export async function fetchMetadata(
   url: string,
   by: { readonly origin: OriginClient; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<Downloaded> {
+): Promise<Buffer> {
   const { origin, clock, signal: closing } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
@@ -71,7 +65,7 @@ export async function fetchMetadata(
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))
     }
-    return { bytes: Buffer.concat(blocks), fields: response.fields }
+    return Buffer.concat(blocks)
   })
 }
 
@@ -87,7 +81,7 @@ export async function readMetadata(path: string): Promise<Buffer> {
 /** Bytes that are read in some milliseconds, and in some dozens at the worst: in less time than a thread takes to start. */
 const SMALL = 32_768
 
-/** The IdP a document describes, as far as it may be believed at `now`. `from` is told in messages. Throws a MetadataFailure. */
+/** The IdP a document describes, as far as it may be believed at `now`. Messages name `from`. Throws a MetadataFailure. */
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,

@@ -119,21 +119,19 @@ export class IdpMetadataSource {
 
   async #firstDownload(): Promise<void> {
     const { config, log } = this.#parts
-    const { metadataCacheFile } = config()
+    const { metadataCacheFile: cache } = config()
     try {
       await this.#download()
     } catch (error) {
       try {
-        await this.#take(await readMetadata(metadataCacheFile), metadataCacheFile)
+        await this.#take(await readMetadata(cache), cache)
       } catch (cacheError) {
         const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
         throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
       }
-      this.#fetched = undefined
       this.#refreshFailure = explainError(error)
       log.warn('IdP metadata could not be downloaded; the cached metadata is used', {
-        error,
-        cache: metadataCacheFile,
+        ...{ error, cache },
       })
     }
   }
@@ -162,23 +160,19 @@ export class IdpMetadataSource {
   }
 
   async #download(): Promise<void> {
-    const { config, log, clock } = this.#parts
-    const { idpMetadata, metadataCacheFile } = config()
+    const { config, log, clock, origin } = this.#parts
+    const { idpMetadata, metadataCacheFile: cache } = config()
     if (idpMetadata.from !== 'url') return
-    const { origin } = this.#parts
     const by = { origin, clock, signal: this.#closing.signal }
-    const { bytes } = await fetchMetadata(idpMetadata.url, by)
+    const bytes = await fetchMetadata(idpMetadata.url, by)
     await this.#take(bytes, idpMetadata.url)
     this.#fetched = clock.now()
     this.#refreshFailure = undefined
     try {
-      await writeFileAtomically(metadataCacheFile, bytes)
-      log.info('IdP metadata was updated and cached', { cache: metadataCacheFile })
+      await writeFileAtomically(cache, bytes)
+      log.info('IdP metadata was updated and cached', { cache })
     } catch (error) {
-      log.warn('IdP metadata was updated, but could not be cached', {
-        error,
-        cache: metadataCacheFile,
-      })
+      log.warn('IdP metadata was updated, but could not be cached', { error, cache })
     }
   }
 

@@ -1,5 +1,5 @@
 /**
- * Metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
+ * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
  * compares the dates with the time; here they are only read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'

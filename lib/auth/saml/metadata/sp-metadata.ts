@@ -1,5 +1,5 @@
 /**
- * Our own metadata, saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
+ * Writes our own metadata (SP), saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
  */
 import { createHash } from 'node:crypto'
 import type { SamlConfig } from '../../config/config.ts'

@@ -22,7 +22,7 @@ const { refuses } = await attackedLab()
 refuses('nothing is signed', 'signature_missing', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, signs: 'nothing' }),
 )
-refuses('signed with a key nobody knows', 'signature_invalid', (lab, id) =>
+refuses('signed with an unknown key', 'signature_invalid', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, key: rsaPair('stranger') }),
 )
 refuses('a value was changed after signing', 'signature_invalid', (lab, id) =>

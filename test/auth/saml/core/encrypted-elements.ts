@@ -87,7 +87,7 @@ t.test('inside an assertion that is encrypted as a whole', async t => {
   t.equal(lab.subjects[0]?.nameId?.value, 'alice@example.org')
 })
 
-t.test('the log says what was left encrypted because nobody reads it', async t => {
+t.test('the log names what was left encrypted because it is not read', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')
   const conditions = '<saml:ProxyRestriction><saml:EncryptedID/></saml:ProxyRestriction>'
@@ -100,7 +100,7 @@ t.test('the log says what was left encrypted because nobody reads it', async t =
 /** A LogoutRequest for who is signed in whose name is encrypted. */
 function logoutOf(lab: SamlLab): string {
   const nameId = lab.subjects[0]?.nameId
-  if (nameId === undefined) throw new Error('nobody is signed in')
+  if (nameId === undefined) throw new Error('there is no NameID')
   const xml = logoutRequestXml({
     ...{ id: '_logout', issuer: lab.idp.entityId, issued: lab.clock.now() },
     ...{ destination: sp.sloUrl, nameId, sessionIndex: lab.subjects[0]?.sessionIndex },

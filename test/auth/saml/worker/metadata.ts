@@ -150,7 +150,7 @@ async function lab(t: Test) {
   return { clock, origin, config, open, warnings }
 }
 
-t.test('start and refresh block nobody', async t => {
+t.test('start and refresh do not block the event loop', async t => {
   const { clock, origin, config, open } = await lab(t)
   const aggregate = largeAggregate(1024 * 1024)
   origin.at('/metadata', file({ content: aggregate }))

@@ -47,6 +47,16 @@ t.test('a job beyond its deadline costs its thread, and the next has another', a
   t.equal((await verify()).ok, true)
 })
 
+t.test('a job that waits begins when the one before it ends at its deadline', async t => {
+  const { verify, clock } = open(t, { threads: 1 })
+  const late = verify()
+  clock.advance(5000)
+  const waiting = verify()
+  clock.advance(5000)
+  await t.rejects(late, { code: 'verifier_deadline' })
+  t.equal((await waiting).ok, true)
+})
+
 t.test('a queue that is full refuses', async t => {
   const { verify } = open(t, { threads: 1, waiting: 1 })
   const first = verify()
