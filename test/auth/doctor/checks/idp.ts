@@ -92,8 +92,10 @@ t.test('the clock of the identity provider is read where people sign on', async 
     [-50, 'doubtful', /^ours is (49|50|51) s ahead$/],
     [300, 'wrong', /^ours is (298|299|300|301) s behind$/],
   ] as const) {
-    const Date_ = new Date(Date.now() + seconds * 1000).toUTCString()
-    publisher.at('/sso', reply({ status: 400, fields: { Date: Date_ } }))
+    publisher.at('/sso', answer => {
+      const Date_ = new Date(Date.now() + seconds * 1000).toUTCString()
+      return reply({ status: 400, fields: { Date: Date_ } })(answer)
+    })
     t.match(await patient.find(about), { state, found, mend: /NTP/ })
   }
 })
