@@ -58,7 +58,6 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 3. May this client reach this target, and the place routing sends it to?
-    if (destination.kind === 'unkeyable') return malformed({ status: 400, sentence: unkeyable })
     const admission = admitted(request, destination, rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
@@ -146,8 +145,6 @@ function admitted(
   )
   return refusal ?? admission
 }
-
-const unkeyable = 'The path of this URL has control characters or climbs above its root.'
 
 function malformed(refusal: { status: number; sentence: string }): Response {
   return textResponse(refusal.status, refusal.sentence, {

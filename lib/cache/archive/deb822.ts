@@ -1,5 +1,5 @@
 /**
- * Stanzas of fields, the format of Release, Packages and Sources (deb822(5)). Pure: text in pieces, stanzas out.
+ * Reads stanzas of fields, the format of Release, Packages and Sources (deb822(5)). Pure: text in pieces, stanzas out.
  *
  * # Facts
  * - A Packages file is 50 MB and of its twenty fields four are of interest: the others are skipped without being kept.

@@ -18,19 +18,8 @@ import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
 import { ZstdFrames } from './zstd-frames.ts'
 
-export interface DecompressLimits {
-  /** Bytes that may come out. */
-  readonly most: number
-  /** How many times what went in may come out, once it is more than `free`. */
-  readonly ratio: number
-  readonly free: number
-}
-
-export const usualLimits: DecompressLimits = {
-  most: 4 * 1024 ** 3,
-  ratio: 200,
-  free: 64 * 1024 * 1024,
-}
+/** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
+export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
 /** Why something could not be unpacked. */
 export class DecompressError extends Error {
@@ -43,17 +32,17 @@ export class DecompressError extends Error {
   }
 }
 
-/** The content, unpacked if it was packed. Throws a DecompressError, and whatever the source throws. */
+/** The content, unpacked if it was packed. Throws a DecompressError, and what the source throws. */
 export async function* decompress(
   packed: AsyncIterable<Uint8Array>,
-  limits: DecompressLimits = usualLimits,
+  limits = usualLimits,
 ): AsyncGenerator<Uint8Array> {
   const input = { bytes: 0, failed: false }
   const chunks = watched(packed, input)
   try {
     const head = await firstBytes(chunks)
     let out = 0
-    for await (const chunk of unpack(formatOf(head), chained(head, chunks))) {
+    for await (const chunk of unpackerFor(head)(chained(head, chunks))) {
       out += chunk.length
       if (out > limits.most || (out > limits.free && out > input.bytes * limits.ratio)) {
         throw new DecompressError('too-large', `it unpacks to more than ${out} bytes`)
@@ -104,34 +93,24 @@ async function* chained(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerat
   yield* rest
 }
 
-type Format = 'plain' | 'gzip' | 'xz' | 'zstd' | 'bzip2' | 'lzma'
+type Unpack = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
-function formatOf(head: Buffer): Format {
-  const begins = (...bytes: readonly number[]) => bytes.every((byte, i) => head[i] === byte)
-  if (begins(0x1f, 0x8b)) return 'gzip'
-  if (begins(0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00)) return 'xz'
-  if (begins(0x28, 0xb5, 0x2f, 0xfd)) return 'zstd'
-  if (begins(0x42, 0x5a, 0x68)) return 'bzip2'
-  return begins(0x5d, 0x00, 0x00) ? 'lzma' : 'plain'
+/** What a file of this beginning is unpacked with; a file of another beginning is not packed. */
+function unpackerFor(head: Buffer): Unpack {
+  const found = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte))
+  return found === undefined ? source => source : found[1]
 }
 
-function unpack(format: Format, source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  switch (format) {
-    case 'plain':
-      return source
-    case 'gzip':
-      return through(source, createGunzip())
-    case 'xz':
-      return unxz(source)
-    case 'zstd':
-      return unzstd(source)
-    case 'bzip2':
-    case 'lzma':
-      throw new DecompressError(
-        'unsupported',
-        `it is packed with ${format}, which is not read here`,
-      )
-  }
+const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]> = [
+  [[0x1f, 0x8b], source => through(source, createGunzip())],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
+  [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
+  [[0x42, 0x5a, 0x68], () => unsupported('bzip2')],
+  [[0x5d, 0x00, 0x00], () => unsupported('lzma')],
+]
+
+function unsupported(format: string): never {
+  throw new DecompressError('unsupported', `it is packed with ${format}, which is not read here`)
 }
 
 function through(source: AsyncIterable<Uint8Array>, transform: Duplex): AsyncIterable<Uint8Array> {

@@ -1,5 +1,5 @@
 /**
- * The digests archives use, from the strongest to the weakest, and the fields that hold them. Pure.
+ * The digests archives use and the fields that hold them, the strongest digest first. Pure.
  */
 
 export const digests = [

@@ -1,6 +1,6 @@
 /**
- * Packages and Sources: the files of a pool that an index lists. Pure: pieces of an unpacked index in, files out, one stanza
- * in memory at a time.
+ * Reads the files that Packages and Sources list. Pure: pieces of an unpacked index in, files out, one stanza in memory at a
+ * time.
  */
 import { type Stanza, stanzas } from './deb822.ts'
 import { digests, readDigest } from './digest.ts'

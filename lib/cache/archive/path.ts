@@ -1,5 +1,5 @@
 /**
- * What the path of a file in an APT archive says about it. Pure.
+ * Tells what a file of an APT archive is from its path. Pure.
  *
  * # Facts
  * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and
@@ -136,17 +136,19 @@ function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
 function segmentsOf(path: string): readonly string[] {
   const segments: string[] = []
   for (const raw of path.split('/')) {
-    const segment = raw.includes('%') ? decodeOnce(raw) : raw
+    const segment = decodedOnce(raw)
     if (segment === '' || segment === '.') continue
     if (segment === '..') segments.pop()
     else segments.push(segment)
   }
-  if (path.endsWith('/')) segments.push('') // a directory, whatever its name looks like
+  if (path.endsWith('/')) segments.push('') // a directory, even if its name looks like that of a file
   return segments
 }
 
-function decodeOnce(segment: string): string {
-  return segment.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+/** Text with its escapes decoded, a character for each byte. */
+export function decodedOnce(text: string): string {
+  if (!text.includes('%')) return text
+  return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
 }

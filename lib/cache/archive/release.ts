@@ -1,5 +1,5 @@
 /**
- * Release and InRelease: which suite they describe, of when, and which indexes it has. Pure; checks no signature.
+ * Reads Release and InRelease files: which suite they describe, of when, and which indexes it has. Pure; checks no signature.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { unframe } from './clearsigned.ts'

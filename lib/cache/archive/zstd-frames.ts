@@ -1,5 +1,5 @@
 /**
- * Reads the frame headers of a zstd stream (RFC 8878 section 3.1) as it passes, for the memory each frame asks a decoder to
+ * Reads the frame headers of a zstd stream (RFC 8878 section 3.1). They say how much memory each frame makes a decoder
  * allocate. Pure; unpacks nothing.
  */
 

@@ -1,11 +1,12 @@
 /**
- * The CA certificates are issued with: the operator's, from PEM files, or one of our own making, kept in the cache directory.
+ * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory.
  * A CA that cannot be used is told in one sentence that names the setting and the file.
  *
  * Our own is limited by name constraints to the hosts it is needed for, so that its key, if it is ever stolen, is of little use
  * elsewhere. Certificate and key are in one file, so that one rename replaces both.
  */
 import type { KeyObject } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -61,7 +62,7 @@ export async function openAuthority(config: Config, now: Milliseconds): Promise<
   if (key !== undefined)
     throw wrong('https.key is set without https.cert; name the certificate, too')
   const file = ownFile(config)
-  const made = !(await exists(file))
+  const made = !existsSync(file)
   if (made) await makeAuthority(file, config, now)
   const read = await readAuthority({ cert: file, key: undefined, password: '', now })
   return { ...read, made, warnings: [...read.warnings, ...uncovered(read, config)] }
@@ -74,7 +75,7 @@ export async function authorityProblem(
 ): Promise<string | undefined> {
   if (!needsAuthority(config, config.listenSecure !== undefined)) return undefined
   const { cert, key } = config.https
-  if (cert === undefined && key === undefined && !(await exists(ownFile(config)))) return undefined
+  if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
   try {
     await openAuthority(config, now)
     return undefined
@@ -107,13 +108,6 @@ export function expiryWarnings(
 
 function ownFile({ cacheDirectory }: Config): string {
   return join(cacheDirectory, 'authority.pem')
-}
-
-async function exists(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  )
 }
 
 interface Files extends Pick<HttpsConfig, 'key' | 'password'> {
@@ -253,6 +247,6 @@ function wrong(sentence: string, cause?: unknown): Failure {
     code: 'AUTHORITY',
     fault: 'internal',
     publicText: 'The service cannot start.',
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   })
 }

@@ -1,6 +1,6 @@
 /**
- * HTTPS as the wiring sees it: the CA if there is one, what becomes of a CONNECT, the TLS listener's certificate, the
- * revocation list, and what the pages and metrics are told of them.
+ * Puts everything about HTTPS together for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's
+ * certificate, the revocation list, and what the pages and metrics are told of them.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -126,9 +126,8 @@ export class Https {
 
   /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it is to be carried through all the same. */
   async open(opening: Omit<Opening, 'admits'>, policy: () => Policy): Promise<Taken | undefined> {
-    const interceptor = this.#certifying?.interceptor
-    if (!interceptor?.takes(opening.client, opening.authority)) return undefined
-    return interceptor.open({ ...opening, admits: end => this.#intercepts(end, policy()) })
+    const admits = (end: End) => this.#intercepts(end, policy())
+    return this.#certifying?.interceptor.open({ ...opening, admits })
   }
 
   /**

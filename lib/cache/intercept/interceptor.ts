@@ -66,16 +66,14 @@ export class Interceptor {
     this.#parts = parts
   }
 
-  /** Whether a tunnel of this client to this host is to be intercepted. */
-  takes(client: string, { host }: Authority): boolean {
-    const { leaves, distrust } = this.#parts
-    return leaves.covers(host) && !distrust.has(client, host)
-  }
-
-  /** Opens the tunnel; settles when its connection has closed, or, with nothing sent, when no certificate can be made. */
+  /**
+   * Opens the tunnel and settles when its connection has closed. Undefined, with nothing sent, for a host without a certificate
+   * and for a client that rejected ours.
+   */
   async open(opening: Opening): Promise<Taken | undefined> {
     const { socket, head, authority, client, adopt } = opening
     const { leaves, distrust, log } = this.#parts
+    if (!leaves.covers(authority.host) || distrust.has(client, authority.host)) return undefined
     let context: SecureContext
     try {
       context = await leaves.context(authority.host)

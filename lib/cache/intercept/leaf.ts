@@ -1,13 +1,13 @@
 /**
- * Issues certificates for the hosts we answer for, when first asked for, and keeps them for a day at most. One is made at a time
- * for each host. They share a key for an hour, which saves making keys and bounds what a stolen key opens.
+ * Issues certificates for the hosts we answer for. They are made when first asked for, one at a time for each host, and kept
+ * for a day at most. They share a key for an hour, which saves making keys and bounds what a stolen key opens.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
-import { generateLeafKey, type LeafKey } from '../../x509/x509.ts'
+import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
 import type { Authority } from './authority.ts'
 import { isCertifiable } from './certificate-names.ts'
 
@@ -20,16 +20,11 @@ export interface Leaf {
   readonly renewal: Milliseconds
 }
 
-/** Where clients can ask about certificates; undefined when certificates do not say. */
-export interface LeafAddresses {
-  readonly caIssuers: string | undefined
-  readonly distributionPoint: string | undefined
-}
-
-export interface LeafOptions {
+export interface LeavesOptions {
   readonly authority: Pick<Authority, 'certificate' | 'issuer' | 'chain'>
   readonly clock: Clock
-  readonly addresses: () => LeafAddresses
+  /** The addresses certificates name for questions about them. */
+  readonly addresses: () => Pick<LeafOptions, 'caIssuers' | 'distributionPoint'>
 }
 
 const hour: Milliseconds = 3_600_000
@@ -42,7 +37,7 @@ const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
 export class Leaves {
-  readonly #options: LeafOptions
+  readonly #options: LeavesOptions
   readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
   })
@@ -50,7 +45,7 @@ export class Leaves {
   readonly #generating = new SingleFlight<LeafKey>()
   #key: { readonly pair: LeafKey; readonly until: Milliseconds } | undefined
 
-  constructor(options: LeafOptions) {
+  constructor(options: LeavesOptions) {
     this.#options = options
   }
 

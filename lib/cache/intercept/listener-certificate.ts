@@ -22,9 +22,7 @@ export interface ListenerCertificateParts {
 /** How often names and age are looked at. */
 const interval: Milliseconds = 60_000
 
-/**
- * The first certificate, and how to stop replacing it. Throws a Failure when the CA may not issue for any name of this machine.
- */
+/** The first certificate, and how to stop replacing it. Throws a Failure when the CA may not issue for any name of ours. */
 export async function listenerCertificate(
   parts: ListenerCertificateParts,
 ): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {

@@ -1,5 +1,5 @@
 /**
- * The address examples name: the host and port by which clients reach this service. Pure.
+ * The address that examples name: the host and port by which clients reach this service. Pure.
  */
 import { isIPv4 } from 'node:net'
 import { formatAuthority } from '../../http/message/target.ts'

@@ -20,6 +20,11 @@ export function size(bytes: number): string {
   return `${value.toFixed(digits)} ${units[unit]}`
 }
 
+/** A size in words, its bytes for people, and its bytes for programs. */
+export function sizeView(bytes: number): Readonly<Record<'size' | 'bytes' | 'plain', string>> {
+  return { size: size(bytes), bytes: count(bytes), plain: bytes.toFixed(0) }
+}
+
 /** A size as an axis names it, without zeros at its end: `1.5 GiB`, `512 MiB`. */
 export function shortSize(bytes: number): string {
   return bytes === 0

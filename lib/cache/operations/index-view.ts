@@ -1,39 +1,25 @@
 /**
- * The index page: what this service is and how it is set up. Pure.
+ * The values of the index page: what this service is and how it is set up. Pure.
  */
 import { formatAuthority } from '../../http/message/target.ts'
 import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
 import type { Endpoint } from './endpoint.ts'
 import { count, date, duration, moment } from './figures.ts'
-import type { HttpsMode, Listener, OperationsSources } from './sources.ts'
-
-const httpsWords: Readonly<Record<HttpsMode, readonly [label: string, meaning: string]>> = {
-  tunnel: ['Tunnel', 'HTTPS is carried through unread; what it carries is not cached.'],
-  intercept: [
-    'Intercept',
-    'HTTPS is read and cached; clients must trust this service’s certificate. Hosts can be excepted.',
-  ],
-  disabled: [
-    'Disabled',
-    'HTTPS through this proxy is refused; clients reach HTTPS archives directly.',
-  ],
-}
+import type { Listener, OperationsSources } from './sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, routing } = sources
-  const [mode, modeMeaning] = httpsWords[httpsMode]
   return {
     url: here.url,
-    mode,
-    modeMeaning,
-    intercepting: httpsMode === 'intercept',
+    mode: { tunnel: false, intercept: false, disabled: false, [httpsMode]: true },
     authority: authorityView(sources),
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
     ...hostsView(config),
     rules: routing,
     clients: config.clients,
-    parent: parentProxy(config),
+    // Host and port: credentials never reach a page.
+    parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     contact: config.index.contact.trim(),
   }
 }
@@ -78,9 +64,4 @@ function hostsView({ domains, passthroughDomains }: Config): View {
     open: domains.length === 0 && passthroughDomains.length === 0,
     dotted: [...domains, ...passthroughDomains].some(pattern => pattern.subdomains),
   }
-}
-
-/** Host and port; credentials never reach a page. */
-function parentProxy({ parentProxy }: Config): string {
-  return parentProxy === undefined ? '' : formatAuthority(parentProxy)
 }

@@ -32,33 +32,25 @@ const outcomes: ReadonlySet<string> = new Set<Outcome>([
   'operations',
 ])
 
+const byOutcome = ['outcome'] as const
+
 export class CacheMetrics {
   readonly #metrics = new Metrics({ process: true })
-  readonly #requests = this.#counter<'outcome'>('requests', 'Requests by outcome.', ['outcome'])
-  readonly #sent = this.#counter<'outcome'>(
-    'sent_bytes',
-    'Bytes of content sent to clients by outcome.',
-    ['outcome'],
-  )
-  readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.')
-  readonly #broken = this.#counter('broken_responses', 'Responses that did not reach their end.')
-  readonly #malformed = this.#counter(
-    'malformed_requests',
-    'Requests refused before they could be understood.',
-  )
-  readonly #interceptions = this.#counter<'end'>(
-    'interceptions',
-    'Intercepted tunnels by how they ended.',
-    ['end'],
-  )
+  readonly #requests = this.#counter('requests', 'Requests by outcome.', byOutcome)
+  readonly #sent = this.#counter('sent_bytes', 'Bytes of content sent to clients.', byOutcome)
+  readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
+  readonly #broken = this.#counter('broken_responses', 'Responses cut off before their end.', [])
+  readonly #malformed = this.#counter('malformed_requests', 'Requests that cannot be read.', [])
+  readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
     'Stored files found wrong and removed.',
+    [],
   )
   readonly #duration = this.#metrics.histogram<'outcome'>({
     name: 'cachesvc_response_seconds',
     help: 'Time from the head of a request to the end of its response.',
-    labels: ['outcome'],
+    labels: byOutcome,
   })
 
   constructor(gauges: Gauges) {
@@ -86,7 +78,7 @@ export class CacheMetrics {
     reading('verification_wrong_files', 'Files the last verification found wrong.', last('wrong'))
   }
 
-  #counter<L extends string = never>(name: string, help: string, labels: readonly L[] = []) {
+  #counter<L extends string>(name: string, help: string, labels: readonly L[]) {
     return this.#metrics.counter<L>({ name: `cachesvc_${name}_total`, help, labels })
   }
 
@@ -98,7 +90,7 @@ export class CacheMetrics {
     this.#sent.add({ outcome }, sent)
     this.#duration.observe({ outcome }, duration / 1000)
     const end = response.facts?.['because']
-    if (outcome === 'intercept' && typeof end === 'string') this.#interceptions.add({ end })
+    if (outcome === 'intercept' && typeof end === 'string') this.#ends.add({ end })
     if (!complete) this.#broken.add({})
   }
 

@@ -1,5 +1,5 @@
 /**
- * The HTML pages: which template is filled with which view. Each view has a file of its own.
+ * Renders the HTML pages: which template is filled with which view. Each view has a file of its own.
  */
 
 import { redactUrl } from '../../log/redact.ts'

@@ -66,8 +66,11 @@ function pageTable(
       '/_cachesvc/api/stats',
       () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
     ],
-    ['/_cachesvc/cachesvc.crt', async () => certificate(await sources.certificate())],
-    ['/_cachesvc/revocation.crl', async () => revocationList(await sources.revocationList())],
+    ['/_cachesvc/cachesvc.crt', async () => file('certificate', await sources.certificate())],
+    [
+      '/_cachesvc/revocation.crl',
+      async () => file('revocationList', await sources.revocationList()),
+    ],
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
@@ -102,16 +105,15 @@ function securityText(now: Milliseconds): string {
   return `Contact: ${projectPage}\nExpires: ${expires}\nPreferred-Languages: en\n`
 }
 
-function certificate(pem: Buffer | undefined): Response {
-  if (pem !== undefined) return webResponse('certificate', pem)
-  const sentence = 'There is no certificate: this service does not intercept HTTPS.\n'
-  return webResponse('text', sentence, { status: 404 })
+function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {
+  return bytes === undefined
+    ? webResponse('text', missing[type], { status: 404 })
+    : webResponse(type, bytes)
 }
 
-function revocationList(der: Buffer | undefined): Response {
-  if (der !== undefined) return webResponse('revocationList', der)
-  const sentence = 'There is no revocation list: this service does not make one.\n'
-  return webResponse('text', sentence, { status: 404 })
+const missing = {
+  certificate: 'There is no certificate: this service does not intercept HTTPS.\n',
+  revocationList: 'There is no revocation list: this service does not make one.\n',
 }
 
 async function health(sources: OperationsSources): Promise<Response> {

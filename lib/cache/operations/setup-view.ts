@@ -1,5 +1,5 @@
 /**
- * The setup page: examples made for this service, with its real host and ports. Pure.
+ * The values of the setup page: examples made for this service, with its real host and ports. Pure.
  */
 import { formatAuthority } from '../../http/message/target.ts'
 import type { View } from '../../template.ts'
@@ -40,7 +40,8 @@ export function setupView(sources: OperationsSources, here: Endpoint): View {
   return {
     url: here.url,
     host: here.host,
-    hostNote: hostNote(config, here),
+    named: config.index.hostnames.some(name => name.trim() !== ''),
+    alone: isLoopback(here.host),
     onlyHere: listeners.length > 0 && listeners.every(({ address }) => isLoopback(address ?? '')),
     placeholder: listedArchives(config).length === 0,
     placeholderArchive,
@@ -58,13 +59,4 @@ function listedArchives(config: Config): readonly string[] {
   return config.domains
     .filter(pattern => !pattern.subdomains && pattern.port === undefined)
     .map(pattern => pattern.host)
-}
-
-function hostNote(config: Config, here: Endpoint): string {
-  if (config.index.hostnames.some(name => name.trim() !== '')) {
-    return 'The name comes first in index.hostnames.'
-  }
-  return isLoopback(here.host)
-    ? 'No other address of this machine is known. Name one that other machines can use in index.hostnames.'
-    : 'The address is the first of this machine; a name in index.hostnames takes its place.'
 }

@@ -1,11 +1,11 @@
 /**
- * The statistics page: the report in words, figures and two charts. Pure.
+ * The values of the statistics page: the report in words, figures and two charts. Pure.
  */
 import type { View } from '../../template.ts'
 import type { Counters } from '../stats/counters.ts'
 import { type DayRecord, hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { binaryTicks, type ChartView, decimalTicks, groupedChart, stackedChart } from './chart.ts'
-import { count, countOf, percent, shortCount, shortSize, size } from './figures.ts'
+import { count, countOf, percent, shortCount, shortSize, size, sizeView } from './figures.ts'
 
 export function statsView({ totals, daily, oldest_day: since }: StatisticsReport): View {
   const saved = trafficSaved(totals)
@@ -35,10 +35,6 @@ function countersView(counters: Counters): View {
     down: sizeView(counters.traffic_down),
     tunnelled: sizeView(counters.tunnel_transfer),
   }
-}
-
-function sizeView(bytes: number): View {
-  return { size: size(bytes), bytes: count(bytes), plain: bytes.toFixed(0) }
 }
 
 function requestsChart(days: readonly DayRecord[]): ChartView {

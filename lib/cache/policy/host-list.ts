@@ -1,5 +1,5 @@
 /**
- * Host lists of the configuration: finds the patterns that cover a host. Whole labels are compared, in any case. Pure.
+ * Finds the patterns of a host list that cover a host. Whole labels are compared, in any case. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'

@@ -1,5 +1,6 @@
 /**
- * Mirror routing: which target is fetched and stored in place of the one asked for, `remap` first, then `overrides`. Pure.
+ * Routes a target to a mirror: what is fetched and stored in place of what was asked for, by `remap`, then by `overrides`.
+ * Pure.
  *
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
@@ -62,7 +63,7 @@ export function routeRules(config: RoutingSettings): RouteRules {
       to: to.text,
       apply: remapped(from, to),
     })),
-    ...(ubuntuServer === undefined ? [] : [ubuntu(ubuntuServer)]),
+    ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
     ...(debianServer === undefined ? [] : debian(debianServer, config)),
   ]
 }
@@ -77,10 +78,9 @@ function remapped(from: Place, to: Place): RouteRule['apply'] {
   }
 }
 
-function ubuntu(to: Place): RouteRule {
-  return override('ubuntu_server', '.archive.ubuntu.com', to, asked =>
-    isBelow(asked.host, 'archive.ubuntu.com'),
-  )
+function ubuntu(to: Place): RouteRules {
+  const parent = 'archive.ubuntu.com'
+  return [override('ubuntu_server', `.${parent}`, to, ({ host }) => isBelow(host, parent))]
 }
 
 function debian(to: Place, config: RoutingSettings): RouteRules {

@@ -1,6 +1,6 @@
 /**
- * Where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at all. The
- * client that asks is checked elsewhere (`admitClient`).
+ * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at
+ * all. The client that asks is checked elsewhere (`admitClient`).
  *
  * # Facts
  * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through;
@@ -9,7 +9,6 @@
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
-import type { Peer } from '../../http/message/message.ts'
 import {
   type Authority,
   formatAuthority,
@@ -25,9 +24,10 @@ import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
 import {
   type Asked,
-  type EffectiveTarget,
   effectiveTarget,
   type FetchMode,
+  type NoFile,
+  refusals,
 } from './request-target.ts'
 
 /** A file of an archive. */
@@ -53,20 +53,10 @@ export interface FileDestination {
   readonly admission: Admission
 }
 
-/** No key can be made of it: the path has control characters or climbs above its root. */
-export interface Unkeyable {
-  readonly kind: 'unkeyable'
-}
+export type Destination = NoFile | FileDestination
 
-export type Destination =
-  | Exclude<EffectiveTarget, { readonly kind: 'fetch' }>
-  | Unkeyable
-  | FileDestination
-
-interface Remembered {
+interface Remembered extends Pick<Asked, 'secure' | 'local'> {
   readonly host: string | undefined
-  readonly secure: boolean
-  readonly local: Peer
   readonly tunnelEnd: Authority | undefined
   readonly destination: FileDestination
 }
@@ -107,7 +97,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
   const asked = effectiveTarget(request, rules.policy.own)
   if (asked.kind !== 'fetch') return asked
   const spelt = canonicalUri(asked.uri)
-  if (spelt === undefined) return { kind: 'unkeyable' }
+  if (spelt === undefined) return refusals.unkeyable
   const { target: uri, rule } = route(spelt, rules.routes)
   const key = formatUri(uri)
   const archive = classify(uri.path)

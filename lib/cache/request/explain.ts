@@ -8,14 +8,13 @@ import { requestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseTarget } from '../../http/message/target.ts'
 import type { Explanation } from '../operations/sources.ts'
-import type { Admitted } from '../policy/policy.ts'
 import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Entry } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
-import { type Destination, Destinations, type FileDestination } from './destination.ts'
+import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
@@ -26,103 +25,80 @@ export interface ExplainParts {
 
 /** The findings in the order of the pipeline. They end where a request would end. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
+  const findings: Explanation[] = []
+  const find = (question: string, answer: string): void => {
+    findings.push({ question, answer })
+  }
   const destination = destinationOf(url, parts.rules)
-  if (typeof destination === 'string') return [finding('Asked for', destination)]
-  if (destination.kind !== 'file') return [whatElse(destination)]
-  const { admission, key } = destination
-  const found = routing(destination)
+  if (typeof destination === 'string') {
+    find('Asked for', destination)
+    return findings
+  }
+  const { rule, key, admission, about, archive, asked, credentials } = destination
+  if (rule !== undefined) {
+    find('Routed by', `${rule.name}, from ${rule.from} to ${rule.to}`)
+    find('Routed to', key)
+  }
   if ('deny' in admission) {
-    return [...found, finding('Refused by', admission.deny), finding('Because', admission.sentence)]
+    find('Refused by', admission.deny)
+    find('Because', admission.sentence)
+    return findings
   }
-  const entry = await parts.store.get(key)
-  return [
-    ...found,
-    ...target(destination, admission),
-    ...(entry === undefined ? [finding('Stored', 'no')] : stored(entry, parts.now)),
-    ...decisions(destination, admission, { ...parts, entry }),
-  ]
-}
-
-function finding(question: string, answer: string): Explanation {
-  return { question, answer }
-}
-
-/** The destination of a GET through the proxy; a sentence when the text is no URL of ours to fetch. */
-function destinationOf(url: string, rules: Rules): Destination | string {
-  const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
-  if ('problem' in target) return target.problem
-  if (target.form !== 'absolute') return 'not an http or https URL'
-  const local = { address: '127.0.0.1', port: 0 }
-  return new Destinations(rules).of({
-    method: 'GET',
-    target,
-    fields: Fields.empty,
-    secure: false,
-    local,
-  })
-}
-
-function whatElse(destination: Exclude<Destination, FileDestination>): Explanation {
-  if (destination.kind === 'unkeyable') {
-    return finding('Refused', 'the path has control characters or climbs above its root')
+  const pattern =
+    admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
+  const where = admission.trusted ? 'at any address' : 'at public addresses only'
+  find('Admitted by', `${pattern} (${where})`)
+  find('Origin', about.origin)
+  find('Key', key)
+  find('Entry', entryName(key))
+  find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
+  const stored = await parts.store.get(key)
+  if (stored === undefined) find('Stored', 'no')
+  else {
+    find('Stored', `${new Date(stored.stored).toISOString()}, ${stored.size} bytes`)
+    find('SHA-256', stored.digest)
+    find('Last-Modified', stored.lastModified)
+    find('Validated', new Date(stored.validated).toISOString())
+    find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
   }
-  if (destination.kind === 'refuse') return finding('Asked for', destination.sentence)
-  const page = destination.kind === 'operations'
-  return finding('Asked for', page ? 'a page of this proxy' : 'a tunnel')
-}
-
-function routing({ rule, key }: FileDestination): readonly Explanation[] {
-  if (rule === undefined) return []
-  const { name, from, to } = rule
-  return [finding('Routed by', `${name}, from ${from} to ${to}`), finding('Routed to', key)]
-}
-
-function target({ about, key, archive }: FileDestination, by: Admitted): readonly Explanation[] {
-  const rule = by.rule === '*' ? 'no host is listed, so every public host' : by.rule
-  const where = by.trusted ? 'at any address' : 'at public addresses only'
-  return [
-    finding('Admitted by', `${rule} (${where})`),
-    finding('Origin', about.origin),
-    finding('Key', key),
-    finding('Entry', entryName(key)),
-    finding('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind),
-  ]
-}
-
-function stored(entry: Entry, now: Milliseconds): readonly Explanation[] {
-  return [
-    finding('Stored', `${new Date(entry.stored).toISOString()}, ${entry.size} bytes`),
-    finding('SHA-256', entry.digest),
-    finding('Last-Modified', entry.lastModified),
-    finding('Validated', new Date(entry.validated).toISOString()),
-    finding('Age', formatDuration(currentAge(entry, now) * 1000)),
-  ]
-}
-
-/** What a plain request gets and, for files that can change, what `apt update` gets when that differs. */
-function decisions(
-  { key, archive, asked, credentials }: FileDestination,
-  admission: Admitted,
-  { rules, negative, now, entry }: ExplainParts & { readonly entry: Entry | undefined },
-): readonly Explanation[] {
   const decide = (request: Fields): Decision =>
     lookup({
-      stored: entry,
-      negativeUntil: negative?.until(key),
+      stored,
+      negativeUntil: parts.negative?.until(key),
       path: archive,
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
-      settings: rules.config.freshness,
-      now,
+      settings: parts.rules.config.freshness,
+      now: parts.now,
     })
   const plain = decide(Fields.empty)
-  const found = [finding('A request now', sentenceFor(plain))]
-  if (archive.kind === 'pool' || archive.kind === 'other') return found
+  find('A request now', sentenceFor(plain))
+  if (archive.kind === 'pool' || archive.kind === 'other') return findings
   // apt sends this with every request for an index.
   const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
-  if (update.use !== plain.use) found.push(finding('apt update now', sentenceFor(update)))
-  return found
+  if (update.use !== plain.use) find('apt update now', sentenceFor(update))
+  return findings
+}
+
+/** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
+function destinationOf(url: string, rules: Rules): FileDestination | string {
+  const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
+  if ('problem' in target) return target.problem
+  if (target.form !== 'absolute') return 'not an http or https URL'
+  const local = { address: '127.0.0.1', port: 0 }
+  const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
+  const destination = new Destinations(rules).of(request)
+  switch (destination.kind) {
+    case 'file':
+      return destination
+    case 'refuse':
+      return destination.sentence
+    case 'operations':
+      return 'a page of this proxy'
+    case 'connect':
+      return 'a tunnel'
+  }
 }
 
 function sentenceFor(decision: Decision): string {

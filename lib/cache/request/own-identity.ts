@@ -1,6 +1,6 @@
 /**
- * The names, addresses and ports by which a request may mean this proxy itself: they tell its own pages from archives, and
- * show requests that would run in a circle.
+ * The names, addresses and ports of this proxy itself: they tell its own pages from archives, and show requests that would run
+ * in a circle.
  */
 import { hostname, networkInterfaces } from 'node:os'
 import type { Authority } from '../../http/message/target.ts'
@@ -38,7 +38,7 @@ export function isOwn(authority: Authority, own: Own): boolean {
   return own.ports.has(authority.port) && isOwnHost(authority.host, own)
 }
 
-/** Whether a host is this machine, whatever the port: other servers may run here, too. */
+/** Whether a host is this machine, at any port: other servers may run here, too. */
 export function isOwnHost(host: string, own: Own): boolean {
   const address = normaliseAddress(host)
   if (address === undefined) {

@@ -10,7 +10,7 @@
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
  * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
- * - The operations interface answers at its exact paths on every listener, whatever Host says: discovery tools ask by address.
+ * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
 
 import type { Request } from '../../http/message/message.ts'
@@ -30,8 +30,12 @@ import { isOwn, isOwnHost, type Own } from './own-identity.ts'
 export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 export type EffectiveTarget =
-  | { readonly kind: 'operations'; readonly path: string; readonly query?: string }
   | { readonly kind: 'fetch'; readonly uri: TargetUri; readonly mode: FetchMode }
+  | NoFile
+
+/** What a request asks for that is no file of an archive. */
+export type NoFile =
+  | { readonly kind: 'operations'; readonly path: string; readonly query?: string }
   | { readonly kind: 'connect'; readonly authority: Authority }
   | Refused
 
@@ -151,11 +155,13 @@ function refuse(status: Refused['status'], sentence: string): Refused {
   return { kind: 'refuse', status, sentence }
 }
 
-const refusals = {
+/** Targets that are refused before any policy is asked. */
+export const refusals = {
   tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
   asterisk: refuse(501, 'OPTIONS for the whole server is not implemented.'),
   nested: refuse(400, 'There are no tunnels within a tunnel.'),
   misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
+  unkeyable: refuse(400, 'The path of this URL has control characters or climbs above its root.'),
   manyHosts: refuse(400, 'There is more than one Host field.'),
   prefix: refuse(
     404,

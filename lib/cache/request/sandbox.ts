@@ -1,7 +1,7 @@
 /**
  * Sandboxes an archive's answer that is shown under an address of ours. With a URL prefix a browser takes every archive, and
  * our own pages, for one site: a page of one could read what the others have. So the answer gets no scripts and an origin of
- * its own, and loses the fields that speak for a whole site. Pure.
+ * its own, and loses the fields that concern a whole site. Pure.
  */
 import type { Response } from '../../http/message/message.ts'
 import type { FetchMode } from './request-target.ts'
@@ -17,7 +17,7 @@ export function sandboxed(response: Response, mode: FetchMode): Response {
   return { ...response, fields }
 }
 
-/** Fields by which a server speaks for all of its site. */
+/** Fields that concern all of a server's site. */
 const aboutASite = [
   'Set-Cookie',
   'Set-Cookie2',

@@ -2,7 +2,7 @@
  * Freshness of a stored response, RFC 9111 section 4.2, and its age. Pure: fields and time.
  *
  * # Facts
- * - A file whose name changes with its content (by digest, by version, below a past date) is immutable: fresh for ever.
+ * - A file whose name changes with its content (by digest, by version, below a past date) is immutable and always fresh.
  * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
  *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
  *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
@@ -23,25 +23,22 @@ export type FreshnessSettings = Config['freshness']
 /** What freshness asks of an entry. */
 export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
 
-export interface Freshness {
-  readonly immutable: boolean
-  /** Seconds it stays fresh: Infinity when immutable, zero or negative when stale, -Infinity when unknown. */
-  readonly remaining: Seconds
-}
-
-/** How long a stored response stays fresh from `now` on. */
+/**
+ * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
+ * -Infinity when its age is unknown.
+ */
 export function freshnessOf(
   stored: Stored,
   path: ArchivePath,
   { settings, now }: { readonly settings: FreshnessSettings; readonly now: Milliseconds },
-): Freshness {
-  if (isImmutable(stored, path)) return { immutable: true, remaining: Number.POSITIVE_INFINITY }
-  if (isFromTheFuture(stored, now)) return { immutable: false, remaining: Number.NEGATIVE_INFINITY }
+): Seconds {
+  if (isImmutable(stored, path)) return Number.POSITIVE_INFINITY
+  if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
   const configured = (configuredLifetime(path.kind, settings) - residentTime(stored, now)) / 1000
   const lifetime = originLifetime(stored)
-  const remaining =
-    lifetime === undefined ? configured : Math.min(configured, lifetime - currentAge(stored, now))
-  return { immutable: false, remaining }
+  return lifetime === undefined
+    ? configured
+    : Math.min(configured, lifetime - currentAge(stored, now))
 }
 
 /**

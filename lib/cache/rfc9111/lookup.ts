@@ -61,8 +61,10 @@ function withoutAsking(question: Question): Decision {
   if (stored === undefined) return withoutEntry(question)
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  const { immutable, remaining } = freshnessOf(stored, path, { settings, now })
-  if (immutable) return { use: 'store', because: 'immutable', entry: stored }
+  const remaining = freshnessOf(stored, path, { settings, now })
+  if (remaining === Number.POSITIVE_INFINITY) {
+    return { use: 'store', because: 'immutable', entry: stored }
+  }
   const because = objection(question, stored, remaining)
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }

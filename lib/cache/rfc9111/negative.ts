@@ -1,6 +1,6 @@
 /**
- * Remembers for a short time, in memory, the targets the origin answered 404 for: a flat repository without a Release file costs
- * twenty of them an update.
+ * Remembers the targets the origin answered 404 for, for a short time and in memory: a flat repository without a Release file
+ * costs twenty of them an update.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'

@@ -1,11 +1,11 @@
 /**
- * The outcome of a request in closed words, the same in the access log, the counters, the response's fields and the tests.
+ * The outcome of a request in closed words. Access log, counters, the response's fields and the tests use the same.
  */
 import type { Facts } from '../../errors.ts'
 
 /**
  * - hit: answered from the store, whether or not the origin was asked first
- * - miss: the content came from the origin for this request, or for others who asked at the same time
+ * - miss: the content came from the origin for this request, or for another one at the same time
  * - tunnel: a CONNECT that was joined to the far end
  * - intercept: a CONNECT that was intercepted; the requests that came through it have outcomes of their own
  * - refused: policy or protocol said no

@@ -1,12 +1,12 @@
 /**
- * From the origin's response to an entry: whether it may be stored, which fields are kept, which Last-Modified clients will
+ * Makes an entry of the origin's response: whether it may be stored, which fields are kept, which Last-Modified clients will
  * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives. Pure.
  *
  * # Facts
  * - Only the answer to a fetch of ours comes here: a GET without Authorization and without Range, answered 200. A request with
  *   credentials, one with `no-store` for what is not stored, and a host that is only passed through are answered without the
  *   store (`lookup`). So of the conditions of section 3 only those about the fields of the response are left.
- * - Nothing asked for with Authorization is stored, whatever `public` or `s-maxage` says (section 3.5): a subscriber's archive
+ * - Nothing asked for with Authorization is stored, even if `public` or `s-maxage` allows it (section 3.5): a subscriber's archive
  *   that says so by mistake would be open to every client of this proxy.
  * - Whether the content is complete only shows at its end: the download checks that.
  */
@@ -81,7 +81,7 @@ export function keptFields(response: Fields): Fields {
 }
 
 /**
- * Framing and cookies; what is made anew for each answer (section 4.2.3 counts Age anew); and what speaks of the origin's own
+ * Framing and cookies; what is made anew for each answer (section 4.2.3 counts Age anew); and what concerns the origin's own
  * site, which is not ours.
  */
 const notKept = [

@@ -103,16 +103,12 @@ async function recordedDays(path: string, options: DayLogOptions): Promise<Days>
 }
 
 async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {
-  const aside = asideName(path, options.clock)
-  const sentence = 'the statistics file cannot be used'
-  try {
-    await rename(path, aside)
-    options.warn(`${sentence} and was set aside; counting starts anew`, { path, because, aside })
-  } catch (error) {
-    const problem = explainError(error)
-    const facts = { path, because, problem }
-    options.warn(`${sentence}, and not be set aside either; it will be replaced`, facts)
-  }
+  const done = await keep(path, options, aside => rename(path, aside))
+  const fate =
+    'aside' in done
+      ? ' and was set aside; counting starts anew'
+      : ', and not be set aside either; it will be replaced'
+  options.warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
 }
 
 async function keepCopy(
@@ -120,19 +116,23 @@ async function keepCopy(
   unreadable: readonly string[],
   options: DayLogOptions,
 ): Promise<void> {
+  const done = await keep(path, options, aside => copyFile(path, aside, constants.COPYFILE_EXCL))
+  const fate = 'aside' in done ? '; the file as it was is kept' : ''
   const facts = { path, days: unreadable.slice(0, 10).join(', '), count: unreadable.length }
-  const aside = asideName(path, options.clock)
-  const sentence = 'the statistics of some days make no sense and are left out'
-  try {
-    await copyFile(path, aside, constants.COPYFILE_EXCL)
-    options.warn(`${sentence}; the file as it was is kept`, { ...facts, aside })
-  } catch (error) {
-    options.warn(sentence, { ...facts, problem: explainError(error) })
-  }
+  const sentence = `the statistics of some days make no sense and are left out${fate}`
+  options.warn(sentence, { ...facts, ...done })
 }
 
-/** `statistics.json.set-aside-20250131T235959Z` */
-function asideName(path: string, clock: Clock): string {
+/** Keeps the file under a name such as `statistics.json.set-aside-20250131T235959Z`, or says why it cannot. */
+async function keep(
+  path: string,
+  { clock }: DayLogOptions,
+  put: (aside: string) => Promise<void>,
+): Promise<{ readonly aside: string } | { readonly problem: string }> {
   const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
-  return `${path}.set-aside-${stamp}`
+  const aside = `${path}.set-aside-${stamp}`
+  return put(aside).then(
+    () => ({ aside }),
+    error => ({ problem: explainError(error) }),
+  )
 }

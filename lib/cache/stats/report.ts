@@ -6,11 +6,8 @@ import { type Counters, type Days, noCounters, sum } from './counters.ts'
 /** The most days `daily` ever lists. */
 export const dailyLimit = 14
 
-/** One recorded day. */
-export interface DayRecord extends Counters {
-  /** `YYYY-MM-DD` */
-  readonly date: string
-}
+/** One recorded day; its date is written `YYYY-MM-DD`. */
+export type DayRecord = Counters & { readonly date: string }
 
 /** The JSON of the statistics interface, name for name. */
 export interface StatisticsReport {

@@ -1,5 +1,5 @@
 /**
- * `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
+ * The command `cachesvc verify-repos`: checks everything stored, shows how far it is, removes what is wrong and reports.
  */
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'

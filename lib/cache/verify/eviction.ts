@@ -3,13 +3,13 @@
  * control socket, and so what it has in memory goes at once; without a daemon the directory's lock is taken for as long as the
  * removal takes.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { askOwner } from '../cli/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
-import { openStore, type Store } from '../store/store.ts'
+import { openStore, type Store, type StoreOptions } from '../store/store.ts'
 import { isWrongBecause, type Wrong, warningWords } from './report.ts'
 
 /** What became of a wrong file. */
@@ -65,18 +65,16 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
 const trials = 4
 const pause: Milliseconds = 250
 
+export type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
+
 /** Removes wrong files for a process that does not own the directory. */
 export class Evictor {
-  readonly #options: { readonly directory: string; readonly clock: Clock; readonly log: Logger }
+  readonly #options: EvictorOptions
   readonly #fates = new Map<string, Fate>()
   readonly #waiting: Wrong[] = []
   #working: Promise<void> | undefined
 
-  constructor(options: {
-    readonly directory: string
-    readonly clock: Clock
-    readonly log: Logger
-  }) {
+  constructor(options: EvictorOptions) {
     this.#options = options
   }
 
@@ -141,9 +139,7 @@ function idOf({ key, digest }: Wrong): string {
 }
 
 function readFate(answer: unknown): Fate {
-  if (isRecord(answer)) {
-    if (answer['evicted'] === true) return { evicted: true }
-    if (typeof answer['because'] === 'string') return kept(answer['because'])
-  }
-  return kept('the owner of the directory does not know how')
+  const { evicted, because } = isRecord(answer) ? answer : {}
+  if (evicted === true) return { evicted }
+  return kept(typeof because === 'string' ? because : 'the owner of the directory cannot do that')
 }

@@ -5,7 +5,7 @@
  * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
  * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
  */
-import { classify } from '../archive/path.ts'
+import { classify, decodedOnce } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The part of an entry that matters here. */
@@ -74,12 +74,8 @@ function append(map: Map<string, StoredFile[]>, name: string, file: StoredFile):
 /** The decoded URL a key stands for; undefined when it has a query, which no index names. */
 export function nameOf(key: string): string | undefined {
   if (key.includes('?')) return undefined
-  if (!key.includes('%')) return key
   // Bytes first, text second: an escape is a byte of UTF-8.
-  const bytes = key.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  )
-  return Buffer.from(bytes, 'latin1').toString('utf8')
+  return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
 }
 
 /** Everything before the last slash. */

@@ -15,8 +15,6 @@ export type Verdict =
 /** What the content hashes to beyond the SHA-256 it is stored under, as far as it is known. */
 export type KnownDigests = ReadonlyMap<HashAlgorithm, string>
 
-const nothing: KnownDigests = new Map()
-
 /**
  * Compares a file with the strongest digest an index gives for it: SHA-512, when that of the content is known, else SHA-256.
  * MD5 and SHA-1 prove nothing any more.
@@ -24,7 +22,7 @@ const nothing: KnownDigests = new Map()
 export function judge(
   file: StoredFile,
   listed: ListedFile,
-  known: KnownDigests = nothing,
+  known: KnownDigests = new Map(),
 ): Verdict {
   const { sha512, sha256 } = listed.digests
   const own512 = known.get('sha512')

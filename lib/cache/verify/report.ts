@@ -1,7 +1,6 @@
 /**
  * The report of a check: what it found in the store, as values and in words. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../operations/figures.ts'
 
@@ -102,11 +101,11 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
     return `${wrong.key}: ${whatIsWrong[wrong.because]}: ${wrong.sentence} (${fate(wrong)})`
   })
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
-  const took: Milliseconds = Date.parse(report.finished) - Date.parse(report.started)
-  const suites = report.repositories.length
+  const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))
+  const suites = countOf(report.repositories.length, 'suite')
   const unchecked = whyUnchecked.filter(([because]) => report.unchecked[because] > 0)
   lines.push(
-    `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${countOf(suites, 'suite')}, in ${formatDuration(took)}`,
+    `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${suites}, in ${took}`,
     `${report.confirmed} confirmed by an index or by name, ${report.wrong.length} wrong`,
     ...unchecked.map(([because, words]) => `${report.unchecked[because]} ${words}`),
   )

@@ -1,6 +1,6 @@
 /**
- * Verification inside the daemon: a check every so often by the clock and at a bounded rate, the figures of the last one, and
- * the removals `cachesvc verify-repos` asks for over the control socket.
+ * Runs verification inside the daemon: a check every so often by the clock and at a bounded rate, the figures of the last one,
+ * and the removals `cachesvc verify-repos` asks for over the control socket.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

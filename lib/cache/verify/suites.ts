@@ -58,14 +58,13 @@ export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<
 /** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
 export function rootsOf(base: string): readonly string[] {
   const dists = base.lastIndexOf('/dists/')
-  if (dists >= 0) return [base.slice(0, dists)]
-  const roots = [base]
-  const authority = base.indexOf('://') + 3
-  for (let root = base; root.lastIndexOf('/') >= authority; ) {
-    root = parentOf(root)
-    roots.push(root)
-  }
-  return roots
+  return dists < 0 ? [...upwards(base)] : [base.slice(0, dists)]
+}
+
+/** A directory and those above it, up to the host. */
+function* upwards(directory: string): Generator<string> {
+  const authority = directory.indexOf('://') + 3
+  for (let at = directory; at.length > authority; at = parentOf(at)) yield at
 }
 
 /** An index of packages that is right, or that no Release file says anything about. */
@@ -84,19 +83,23 @@ export function indexChoices(
   base: string,
   confirmed: readonly Claim[],
 ): ReadonlyArray<readonly UsableIndex[]> {
-  const choices = new Map<string, { readonly index: UsableIndex; readonly cost: number }[]>()
-  for (const { file, listed } of confirmed) {
+  const choices = new Map<string, UsableIndex[]>()
+  const byCost = [...confirmed].sort((a, b) => costOf(a.listed.path) - costOf(b.listed.path))
+  for (const { file, listed } of byCost) {
     const kind = packageIndexOf(listed.path)
     if (kind === undefined) continue
-    const directory = `${parentOf(listed.path)}/${kind}`
-    const same = choices.get(directory) ?? []
-    choices.set(directory, same)
-    if (same.some(({ index }) => index.file.digest === file.digest)) continue
-    same.push({ index: { file, kind, base }, cost: costOf(listed.path) })
+    const name = `${parentOf(listed.path)}/${kind}`
+    const same = choices.get(name) ?? []
+    if (same.every(index => index.file.digest !== file.digest)) same.push({ file, kind, base })
+    choices.set(name, same)
   }
-  return [...choices.values()].map(same =>
-    same.sort((a, b) => a.cost - b.cost).map(({ index }) => index),
-  )
+  return [...choices.values()]
+}
+
+/** How long unpacking takes, by rank. */
+function costOf(path: string): number {
+  const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
+  return order.findIndex(ending => path.endsWith(ending)) + 1
 }
 
 /** Indexes of packages outside the directories of all stored Release files. */
@@ -108,19 +111,7 @@ export function unsignedIndexes(
   return inventory.packageIndexes.flatMap(file => {
     const kind = packageIndexOf(file.key)
     const base = parentOf(file.key)
-    return kind === undefined || isWithin(base, bases) ? [] : [{ file, kind, base }]
+    const signed = [...upwards(base)].some(at => bases.has(at))
+    return kind === undefined || signed ? [] : [{ file, kind, base }]
   })
-}
-
-function isWithin(directory: string, bases: ReadonlySet<string>): boolean {
-  const authority = directory.indexOf('://') + 3
-  for (let at = directory; at.length > authority; at = parentOf(at)) {
-    if (bases.has(at)) return true
-  }
-  return false
-}
-
-function costOf(path: string): number {
-  const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
-  return order.findIndex(ending => path.endsWith(ending)) + 1
 }

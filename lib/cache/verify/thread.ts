@@ -1,5 +1,5 @@
 /**
- * Runs a check in a thread of its own, because hashing and unpacking would keep requests waiting.
+ * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
  */
 import { Worker } from 'node:worker_threads'
 import type { LogFacts, Logger } from '../../log/log.ts'
@@ -34,9 +34,8 @@ const heapMegabytes = 2048
 export async function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
   const { directory, rate, signal, log, onProgress, onWrong } = options
   signal.throwIfAborted()
-  const task: Task = { directory, rate }
   const worker = new Worker(new URL('./worker.js', import.meta.url), {
-    workerData: task,
+    workerData: { directory, rate } satisfies Task,
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
   })
   let abort = (): void => undefined

@@ -83,7 +83,14 @@ class Verification {
       const claims = [...claimsOf(known, this.#inventory)]
       const right = await this.#checkIndexes(known, claims)
       choices.push(...indexChoices(known.base, right))
-      repositories.push(reportOn(known, claims, right))
+      const { suite, date } = known.release
+      repositories.push({
+        release: known.file.key,
+        suite,
+        date: date === undefined ? undefined : new Date(date).toISOString(),
+        indexes: claims.length,
+        indexesRight: right.length,
+      })
     }
     await this.#checkPackages(choices)
     const unsigned = unsignedIndexes(this.#inventory, releases)
@@ -281,18 +288,4 @@ class Verification {
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other
-}
-
-function reportOn(
-  { file, release }: KnownRelease,
-  claims: readonly Claim[],
-  right: readonly Claim[],
-): RepositoryReport {
-  return {
-    release: file.key,
-    suite: release.suite,
-    date: release.date === undefined ? undefined : new Date(release.date).toISOString(),
-    indexes: claims.length,
-    indexesRight: right.length,
-  }
 }

@@ -17,11 +17,9 @@ const progressInterval = 200
 async function work(port: MessagePort, { directory, rate }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
   try {
-    // On Linux this is the priority of the calling thread, not of the process.
+    // On Linux this is the priority of the calling thread, not of the process. Without it the thread works all the same.
     if (process.platform === 'linux') setPriority(niceness)
-  } catch {
-    // Then the thread keeps the priority of the process.
-  }
+  } catch {}
   const log: Logger = {
     ...silentLog,
     warn: (message, facts) => tell({ tell: 'warning', message, facts }),

@@ -111,11 +111,11 @@ t.test('whatever else it depends on is asked for anew', t => {
   t.end()
 })
 
-t.test('refusals, pages and what has no key are told apart and not remembered', t => {
+t.test('refusals and pages are not remembered', t => {
   const destinations = new Destinations(rules())
   for (const [text, kind] of [
-    ['http://archive.example.org/../x', 'unkeyable'],
-    ['http://archive.example.org/%00', 'unkeyable'],
+    ['http://archive.example.org/../x', 'refuse'],
+    ['http://archive.example.org/%00', 'refuse'],
     ['/', 'operations'],
     ['/_cachesvc/stats', 'operations'],
   ] as const) {

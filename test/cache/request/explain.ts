@@ -45,7 +45,7 @@ t.test('a target that is routed to a host of no list is refused', async t => {
 
 t.test('what is no file of an archive is told in a sentence', async t => {
   for (const [url, question, answer] of [
-    ['http://new.example.org/../x', 'Refused', /climbs above its root/],
+    ['http://new.example.org/../x', 'Asked for', /climbs above its root/],
     ['http://localhost:3142/_cachesvc/', 'Asked for', /a page of this proxy/],
     ['http://localhost:3142/x', 'Asked for', /names no host/],
     ['ftp://new.example.org/', 'Asked for', /./],

@@ -132,7 +132,7 @@ t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, asy
   t.teardown(() => control.close())
   evictor.evict(wrong)
   await evictor.finished()
-  t.match(evictor.fateOf(wrong), { evicted: false, because: /does not know how/ })
+  t.match(evictor.fateOf(wrong), { evicted: false, because: /cannot do that/ })
 })
 
 t.test('a request is taken only when it is well-formed', async t => {

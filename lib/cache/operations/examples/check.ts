@@ -1,5 +1,5 @@
 /**
- * Examples that show whether the proxy works, and how clients come to trust the certificate where HTTPS is intercepted. Pure.
+ * Examples that show whether the proxy works, and how to trust its certificate. Pure.
  */
 import { aptFile, type Chapter, example, type Setting } from './example.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Examples for whole networks, whose machines find this service without a setting of their own. Zone files as in RFC 1035
+ * Examples for networks whose machines find this service without a setting of their own. Zone files as in RFC 1035
  * section 5, SRV as in RFC 2782. Pure.
  */
 import { isIPv4 } from 'node:net'
