@@ -24,7 +24,7 @@ import {
 } from './access/own-origin.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
-import type { AnswerProbe } from './doctor/edge/probe-answer.ts'
+import type { AnswerProbe } from './doctor/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'

@@ -6,7 +6,7 @@ import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import type { Diagnosis } from '../doctor/diagnosis.ts'
+import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
@@ -75,10 +75,7 @@ async function examine(
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
   groups: number | undefined,
 ): Promise<ExitCode> {
-  const [doctor, { linesOf, sumUp }] = await Promise.all([
-    import('../doctor/examine.ts'),
-    import('../doctor/report.ts'),
-  ])
+  const doctor = await import('../doctor/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {

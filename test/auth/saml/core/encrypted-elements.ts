@@ -6,7 +6,7 @@ import { logoutRequestXml } from '../../../../lib/auth/saml/binding/message-xml.
 import { redirectAddress } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptAssertion, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
+import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { type ProfileName, profiles } from '../../../../lib/tools/dev-idp/profile.ts'
 import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
 import { alice, sp } from '../../../fixtures/idp.ts'
@@ -79,7 +79,10 @@ t.test('inside an assertion that is encrypted as a whole', async t => {
   const name = `<saml:NameID xmlns:saml="${ns.assertion}">alice@example.org</saml:NameID>`
   const nameIdXml = encryptElement('EncryptedID', name, { certificate, methods })
   const signed = signElement(assertionXml({ ...assertion, nameIdXml }), { id: assertion.id, key })
-  const xml = responseXml(response, encryptAssertion(signed, certificate, methods))
+  const xml = responseXml(
+    response,
+    encryptElement('EncryptedAssertion', signed, { certificate, methods }),
+  )
   t.equal((await lab.browser.deliver(xml, asked.relayState)).status, 303)
   t.equal(lab.subjects[0]?.nameId?.value, 'alice@example.org')
 })

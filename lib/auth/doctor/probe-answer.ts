@@ -1,19 +1,18 @@
 /**
- * Answers the probes of `authproxy doctor`, on any path and before anything else is decided: what arrived is the whole
- * question. Nothing but a sealed question gets such an answer, and whatever carries none, or a wrong one, is not even
- * refused: it goes on as if the field were not there.
+ * Answers the probes of `authproxy doctor` with what arrived, on any path and before any other decision.
+ * Only a sealed question (probe.ts) gets such an answer. A request with a wrong one is treated as if it had none.
  */
-import type { Clock } from '../../../async/clock.ts'
-import { Fields } from '../../../http/message/field.ts'
-import type { Request, Response } from '../../../http/message/message.ts'
-import { textResponse } from '../../../http/message/reply.ts'
-import { pathAndQuery } from '../../../http/message/target.ts'
-import { asksForWebSocket } from '../../../http/message/upgrade.ts'
-import { packageVersion } from '../../../package.ts'
-import { hasLooped } from '../../access/instance-id.ts'
-import type { Backend } from '../../backend.ts'
-import type { Config } from '../../config/config.ts'
-import type { KeyRing } from '../../keys/key-ring.ts'
+import type { Clock } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { packageVersion } from '../../package.ts'
+import { hasLooped } from '../access/instance-id.ts'
+import type { Backend } from '../backend.ts'
+import type { Config } from '../config/config.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import { fingerprint, probeField, readQuestion, sealAnswer } from './probe.ts'
 
 export interface ProbeParts {
@@ -29,12 +28,11 @@ export interface ProbeParts {
 /** The answer to a probe; undefined for every other request. */
 export type AnswerProbe = (request: Request) => Response | undefined
 
-/** So much of a field is told. */
+/** Characters of a field that an answer repeats. */
 const MOST = 500
-/** Bytes of one padding field: less than browsers take of one cookie. */
+/** Bytes of one padding field: less than browsers accept of one cookie. */
 const LINE = 4000
 
-/** Makes the step. */
 export function probeAnswerer(parts: ProbeParts): AnswerProbe {
   const { rules, instanceId, waiting, clock, random } = parts
   return request => {
@@ -71,14 +69,8 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
 }
 
 function targetOf({ target }: Request): string {
-  switch (target.form) {
-    case 'origin':
-      return pathAndQuery(target)
-    case 'absolute':
-      return pathAndQuery(target.uri)
-    default:
-      return '*'
-  }
+  if (target.form === 'origin') return pathAndQuery(target)
+  return target.form === 'absolute' ? pathAndQuery(target.uri) : '*'
 }
 
 function padding(bytes: number): ReadonlyArray<readonly [string, string]> {

@@ -37,7 +37,7 @@ t.test('a healthy instance is found healthy, and every check says what it saw', 
       'IdP metadata',
       'IdP certificates',
       'clock against the IdP',
-      'session with 60 groups',
+      'session size',
     ],
   )
   t.equal(patient.gateway.log.lines.filter(({ level }) => level === 'warn').length, 0)
@@ -71,7 +71,7 @@ const cases: readonly Case[] = [
       [
         'X-Forwarded-Proto through the edge',
         'wrong',
-        /^http: what a client claims is handed on/,
+        /^http: the edge forwards what a client claims/,
         /X-Forwarded-Proto https/,
       ],
       [
@@ -84,7 +84,7 @@ const cases: readonly Case[] = [
       [
         'paths through the edge',
         'wrong',
-        /^POST \/saml\/acs is answered 403 by somebody else$/,
+        /^POST \/saml\/acs is answered 403 by another server$/,
         /POST included/,
       ],
       [
@@ -116,7 +116,7 @@ const cases: readonly Case[] = [
       [
         'X-Forwarded-For through the edge',
         'doubtful',
-        /every client looks like 127\.0\.0\.1/,
+        /every client appears as 127\.0\.0\.1/,
         /\$remote_addr/,
       ],
       [
@@ -143,7 +143,7 @@ const cases: readonly Case[] = [
         'paths through the edge',
         'wrong',
         /^GET \/saml\/slo arrives as GET \/inside\/saml\/slo$/,
-        /must not change them/,
+        /every path unchanged/,
       ],
     ],
   ],
@@ -170,7 +170,7 @@ t.test('an edge that is not believed, and one with nothing to believe', async t 
   const patient = await startPatient(t, { proxy: { trustedProxies: [] } })
   t.match(await patient.find('X-Forwarded-For through the edge'), {
     state: 'doubtful',
-    found: /it comes from 127\.0\.0\.1/,
+    found: /127\.0\.0\.1 is not trusted/,
     mend: /proxy\.trustedProxies/,
   })
 })
@@ -186,10 +186,8 @@ t.test('an edge that leads elsewhere is told by what it answers', async t => {
     edge.ways = ways
     t.match(await patient.find('public host'), { state, found })
     const all = await patient.examined()
-    t.notOk(
-      all.some(({ what }) => what.endsWith('through the edge')),
-      'nothing is said beyond',
-    )
+    const through = all.filter(({ what }) => what.endsWith('through the edge'))
+    t.ok(through.length === 8 && through.every(one => one.state === 'not asked'))
   }
   edge.ways = answering(508)
   t.match(await patient.find('loop'), { state: 'wrong', found: /508/ })

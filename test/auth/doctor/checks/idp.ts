@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { systemClock } from '../../../lib/async/clock.ts'
-import { startPatient } from '../../fixtures/patient.ts'
-import { reply } from '../../fixtures/scripted-origin.ts'
+import { systemClock } from '../../../../lib/async/clock.ts'
+import { startPatient } from '../../../fixtures/patient.ts'
+import { reply } from '../../../fixtures/scripted-origin.ts'
 
 const day = 86_400_000
 const what = 'IdP metadata'
@@ -14,6 +14,9 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     state: 'right',
     found: /\/metadata: \S+, 1 signing key, no single logout, valid without an end$/,
   })
+  const odd = metadata.replace('<md:KeyDescriptor', '<md:KeyDescriptor use="signing"/>$&')
+  publisher.at('/metadata', reply({ content: odd }))
+  t.match(await patient.find('IdP metadata in detail'), { state: 'doubtful', found: /KeyInfo/ })
   const cache = gateway.config.saml.metadataCacheFile
   const cases: ReadonlyArray<readonly [content: string, status: number, found: RegExp]> = [
     ['', 503, /answered 503 instead of 200/],
@@ -37,7 +40,10 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
     t.match(await patient.find(what), { state: 'wrong', found, mend: /no usable copy/ })
   }
   await writeFile(cache, metadata)
-  t.match(await patient.find(what), { state: 'doubtful', mend: /what was fetched last is used/ })
+  t.match(await patient.find(what), {
+    state: 'doubtful',
+    mend: /the metadata fetched last is used/,
+  })
   await publisher.close()
   t.match(await patient.find(what), { state: 'doubtful', found: /ECONNREFUSED/ })
   t.match(await patient.find('clock against the IdP'), { state: 'doubtful', mend: /date -u/ })
@@ -86,8 +92,10 @@ t.test('the clock of the identity provider is read where people sign on', async 
     [-50, 'doubtful', /^ours is (49|50|51) s ahead$/],
     [300, 'wrong', /^ours is (298|299|300|301) s behind$/],
   ] as const) {
-    const Date_ = new Date(Date.now() + seconds * 1000).toUTCString()
-    publisher.at('/sso', reply({ status: 400, fields: { Date: Date_ } }))
+    publisher.at('/sso', answer => {
+      const Date_ = new Date(Date.now() + seconds * 1000).toUTCString()
+      return reply({ status: 400, fields: { Date: Date_ } })(answer)
+    })
     t.match(await patient.find(about), { state, found, mend: /NTP/ })
   }
 })

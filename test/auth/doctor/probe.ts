@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
+import { ManualClock } from '../../../lib/async/clock.ts'
 import {
   fingerprint,
   type ProbeAnswer,
@@ -9,10 +9,10 @@ import {
   readQuestion,
   sealAnswer,
   sealQuestion,
-} from '../../../../lib/auth/doctor/edge/probe.ts'
-import { domain, startGateway } from '../../../fixtures/gateway.ts'
-import { RawClient } from '../../../fixtures/raw-client.ts'
-import { reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+} from '../../../lib/auth/doctor/probe.ts'
+import { domain, startGateway } from '../../fixtures/gateway.ts'
+import { RawClient } from '../../fixtures/raw-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 
 const key = () => ({ kid: randomBytes(4).toString('hex'), key: randomBytes(32) })
 const random = randomBytes
@@ -56,7 +56,7 @@ const answer: ProbeAnswer = {
   looped: false,
 }
 
-t.test('an answer is read by whoever has the keys, and belongs to one question', async t => {
+t.test('an answer is read by holders of the keys, and belongs to one question', async t => {
   const keys = [key()]
   const text = sealAnswer(answer, { keys, random })
   t.same(readAnswer(`${text}\n`, 'n', keys), answer)
@@ -65,7 +65,7 @@ t.test('an answer is read by whoever has the keys, and belongs to one question',
   t.equal(readAnswer('<html>', 'n', keys), undefined)
   const asked = sealQuestion({ nonce: 'n', padding: 0 }, 0, { keys, random })
   t.equal(readAnswer(asked, 'n', keys), undefined, 'a question sent back is no answer')
-  t.notMatch(text, /1\.2\.3|192\.0\.2\.1|example/, 'nobody on the way reads it')
+  t.notMatch(text, /1\.2\.3|192\.0\.2\.1|example/, 'the edge cannot read it')
 })
 
 t.test('the instance answers a probe on any path, before everything else', async t => {
