@@ -9,7 +9,7 @@ export const saml = group('How logins are asked for and judged.', {
     'The format of NameID that is asked for; `none` asks for none.',
   ),
   idpInitiated: setting(boolean, false).says(
-    'Takes logins nobody asked for, begun at the identity provider. Whoever has an account there can have others signed in under it, so leave it off where nobody needs it.',
+    'Takes logins begun at the identity provider. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
     'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
   ),
   forceAuthn: setting(boolean, false).says(
@@ -30,10 +30,10 @@ export const saml = group('How logins are asked for and judged.', {
     'Takes signatures over SHA-1, which can be forged with enough money.',
   ),
   allowUnsignedLogout: setting(boolean, false).says(
-    'Ends sessions when a logout request comes without a signature. Anybody can send one.',
+    'Ends sessions when a logout request comes without a signature. Any host on the network can send one.',
   ),
   replaySize: setting(size('0', '8M'), '1M').says(
     'The largest form, files included, that is kept in memory, encrypted with a key only the browser has, when the session has ended while it was filled in. It is sent once, as it was, after the same user has logged in. 0 keeps none.',
-    'Kept are forms of our own pages, in browsers somebody has been signed in with. For everything else (a larger one, another site’s, JSON) the answer is 401, and says that the request was not kept. Some 32 MiB are kept for all users together, four forms each; a restart loses them.',
+    'Kept are forms of our own pages, in browsers that have been signed in before. For everything else (a larger one, another site’s, JSON) the answer is 401, and says that the request was not kept. Some 32 MiB are kept for all users together, four forms each; a restart loses them.',
   ),
 })

@@ -66,7 +66,7 @@ export const settings = group('', {
     {
       name: setting(text, '').says('What the token is called in the log.'),
       token: optional(token).says(
-        'The token itself. Better is `sha256`, which is of no use to whoever reads the file.',
+        'The token itself. Better is `sha256`, which is of no use to a reader of the file.',
       ),
       sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
       expires: optional(moment, 'never').says(
@@ -123,7 +123,7 @@ export const settings = group('', {
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session. When the list is damaged all sessions are over and everybody logs in once more; the log says so.',
+      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session. When the list is damaged all sessions are over and every user logs in once more; the log says so.',
     ),
   }),
 
@@ -186,7 +186,7 @@ export const settings = group('', {
       'none: there is no such listener',
       'admin:\n  listenAddress: 127.0.0.1:9080',
     ).says(
-      'Where `/healthz`, `/readyz` and `/metrics` are answered, to anybody who can connect. Every other path of the public listener belongs to the backend.',
+      'Where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
     ),
   }),
 

@@ -19,7 +19,7 @@ export const cachesvcManual: SettingFile = {
     heading('Description'),
     'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that is there. Without any file the defaults below hold.',
     'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` tells everything that is wrong with a file at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays.',
-    'Files written for GoAPTCacher are understood. What differs is said below: hosts match whole names, the default port is 3142, what nobody asked for is removed after three months.',
+    'Files written for GoAPTCacher are understood. What differs is said below: hosts match whole names, the default port is 3142, what was not asked for is removed after three months.',
     heading('Values'),
     entry(
       'duration',
@@ -32,7 +32,7 @@ export const cachesvcManual: SettingFile = {
     ),
     entry(
       'network',
-      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together are everybody.',
+      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together are all clients.',
     ),
   ],
   example: [

@@ -1,5 +1,5 @@
 /**
- * The part of cachesvc.yaml that counts: how long things are fresh, how long anybody waits, how much anybody may use.
+ * The part of cachesvc.yaml that counts: how long things are fresh, how long requests wait, how much a client may use.
  */
 import { duration, integer, size } from '../../config/setting-kinds.ts'
 import { group, setting } from '../../config/settings.ts'

@@ -89,7 +89,7 @@ export const settings = group('', {
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer everybody who can connect: keep them in with a firewall.',
+    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer every client that can connect: keep them in with a firewall.',
   ),
   ports: setting(listOf(port, 'ports'), [80, 443]).says(
     'Ports of origins that may be fetched from without being named in `domains` or `passthrough_domains`.',
@@ -151,7 +151,7 @@ export const settings = group('', {
 
   expiration: group('What is removed from the cache.', {
     unused_days: setting(days(36_500), 90).says(
-      'Stored objects that nobody asked for in so many days are removed; 0 keeps them for ever.',
+      'Stored objects without a request for so many days are removed; 0 keeps them for ever.',
       'Three months are longer than the time between two point releases of a stable distribution, so what a site installs now and then stays, and what it left behind does not fill the disk. GoAPTCacher keeps everything by default.',
     ),
   }),
