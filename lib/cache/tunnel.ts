@@ -5,7 +5,7 @@
 import type { Clock } from '../async/clock.ts'
 import { within } from '../async/deadline.ts'
 import { Failure } from '../errors.ts'
-import type { Dialler } from '../http/client/dial.ts'
+import type { Dialler } from '../http/client/dialler.ts'
 import type { Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'

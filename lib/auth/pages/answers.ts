@@ -3,11 +3,7 @@
  * the log under the request's ID.
  */
 import { Failure } from '../../errors.ts'
-import {
-  OriginAborted,
-  OriginFailure,
-  OriginRequestUnfit,
-} from '../../http/client/origin-errors.ts'
+import { OriginAborted, OriginFailure, OriginRequestUnfit } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'

@@ -5,7 +5,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Content, Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'

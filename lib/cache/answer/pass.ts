@@ -7,7 +7,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { sourceOf } from '../../bytes/source.ts'
-import type { OriginClient } from '../../http/client/origin.ts'
+import type { OriginClient } from '../../http/client/client.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Content, Request, Response } from '../../http/message/message.ts'

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseContentRange } from '../../http/message/range.ts'

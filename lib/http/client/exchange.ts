@@ -8,9 +8,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { Fields } from '../message/field.ts'
 import type { WireRequest } from '../wire/wire-request.ts'
-import type { Connection } from './connection-pool.ts'
-import { sendContent } from './exchange-content.ts'
-import { OriginContent } from './origin-content.ts'
+import { OriginContent } from './content.ts'
 import {
   OriginAborted,
   type OriginFailure,
@@ -19,7 +17,9 @@ import {
   type OriginPhase,
   OriginRequestUnfit,
   OriginSendFailure,
-} from './origin-errors.ts'
+} from './errors.ts'
+import { sendContent } from './exchange-content.ts'
+import type { Connection } from './pool.ts'
 
 export interface ExchangeDeadlines {
   /** For the origin to take each piece of the request. */

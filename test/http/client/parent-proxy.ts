@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
+import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { join } from '../../../lib/http/proxy/tunnel.ts'
 import { makeAuthority } from '../../fixtures/certificate.ts'
 import { noSuchName } from '../../fixtures/dns.ts'

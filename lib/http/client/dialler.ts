@@ -18,8 +18,6 @@ import {
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
-import { type Connected, connectFirst } from './connect.ts'
-import { type Lookup, NameLookup } from './name-lookup.ts'
 import {
   OriginAborted,
   OriginAddressRefused,
@@ -27,7 +25,9 @@ import {
   OriginNameFailure,
   OriginTlsFailure,
   ParentProxyFailure,
-} from './origin-errors.ts'
+} from './errors.ts'
+import { type Connected, connectFirst } from './happy-eyeballs.ts'
+import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
 
 export interface DialDeadlines {

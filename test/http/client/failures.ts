@@ -2,8 +2,8 @@
 
 import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
-import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/origin.ts'
-import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
+import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/client.ts'
+import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
 import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'

@@ -7,7 +7,7 @@ import { Fields } from '../message/field.ts'
 import { type Content, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
 import type { WireRequest } from '../wire/wire-request.ts'
-import type { OriginDeadlines } from './origin-limits.ts'
+import type { OriginDeadlines } from './limits.ts'
 import { type Parent, proxyAuthorization } from './parent-proxy.ts'
 
 export interface OriginRequest {

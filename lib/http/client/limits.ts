@@ -2,9 +2,9 @@
  * How long an origin is waited for, and how much of it is taken.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { PoolLimits } from './connection-pool.ts'
-import type { DialDeadlines } from './dial.ts'
+import type { DialDeadlines } from './dialler.ts'
 import type { ExchangeDeadlines } from './exchange.ts'
+import type { PoolLimits } from './pool.ts'
 
 export interface OriginDeadlines extends DialDeadlines, ExchangeDeadlines {
   /** For a connection to become free when the origin has as many as it may. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { OriginLimits } from '../../../lib/http/client/origin.ts'
+import type { OriginLimits } from '../../../lib/http/client/client.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
 import type { Teardown } from '../../fixtures/raw-client.ts'

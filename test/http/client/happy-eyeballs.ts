@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { connectFirst } from '../../../lib/http/client/connect.ts'
+import { connectFirst } from '../../../lib/http/client/happy-eyeballs.ts'
 import { standstill } from '../../fixtures/origin-client.ts'
 import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 

@@ -10,30 +10,30 @@ import { within } from '../../async/deadline.ts'
 import type { Fields } from '../message/field.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
-import { Connection, ConnectionPool, type PoolCounts } from './connection-pool.ts'
-import { Dialler, type DialOptions } from './dial.ts'
-import { type ExchangeContext, exchange, type Switched, type WireResponse } from './exchange.ts'
+import { Dialler, type DialOptions } from './dialler.ts'
 import {
   OriginAborted,
   OriginBusy,
   OriginFieldsFailure,
   OriginSendFailure,
   ParentProxyFailure,
-} from './origin-errors.ts'
+} from './errors.ts'
+import { type ExchangeContext, exchange, type Switched, type WireResponse } from './exchange.ts'
 import {
   defaultOriginDeadlines,
   defaultOriginLimits,
   type OriginDeadlines,
   type OriginLimits,
-} from './origin-limits.ts'
-import { type OriginRequest, onWire } from './origin-request.ts'
+} from './limits.ts'
+import { Connection, ConnectionPool, type PoolCounts } from './pool.ts'
+import { type OriginRequest, onWire } from './request.ts'
 
 export {
   defaultOriginDeadlines,
   defaultOriginLimits,
   type OriginDeadlines,
   type OriginLimits,
-} from './origin-limits.ts'
+} from './limits.ts'
 
 export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly clock: Clock
@@ -41,7 +41,7 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly limits?: Partial<OriginLimits>
 }
 
-export type { OriginRequest } from './origin-request.ts'
+export type { OriginRequest } from './request.ts'
 
 /** A connection whose protocol the origin has changed (101). */
 export interface OriginSwitched extends Switched {

@@ -12,7 +12,7 @@ import {
   type OriginFailure,
   OriginMalformed,
   OriginTruncated,
-} from './origin-errors.ts'
+} from './errors.ts'
 
 export interface ContentOptions {
   readonly clock: Clock
