@@ -113,7 +113,10 @@ export class ChunkReader {
     const reading = lines.read(all, 0)
     if (reading === 'incomplete') return all.length > mostTrailerBytes ? undefined : bytes.length
     if (typeof reading === 'string' || reading.end > mostTrailerBytes) return undefined
-    this.#fields = Fields.fromFlat(lines.flat(all, 0))
+    const fields = Fields.fromFlat(lines.flat(all, 0))
+    // RFC 9110 section 6.5.1: fields that frame the message are never in its trailers.
+    if (fields.has('Content-Length') || fields.has('Transfer-Encoding')) return undefined
+    this.#fields = fields
     return reading.end - before
   }
 }

@@ -39,6 +39,13 @@ t.test('what breaks the coding is refused at the byte that does', t => {
   t.end()
 })
 
+t.test('trailers do not frame', t => {
+  for (const name of ['content-length', 'Transfer-Encoding']) {
+    t.equal(read(`0\r\n${name}: 5\r\n\r\n`).used, undefined)
+  }
+  t.end()
+})
+
 t.test('extensions and trailers are bounded', t => {
   const chunk = `1;${'e'.repeat(8000)}\r\nx\r\n`
   t.equal(read(chunk + chunk).used, 2 * chunk.length)
