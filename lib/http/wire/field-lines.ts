@@ -109,17 +109,16 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x09
 }
 
-/** 1 for each byte from `first` to `last` or among `characters`. */
-export function byteTable(first: number, last: number, characters = ''): Uint8Array {
-  const table = new Uint8Array(256).fill(1, first, last + 1)
+/** 1 for each byte that is among these characters. */
+export function byteTable(characters: string): Uint8Array {
+  const table = new Uint8Array(256)
   for (const character of characters) table[character.charCodeAt(0)] = 1
   return table
 }
 
-const alphanumeric = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const alphanumeric = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** tchar (RFC 9110 section 5.6.2) */
-export const tokenBytes = byteTable(0x30, 0x39, `${alphanumeric}!#$%&'*+-.^_\`|~`)
+const tokenBytes = byteTable(`${alphanumeric}!#$%&'*+-.^_\`|~`)
 
 /** What a value may have: field-vchar with obs-text, spaces and tabs (RFC 9110 section 5.5). */
-export const valueBytes = byteTable(0x20, 0x7e, '\t')
-valueBytes.fill(1, 0x80)
+export const valueBytes = byteTable('\t').fill(1, 0x20, 0x7f).fill(1, 0x80)
