@@ -88,11 +88,11 @@ export function tunnelHandler(parts: TunnelParts): ConnectHandler {
             aborted: () => slowOrigin(origin),
           }
           const { trusted } = admission
-          const { socket: far } = await within(limit, stop =>
+          const { transport } = await within(limit, stop =>
             parts.dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
           )
           parts.onOpen()
-          return far
+          return transport
         },
         onBytes: (_direction, count) => parts.onBytes(count),
       })

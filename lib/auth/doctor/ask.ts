@@ -4,6 +4,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
+import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
@@ -122,15 +123,15 @@ export class Asker {
     }
     if (!upgrade) return this.#origin.request(asked)
     const answer = await this.#origin.upgrade(asked)
-    if ('content' in answer) return answer
-    answer.socket.destroy()
+    if ('status' in answer) return answer
+    answer.transport.destroy()
     throw new Error('it changed the protocol, though nobody behind it was asked')
   }
 }
 
-async function textOf(content: AsyncIterable<Buffer>): Promise<string> {
+async function textOf(content: Source): Promise<string> {
   let text = ''
-  for await (const block of content) {
+  for await (const block of iterate(content)) {
     text += block.toString('latin1')
     if (text.length > LONGEST) break
   }

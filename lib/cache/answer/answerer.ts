@@ -146,7 +146,7 @@ export class Answerer {
     try {
       const asked = askHead(allowed.uri, request.signal)
       const response = await this.#withinDeadline(asked, entry && revalidationBudget())
-      await response?.content.return?.()
+      response?.content.close()
       if (entry !== undefined && response === undefined) {
         return this.fromStore(allowed, entry, 'stale-origin-slow')
       }

@@ -187,14 +187,14 @@ export class Fetcher {
     const received = clock.now()
 
     if (response.status === 304 && wanted.stored !== undefined) {
-      await response.content.return?.()
+      response.content.close()
       const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
       await store.put(entry)
       land()
       return { kind: 'validated', entry }
     }
     if (response.status !== 200) {
-      await response.content.return?.()
+      response.content.close()
       land()
       return { kind: 'answered', status: response.status, fields: response.fields }
     }
@@ -257,7 +257,7 @@ export class Fetcher {
       if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
       return { kind: 'stored', entry }
     } catch (error) {
-      await response.content.return?.()
+      response.content.close()
       await download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return { kind: whole ? 'passed' : 'failed' }

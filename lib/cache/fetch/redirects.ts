@@ -38,7 +38,7 @@ export async function follow(question: Question, options: FollowOptions): Promis
     })
     const location = redirection(response)
     if (location === undefined) return response
-    await response.content.return?.()
+    response.content.close()
     if (hop === maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }

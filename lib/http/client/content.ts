@@ -1,168 +1,224 @@
 /**
- * The content of an origin's response, block by block, with the pressure turned back: what nobody asks for stays in the
- * kernel and stops the origin. Knows one response; the connection belongs to whoever made it.
+ * The content of an origin's response as a source of pieces: read straight into memory, its framing taken off (RFC 9112 section
+ * 6.3). What the reader does not ask for stays in the kernel and stops the origin, but for one piece of memory read ahead.
  */
-import type { IncomingMessage } from 'node:http'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { systemCode } from '../../errors.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { Landing } from '../../bytes/landing.ts'
+import type { Piece } from '../../bytes/piece.ts'
+import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
+import { ChunkReader } from '../wire/chunks.ts'
+import type { Framing } from '../wire/framing.ts'
+import type { Connection } from './connection.ts'
 import {
-  OriginAborted,
   OriginContentTimeout,
   type OriginFailure,
   OriginMalformed,
   OriginTruncated,
 } from './errors.ts'
+import type { Reader } from './transport.ts'
 
 export interface ContentOptions {
-  readonly clock: Clock
-  /** The longest silence while somebody waits for a block. */
+  readonly framing: Framing
+  /** The longest silence while a piece is waited for. */
   readonly idle: Milliseconds
-  readonly signal: AbortSignal
   readonly origin: string
-  readonly address: string
-  /** Bytes announced; undefined when the end is only known when it comes. */
-  readonly length: number | undefined
-  /** What the connection or the parser complained about, if anything. */
-  readonly complaint: () => unknown
+  /** Told once, when the content needs the connection no longer: `whole` if it was read to its end and not a byte further. */
+  readonly over: (whole: boolean) => void
 }
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
-const WORTH_READING = 65_536
+const worthReading = 65_536
+/** Stretches of chunked content shorter than this are moved together. */
+const worthMoving = 16_384
 
-/**
- * Blocks of at most 64 KiB or so. Idle time counts only while a block is being waited for. Ends with an OriginFailure when
- * the content does; `return` lets go of the rest. Asked for one block at a time.
- */
-export class OriginContent implements AsyncIterableIterator<Buffer> {
-  /** Bytes handed out so far. */
-  received = 0
-  readonly #message: IncomingMessage
+export class OriginContent implements Source, Reader {
+  readonly #connection: Connection
   readonly #options: ContentOptions
-  #state: 'open' | 'ended' | 'broken' = 'open'
+  readonly #landing: Landing
+  readonly #chunks: ChunkReader | undefined
+  /** Bytes announced and not read yet; undefined when only the end will tell. */
+  #rest: number | undefined
+  /** Bytes of content read so far. */
+  #received = 0
+  /** Read and not asked for. */
+  readonly #pieces: Piece[] = []
+  #take: Take | undefined
+  /** `left`: the reader wants no more, and a small rest is read. */
+  #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
   #failure: OriginFailure | undefined
-  #left = false
-  #wake: () => void = () => {}
 
-  constructor(message: IncomingMessage, options: ContentOptions) {
-    this.#message = message
+  constructor(connection: Connection, options: ContentOptions) {
+    const { framing } = options
+    this.#connection = connection
     this.#options = options
-    message.on('readable', () => {
-      if (message.readableLength === 0) message.read(0) // lets 'end' happen
-      this.#wake()
-    })
-    message.on('end', () => this.#finish(this.#wasCut() ? 'broken' : 'ended'))
-    message.on('error', () => this.#finish('broken'))
-    message.on('close', () => this.#finish('broken'))
-    const { signal } = options
-    signal.addEventListener('abort', this.#onAbort)
-    if (signal.aborted) this.#onAbort()
+    this.#landing = new Landing(connection.transport.blocks)
+    if (framing.kind === 'length') this.#rest = framing.length
+    if (framing.kind === 'chunked') this.#chunks = new ChunkReader()
+  }
+
+  /** To be called once, when what arrives is for it; bytes behind the head, when there is nothing to come, belong to nothing. */
+  begin(behind: number): void {
+    if (this.#rest === 0) this.#end(behind === 0)
   }
 
   /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
   trailers(): Fields {
-    return this.#state === 'ended' ? Fields.fromFlat(this.#message.rawTrailers) : Fields.empty
+    return this.#chunks?.trailers ?? Fields.empty
   }
 
-  [Symbol.asyncIterator](): this {
-    return this
+  next(take: Take): void {
+    const piece = this.#pieces.shift()
+    if (piece !== undefined || this.#state === 'ended') return take(undefined, piece)
+    if (this.#failure !== undefined) return take(this.#failure, undefined)
+    this.#take = take
+    this.#connection.alarm.set(this.#options.idle, this.#late)
+    this.#connection.transport.resume()
   }
 
-  async next(): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#left) return { done: true, value: undefined }
-    const block = await this.#take()
-    return block === undefined ? { done: true, value: undefined } : { done: false, value: block }
+  /** A small rest is read so that the connection can be used again; else it is closed. */
+  close(): void {
+    this.#take = undefined
+    for (const piece of this.#pieces.splice(0)) piece.release()
+    if (this.#state !== 'open') return
+    if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('left')
+    this.#state = 'left'
+    // The whole rest has the time that a piece has otherwise.
+    this.#connection.alarm.set(this.#options.idle, () => this.#stop('left'))
+    this.#connection.transport.resume()
   }
 
-  /** The reader wants no more. A small rest is read so that the connection can be used again; else it is closed. */
-  async return(): Promise<IteratorResult<Buffer, undefined>> {
-    this.#left = true
-    const { length } = this.#options
-    const rest = length === undefined ? Number.POSITIVE_INFINITY : length - this.received
-    if (this.#state === 'open') {
-      if (rest <= WORTH_READING) this.#drain().catch(() => this.#message.destroy())
-      else this.#message.destroy()
-    }
-    return { done: true, value: undefined }
+  /** Breaks it off: what was read and not asked for is not given any more. */
+  fail(failure: OriginFailure): void {
+    if (this.#isOver) return
+    this.#failure = failure
+    for (const piece of this.#pieces.splice(0)) piece.release()
+    this.#stop('failed')
+    this.#give()
   }
 
-  /** The whole rest has the time that a block has otherwise. */
-  async #drain(): Promise<void> {
-    const { clock, idle } = this.#options
-    const cancelTimer = clock.after(idle, () => this.#message.destroy())
-    try {
-      while ((await this.#take()) !== undefined);
-    } finally {
-      cancelTimer()
-    }
+  room(): Buffer {
+    return this.#landing.room(this.#most)
   }
 
-  readonly #onAbort = () => {
-    const { origin, address, signal } = this.#options
-    this.#fail(new OriginAborted(origin, { phase: 'content', address, cause: signal.reason }))
-  }
-
-  async #take(): Promise<Buffer | undefined> {
-    for (;;) {
-      if (this.#failure !== undefined) throw this.#failure
-      const block: Buffer | null = this.#message.read()
-      if (block !== null) {
-        this.received += block.length
-        return block
+  read(count: number): boolean {
+    const bytes = this.#landing.landed(count)
+    if (this.#chunks !== undefined) this.#readChunks(bytes, this.#chunks)
+    else {
+      const wanted = this.#rest === undefined ? count : Math.min(count, this.#rest)
+      this.#add(bytes.subarray(0, wanted))
+      if (this.#rest !== undefined) {
+        this.#rest -= wanted
+        if (this.#rest === 0) this.#end(wanted === count)
       }
-      if (this.#state === 'ended') return undefined
-      if (this.#state === 'broken') throw this.#broken()
-      await this.#change()
     }
+    this.#give()
+    const { length } = this.#pieces
+    return this.#take !== undefined || length === 0 || this.#landing.hasRoom(this.#most)
   }
 
-  #change(): Promise<void> {
-    const { clock, idle } = this.#options
-    return new Promise(resolve => {
-      const cancelTimer = clock.after(idle, () => {
-        const { origin, address } = this.#options
-        const { received } = this
-        this.#fail(new OriginContentTimeout(origin, { after: idle, address, received }))
-      })
-      this.#wake = () => {
-        cancelTimer()
-        this.#wake = () => {}
-        resolve()
+  ended(): void {
+    if (this.#options.framing.kind !== 'close') return this.closed(undefined)
+    this.#end(false)
+    this.#give()
+  }
+
+  closed(error: Error | undefined): void {
+    if (this.#isOver) return
+    this.#truncated(error)
+    this.#give()
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'ended' || this.#state === 'failed'
+  }
+
+  /** One byte more than is to come: should it arrive, the connection is not used again. */
+  get #most(): number | undefined {
+    return this.#rest === undefined ? undefined : this.#rest + 1
+  }
+
+  #add(bytes: Buffer): void {
+    this.#received += bytes.length
+    if (this.#state !== 'open' || bytes.length === 0) return
+    const piece = this.#landing.piece(bytes)
+    const last = this.#pieces.at(-1)
+    if (last?.precedes(piece)) this.#pieces[this.#pieces.length - 1] = last.joined(piece)
+    else this.#pieces.push(piece)
+  }
+
+  /** Small stretches of content are moved together, over the framing between them; a large one begins a piece of its own. */
+  #readChunks(bytes: Buffer, chunks: ChunkReader): void {
+    let from = 0
+    let to = 0
+    const used = chunks.read(bytes, (start, end) => {
+      if (start !== to && end - start >= worthMoving) {
+        this.#add(bytes.subarray(from, to))
+        from = start
+        to = start
       }
+      if (start !== to) bytes.copyWithin(to, start, end)
+      to += end - start
     })
+    this.#add(bytes.subarray(from, to))
+    if (used === undefined) this.#malformed()
+    else if (chunks.trailers !== undefined) this.#end(used === bytes.length)
   }
 
-  #finish(state: 'ended' | 'broken'): void {
-    if (this.#state === 'open') this.#state = state
-    this.#options.signal.removeEventListener('abort', this.#onAbort)
-    this.#wake()
+  #give(): void {
+    const take = this.#take
+    if (take === undefined) return
+    if (this.#pieces.length === 0 && this.#state === 'open') return
+    this.#take = undefined
+    if (this.#state === 'open') this.#connection.alarm.clear()
+    this.next(take)
   }
 
-  #fail(failure: OriginFailure): void {
-    if (this.#state === 'ended') return
-    this.#failure ??= failure
-    this.#message.destroy()
-    this.#finish('broken')
+  readonly #late = (): void => {
+    const { origin, idle: after } = this.#options
+    const { address } = this.#connection
+    this.fail(new OriginContentTimeout(origin, { after, address, received: this.#received }))
   }
 
-  /** Node takes even a broken connection for the end of content that only the connection delimits. */
-  #wasCut(): boolean {
-    const { length, complaint } = this.#options
-    const delimited = length !== undefined || 'transfer-encoding' in this.#message.headers
-    return !delimited && complaint() !== undefined
+  #malformed(): void {
+    const trouble = { address: this.#connection.address, phase: 'content' } as const
+    this.#failure ??= new OriginMalformed(
+      this.#options.origin,
+      'its content breaks the framing',
+      trouble,
+    )
+    this.#stop('failed')
   }
 
-  #broken(): OriginFailure {
-    const { origin, address, length, complaint } = this.#options
-    const cause = complaint()
-    const trouble = { address, ...(cause === undefined ? {} : { cause }) }
-    const { received } = this
-    this.#failure = systemCode(cause)?.startsWith('HPE_')
-      ? new OriginMalformed(origin, 'its content breaks the framing', {
-          ...trouble,
-          phase: 'content',
-        })
-      : new OriginTruncated(origin, { ...trouble, received, length })
-    return this.#failure
+  #truncated(cause: Error | undefined): void {
+    const { origin, framing } = this.#options
+    const { address } = this.#connection
+    const length = framing.kind === 'length' ? framing.length : undefined
+    this.#failure ??= new OriginTruncated(origin, {
+      address,
+      received: this.#received,
+      length,
+      ...(cause === undefined ? {} : { cause }),
+    })
+    this.#stop('failed')
+  }
+
+  /** The last byte was read. */
+  #end(whole: boolean): void {
+    if (!this.#isOver) this.#finish('ended', whole)
+  }
+
+  /** The connection is of no use any more; what was read before may still be asked for. */
+  #stop(state: 'left' | 'failed'): void {
+    if (this.#isOver) return
+    this.#connection.destroy()
+    this.#finish(state === 'left' ? 'ended' : 'failed', false)
+  }
+
+  #finish(state: 'ended' | 'failed', whole: boolean): void {
+    this.#state = state
+    this.#landing.close()
+    this.#connection.alarm.clear()
+    this.#options.over(whole)
   }
 }

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
+import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
 import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
 
@@ -26,13 +28,18 @@ async function listener(t: Teardown) {
 }
 
 /** A client and a far side, each joined through a socket of ours. */
-async function joined(t: Teardown, options: Partial<TunnelOptions> = {}) {
+async function joined(
+  t: Teardown,
+  { farHead = Buffer.alloc(0), ...options }: Partial<TunnelOptions> & { farHead?: Buffer } = {},
+) {
   const near = await listener(t)
   const distant = await listener(t)
   const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  const far = connect(distant.port, '127.0.0.1')
-  const [farEnd] = await Promise.all([distant.accepted(), once(far, 'connect')])
+  const blocks = new BlockPool({ limit: 8 * blockBytes })
+  const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
+  const [farEnd] = await Promise.all([distant.accepted(), once(far.socket, 'connect')])
   const farClient = RawClient.over(farEnd)
+  far.give(farHead)
   const tunnel = join({
     client: clientSide,
     far,
@@ -41,7 +48,10 @@ async function joined(t: Teardown, options: Partial<TunnelOptions> = {}) {
     signal: never,
     ...options,
   })
-  return { client, far: farClient, tunnel, sockets: [clientSide, far] }
+  t.teardown(() => {
+    if (blocks.used > 0) throw new Error('a block is left')
+  })
+  return { client, far: farClient, tunnel, blocks, sockets: [clientSide, far.socket] }
 }
 
 t.test('bytes pass both ways and are counted, the head goes first', async t => {
@@ -143,8 +153,9 @@ t.test('200 is said only when the far side is connected', async t => {
   const near = await listener(t)
   const distant = await listener(t)
   const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  let connected: (far: Duplex) => void = () => {}
-  const far = connect(distant.port, '127.0.0.1')
+  let connected: (far: Transport) => void = () => {}
+  const blocks = new BlockPool({ limit: 0 })
+  const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
   const farEnd = RawClient.over(await distant.accepted())
   const tunnel = openTunnel({
     client: clientSide,
