@@ -27,6 +27,8 @@ export class Connection implements Reader {
   reused = false
   /** How long it may lie free after this request; undefined for the pool's own limit. */
   keep: Milliseconds | undefined
+  /** Ends its life as a free connection. */
+  drop: () => void = () => this.destroy()
 
   constructor(
     key: string,
@@ -48,9 +50,8 @@ export class Connection implements Reader {
   }
 
   /** Begins its life as a free connection: after `keep`, or when anything arrives, `drop` is called. */
-  rest(keep: Milliseconds, drop: () => void): void {
-    this.#drop = drop
-    this.alarm.set(keep, drop)
+  rest(keep: Milliseconds): void {
+    this.alarm.set(keep, this.drop)
     this.transport.handTo(this)
   }
 
@@ -58,20 +59,18 @@ export class Connection implements Reader {
     this.transport.destroy()
   }
 
-  #drop = (): void => {}
-
   room(): Buffer {
     return scratch()
   }
 
   /** What came unasked must never become the answer to the next request. */
   read(): boolean {
-    this.#drop()
+    this.drop()
     return false
   }
 
   ended(): void {
-    this.#drop()
+    this.drop()
   }
 
   closed(): void {}

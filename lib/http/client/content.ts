@@ -4,7 +4,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Landing } from '../../bytes/landing.ts'
-import type { Piece } from '../../bytes/piece.ts'
+import { Piece } from '../../bytes/piece.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { ChunkReader } from '../wire/chunks.ts'
@@ -18,13 +18,12 @@ import {
 } from './errors.ts'
 import type { Reader } from './transport.ts'
 
-export interface ContentOptions {
-  readonly framing: Framing
+export interface ContentOwner {
+  readonly origin: string
   /** The longest silence while a piece is waited for. */
   readonly idle: Milliseconds
-  readonly origin: string
   /** Told once, when the content needs the connection no longer: `whole` if it was read to its end and not a byte further. */
-  readonly over: (whole: boolean) => void
+  over(whole: boolean): void
 }
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
@@ -34,7 +33,8 @@ const worthMoving = 16_384
 
 export class OriginContent implements Source, Reader {
   readonly #connection: Connection
-  readonly #options: ContentOptions
+  readonly #framing: Framing
+  readonly #owner: ContentOwner
   readonly #landing: Landing
   readonly #chunks: ChunkReader | undefined
   /** Bytes announced and not read yet; undefined when only the end will tell. */
@@ -48,18 +48,27 @@ export class OriginContent implements Source, Reader {
   #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
   #failure: OriginFailure | undefined
 
-  constructor(connection: Connection, options: ContentOptions) {
-    const { framing } = options
+  constructor(connection: Connection, framing: Framing, owner: ContentOwner) {
     this.#connection = connection
-    this.#options = options
+    this.#framing = framing
+    this.#owner = owner
     this.#landing = new Landing(connection.transport.blocks)
     if (framing.kind === 'length') this.#rest = framing.length
     if (framing.kind === 'chunked') this.#chunks = new ChunkReader()
   }
 
-  /** To be called once, when what arrives is for it; bytes behind the head, when there is nothing to come, belong to nothing. */
-  begin(behind: number): void {
-    if (this.#rest === 0) this.#end(behind === 0)
+  /** Takes the connection over, with the bytes that came behind the head. */
+  begin(behind: Buffer): void {
+    const { transport } = this.#connection
+    transport.handTo(this)
+    const { length } = behind
+    const rest = this.#rest ?? length + 1
+    if (length < rest) return transport.give(behind)
+    // All of it is here.
+    this.#received = rest
+    this.#rest = 0
+    if (rest > 0) this.#pieces.push(new Piece(Buffer.from(behind.subarray(0, rest))))
+    this.#end(length === rest)
   }
 
   /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
@@ -72,7 +81,7 @@ export class OriginContent implements Source, Reader {
     if (piece !== undefined || this.#state === 'ended') return take(undefined, piece)
     if (this.#failure !== undefined) return take(this.#failure, undefined)
     this.#take = take
-    this.#connection.alarm.set(this.#options.idle, this.#late)
+    this.#connection.alarm.set(this.#owner.idle, this.#late)
     this.#connection.transport.resume()
   }
 
@@ -84,7 +93,7 @@ export class OriginContent implements Source, Reader {
     if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('left')
     this.#state = 'left'
     // The whole rest has the time that a piece has otherwise.
-    this.#connection.alarm.set(this.#options.idle, () => this.#stop('left'))
+    this.#connection.alarm.set(this.#owner.idle, () => this.#stop('left'))
     this.#connection.transport.resume()
   }
 
@@ -118,7 +127,7 @@ export class OriginContent implements Source, Reader {
   }
 
   ended(): void {
-    if (this.#options.framing.kind !== 'close') return this.closed(undefined)
+    if (this.#framing.kind !== 'close') return this.closed(undefined)
     this.#end(false)
     this.#give()
   }
@@ -175,7 +184,7 @@ export class OriginContent implements Source, Reader {
   }
 
   readonly #late = (): void => {
-    const { origin, idle: after } = this.#options
+    const { origin, idle: after } = this.#owner
     const { address } = this.#connection
     this.fail(new OriginContentTimeout(origin, { after, address, received: this.#received }))
   }
@@ -183,7 +192,7 @@ export class OriginContent implements Source, Reader {
   #malformed(): void {
     const trouble = { address: this.#connection.address, phase: 'content' } as const
     this.#failure ??= new OriginMalformed(
-      this.#options.origin,
+      this.#owner.origin,
       'its content breaks the framing',
       trouble,
     )
@@ -191,9 +200,9 @@ export class OriginContent implements Source, Reader {
   }
 
   #truncated(cause: Error | undefined): void {
-    const { origin, framing } = this.#options
+    const { origin } = this.#owner
     const { address } = this.#connection
-    const length = framing.kind === 'length' ? framing.length : undefined
+    const length = this.#framing.kind === 'length' ? this.#framing.length : undefined
     this.#failure ??= new OriginTruncated(origin, {
       address,
       received: this.#received,
@@ -219,6 +228,6 @@ export class OriginContent implements Source, Reader {
     this.#state = state
     this.#landing.close()
     this.#connection.alarm.clear()
-    this.#options.over(whole)
+    this.#owner.over(whole)
   }
 }

@@ -1,11 +1,12 @@
 /**
  * One request and the head of its response on one connection, with a deadline for every part.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { scratch } from '../../bytes/landing.ts'
 import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { Connection } from './connection.ts'
-import { OriginContent } from './content.ts'
+import { type ContentOwner, OriginContent } from './content.ts'
 import {
   OriginAborted,
   type OriginFailure,
@@ -15,7 +16,7 @@ import {
 } from './errors.ts'
 import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
 import type { Reader } from './transport.ts'
-import { Upload, type UploadOwner } from './upload.ts'
+import { Upload, type UploadOwner, writeAll } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
@@ -35,22 +36,28 @@ const mostInterim = 16
 const longestKeep = 30_000
 const headStart = 500
 
-export class Exchange implements Reader, UploadOwner {
+export class Exchange implements Reader, UploadOwner, ContentOwner {
   /** Whether a byte came in answer. */
   heard = false
   readonly #connection: Connection
   readonly #message: WireRequest
   readonly #owner: ExchangeOwner
-  readonly #upload: Upload
+  /** Of content that comes piece by piece. */
+  readonly #upload: Upload | undefined
   #phase: 'send' | 'fields' | 'content' | 'over' = 'send'
   #interim = 0
+  /** Whether the origin keeps the connection. */
+  #stays = false
   #content: OriginContent | undefined
 
   constructor(connection: Connection, message: WireRequest, owner: ExchangeOwner) {
     this.#connection = connection
     this.#message = message
     this.#owner = owner
-    this.#upload = new Upload(connection.transport, message, this)
+    const { head, content } = message
+    if (content.kind === 'stream') {
+      this.#upload = new Upload(connection.transport, head, content, this)
+    }
   }
 
   begin(): void {
@@ -59,10 +66,18 @@ export class Exchange implements Reader, UploadOwner {
     if (transport.unread > 0) return this.#malformed('it spoke before it was asked')
     transport.handTo(this)
     if (!usable) return this.closed(undefined)
-    this.#upload.begin()
-    const { awaitContinue } = this.#message
-    if (awaitContinue !== undefined) alarm.set(awaitContinue, () => this.#upload.go())
     transport.resume()
+    const { head, content, awaitContinue } = this.#message
+    if (content.kind !== 'stream') {
+      this.writing()
+      const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
+      writeAll(transport, parts, () => this.sent())
+    } else if (awaitContinue === undefined) {
+      this.#upload?.go()
+    } else {
+      this.#upload?.hold()
+      alarm.set(awaitContinue, () => this.#upload?.go())
+    }
   }
 
   /** Ends it in whatever phase it is: it is not wanted any more, or the source of the request's content broke off. */
@@ -70,6 +85,14 @@ export class Exchange implements Reader, UploadOwner {
     if (this.#phase === 'over') return
     const { address } = this.#connection
     this.#fail(new OriginAborted(this.#owner.origin, { phase: this.#phase, address, cause }))
+  }
+
+  get origin(): string {
+    return this.#owner.origin
+  }
+
+  get idle(): Milliseconds {
+    return this.#owner.deadlines.content
   }
 
   room(): Buffer {
@@ -135,7 +158,7 @@ export class Exchange implements Reader, UploadOwner {
   #tellInterim(head: ResponseHead): void {
     this.#interim += 1
     if (this.#interim > mostInterim) return this.#malformed('it sends interim responses only')
-    if (head.status === 100) this.#upload.go()
+    if (head.status === 100) this.#upload?.go()
     this.#message.onInterim?.(head.status, head.fields)
   }
 
@@ -143,29 +166,27 @@ export class Exchange implements Reader, UploadOwner {
     if (head.status === 101) return this.#switched(head, behind)
     const framing = framingOf(this.#message.method, head)
     if ('problem' in framing) return this.#malformed(framing.problem)
-    const { origin, deadlines } = this.#owner
     const connection = this.#connection
     this.#phase = 'content'
-    this.#upload.answered()
+    this.#upload?.answered()
     connection.alarm.clear()
     connection.keep = keepOf(head)
-    const stays = framing.kind !== 'close' && persists(head)
-    const content = new OriginContent(connection, {
-      framing,
-      idle: deadlines.content,
-      origin,
-      over: whole => this.#over(whole && stays),
-    })
-    this.#content = content
+    this.#stays = framing.kind !== 'close' && persists(head)
     const { reused, address } = connection
-    connection.transport.handTo(content)
-    content.begin(behind.length)
-    connection.transport.give(behind)
-    const { status, reason, version, fields } = head
-    const length = framing.kind === 'length' ? framing.length : undefined
-    const trailers = () => content.trailers()
-    const response = { status, reason, version, fields, length, content, trailers }
-    this.#owner.answered({ ...response, address, reused })
+    const content = new OriginContent(connection, framing, this)
+    this.#content = content
+    content.begin(behind)
+    this.#owner.answered({
+      status: head.status,
+      reason: head.reason,
+      version: head.version,
+      fields: head.fields,
+      length: framing.kind === 'length' ? framing.length : undefined,
+      content,
+      trailers: framing.kind === 'chunked' ? () => content.trailers() : undefined,
+      address,
+      reused,
+    })
   }
 
   #switched(head: ResponseHead, behind: Buffer): void {
@@ -190,18 +211,20 @@ export class Exchange implements Reader, UploadOwner {
     if (this.#content !== undefined) return this.#content.fail(failure)
     if (this.#phase === 'over') return
     this.#phase = 'over'
-    this.#upload.stop()
+    this.#upload?.stop()
     this.#connection.destroy()
     this.#owner.failed(failure)
   }
 
   /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
-  #over(free: boolean): void {
-    const reusable = free && this.#upload.complete
+  over(whole: boolean): void {
+    const connection = this.#connection
+    const sent = this.#upload?.written !== false && connection.transport.socket.writableLength === 0
     this.#phase = 'over'
-    this.#upload.stop()
-    if (!reusable) this.#connection.destroy()
-    this.#owner.over(reusable)
+    this.#upload?.stop()
+    const free = whole && this.#stays && sent
+    if (!free) connection.destroy()
+    this.#owner.over(free)
   }
 }
 

@@ -100,6 +100,7 @@ export class ConnectionPool {
       this.#open.delete(connection)
       this.vacate(connection.key)
     }
+    connection.drop = () => this.#drop(connection)
     this.#open.add(connection)
     if (socket.closed) onClose()
     else socket.once('close', onClose)
@@ -172,7 +173,7 @@ export class ConnectionPool {
   }
 
   #keep(place: Place, connection: Connection, keep: Milliseconds): void {
-    connection.rest(keep, () => this.#drop(connection))
+    connection.rest(keep)
     place.free.push(connection)
     this.#free.add(connection)
     if (place.free.length > this.#limits.freePerOrigin) this.#drop(place.free[0])

@@ -60,7 +60,7 @@ export interface OriginResponse {
   /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
   readonly content: Source
   /** Trailer fields, once the content has been read to its end. */
-  readonly trailers?: () => Fields
+  readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */
   readonly address: string
   /** Whether it came over a connection that an earlier request had used. */
@@ -94,13 +94,8 @@ export function onWire(
 ): WireRequest {
   const { method, uri, content = noContent, awaitContinue, onInterim } = asked
   const parent = uri.scheme === 'http' ? via : undefined
-  const flat = ['Host', asked.host ?? formatAuthority(uri, uri.scheme)]
-  const given = asked.fields.flat
-  for (let i = 0; i + 1 < given.length; i += 2) {
-    const name = given[i] ?? ''
-    if (!OURS.has(name.toLowerCase())) flat.push(name, given[i + 1] ?? '')
-  }
-  flat.push(...framing(method, content))
+  const host = Fields.fromFlat(['Host', asked.host ?? formatAuthority(uri, uri.scheme)])
+  const flat: string[] = framing(method, content)
   const authorization = parent === undefined ? undefined : proxyAuthorization(parent)
   if (authorization !== undefined) flat.push('Proxy-Authorization', authorization)
   if (awaitContinue !== undefined) flat.push('Expect', '100-continue')
@@ -109,8 +104,17 @@ export function onWire(
   const option = upgrade ? 'Upgrade' : 'keep-alive'
   flat.push('Connection', asked.trailers ? `${option}, TE` : option)
   const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
-  const head = requestHead(method, target, Fields.fromFlat(flat))
+  const head = requestHead(method, target, host, theirs(asked.fields), Fields.fromFlat(flat))
   return { method, head, content, awaitContinue, onInterim, upgrade }
+}
+
+/** The fields that are not ours to write; the same object when that is all of them, for it may remember its lines. */
+function theirs(fields: Fields): Fields {
+  const { flat } = fields
+  for (let i = 0; i < flat.length; i += 2) {
+    if (OURS.has((flat[i] ?? '').toLowerCase())) return fields.without(...OURS)
+  }
+  return fields
 }
 
 /** Fields of one hop, of framing, and those we write ourselves. Expect is ours to write when we wait. */
@@ -120,7 +124,7 @@ const OURS: ReadonlySet<string> = new Set([
 ])
 
 /** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
-function framing(method: string, content: Content): readonly string[] {
+function framing(method: string, content: Content): string[] {
   const length =
     content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
   if (length === undefined) return ['Transfer-Encoding', 'chunked']

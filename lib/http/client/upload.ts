@@ -1,15 +1,14 @@
 /**
- * A request onto the wire to an origin: its head, and its content piece by piece under the origin's pressure, after 100
- * (Continue) where that is asked for, with trailer fields where the framing has room for them.
+ * The content of a request onto the wire to an origin: after 100 (Continue) where that is asked for, piece by piece under the
+ * origin's pressure, with trailer fields where the framing has room for them.
  */
 import type { Piece } from '../../bytes/piece.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
+import type { StreamedContent } from '../message/message.ts'
 import { chunkEnd, chunkStart, lastChunk } from '../wire/request-writer.ts'
-import type { WireRequest } from './request.ts'
 import type { Transport } from './transport.ts'
 
-/** What becomes of it. */
 export interface UploadOwner {
   /** The origin is to take something now. */
   writing(): void
@@ -23,64 +22,52 @@ export interface UploadOwner {
 
 export class Upload {
   readonly #transport: Transport
-  readonly #message: WireRequest
+  readonly #content: StreamedContent
   readonly #owner: UploadOwner
-  /** Not written yet: it leaves with the first piece. */
+  /** The request's head, until it is written: it leaves with the first piece. */
   #head: string
   #source: Source | undefined
   #written = 0
-  /** `held`: the content waits for 100 (Continue). */
-  #state: 'held' | 'sending' | 'written' | 'stopped' = 'sending'
+  /** `held`: it waits for 100 (Continue). */
+  #state: 'held' | 'sending' | 'written' | 'stopped' = 'held'
 
-  constructor(transport: Transport, message: WireRequest, owner: UploadOwner) {
+  constructor(transport: Transport, head: string, content: StreamedContent, owner: UploadOwner) {
     this.#transport = transport
-    this.#message = message
+    this.#head = head
+    this.#content = content
     this.#owner = owner
-    this.#head = message.head
   }
 
-  begin(): void {
-    const { content, awaitContinue } = this.#message
-    if (content.kind === 'stream' && awaitContinue !== undefined) {
-      this.#state = 'held'
-      this.#write([], () => {})
-    } else if (content.kind === 'stream') {
-      this.#open(content.open())
-    } else {
-      this.#finish(...(content.kind === 'bytes' ? [content.bytes] : []))
-    }
+  /** Whether the source of the content has said all. */
+  get written(): boolean {
+    return this.#state === 'written'
   }
 
-  /** The origin wants the content, or has had the time to say so (RFC 9110 section 10.1.1). */
+  /** Sends the head and holds the content back (RFC 9110 section 10.1.1). */
+  hold(): void {
+    this.#write([], () => {})
+  }
+
+  /** Sends the content; further calls do nothing. */
   go(): void {
-    const { content } = this.#message
-    if (this.#state !== 'held' || content.kind !== 'stream') return
+    if (this.#state !== 'held') return
     this.#state = 'sending'
-    this.#open(content.open())
+    this.#source = this.#content.open()
+    this.#ask()
   }
 
-  /** Content that has not begun is not wanted any more: the response is here. */
+  /** Content that is still held back is not wanted any more. */
   answered(): void {
     if (this.#state === 'held') this.#state = 'stopped'
   }
 
-  /** Whether the kernel has all of it, so that another request may follow. */
-  get complete(): boolean {
-    return this.#state === 'written' && this.#transport.socket.writableLength === 0
-  }
-
   /** Nothing more is written. */
   stop(): void {
-    if (this.#state === 'sending' || this.#state === 'held') this.#state = 'stopped'
+    if (this.#state !== 'written') this.#state = 'stopped'
     this.#source?.close()
   }
 
-  #open(source: Source): void {
-    this.#source = source
-    this.#ask()
-  }
-
-  readonly #ask = (): void => {
+  #ask(): void {
     if (this.#state !== 'sending') return
     this.#owner.waiting()
     this.#source?.next(this.#take)
@@ -89,68 +76,56 @@ export class Upload {
   readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
     if (this.#state !== 'sending') return piece?.release()
     if (error !== undefined) return this.#owner.giveUp(error)
-    const length = this.#length
-    if (piece === undefined) {
-      if (length !== undefined && this.#written < length) {
-        return this.#owner.giveUp(new Error('content is shorter than announced'))
-      }
-      return length === undefined ? this.#end() : this.#finish()
-    }
+    if (piece === undefined) return this.#end()
     const { bytes } = piece
+    const { length } = this.#content
     this.#written += bytes.length
-    if (length !== undefined && this.#written > length) {
-      piece.release()
-      return this.#owner.giveUp(new Error('content is longer than announced'))
-    }
+    const tooLong = length !== undefined && this.#written > length
     const taken = (broken?: Error | null): void => {
       piece.release()
-      if (!broken) this.#ask()
+      if (tooLong) this.#owner.giveUp(new Error('content is longer than announced'))
+      else if (!broken) this.#ask()
     }
-    if (bytes.length === 0) return taken()
+    if (tooLong || bytes.length === 0) return taken()
     this.#owner.writing()
     this.#write(length === undefined ? [chunkStart(bytes.length), bytes, chunkEnd] : [bytes], taken)
   }
 
   #end(): void {
-    let end: string
+    const { length, trailers } = this.#content
+    if (length !== undefined && this.#written < length) {
+      return this.#owner.giveUp(new Error('content is shorter than announced'))
+    }
+    const last: string[] = []
     try {
-      end = lastChunk(this.#trailers())
+      if (length === undefined) last.push(lastChunk(trailers?.() ?? Fields.empty))
     } catch (error) {
       return this.#owner.giveUp(error)
     }
-    this.#finish(end)
-  }
-
-  get #length(): number | undefined {
-    const { content } = this.#message
-    return content.kind === 'stream' ? content.length : undefined
-  }
-
-  #trailers(): Fields {
-    const { content } = this.#message
-    return (content.kind === 'stream' ? content.trailers?.() : undefined) ?? Fields.empty
-  }
-
-  #finish(...parts: Parts): void {
     this.#state = 'written'
     this.#source?.close()
     this.#owner.writing()
-    this.#write(parts, () => this.#owner.sent())
+    this.#write(last, () => this.#owner.sent())
   }
 
-  /** One write for the kernel, the head included if it has not left. `taken` is told at its end, with an error if it broke. */
-  #write(parts: Parts, taken: (error?: Error | null) => void): void {
-    const { socket } = this.#transport
-    const all = this.#head === '' ? [...parts] : [this.#head, ...parts]
+  /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
+  #write(parts: ReadonlyArray<string | Buffer>, taken: (broken?: Error | null) => void): void {
+    const all = this.#head === '' ? parts : [this.#head, ...parts]
     this.#head = ''
-    const last = all.pop()
-    if (last === undefined) return taken()
-    socket.cork()
-    for (const part of all) socket.write(part, 'latin1')
-    socket.write(last, 'latin1', taken)
-    socket.uncork()
+    writeAll(this.#transport, all, taken)
   }
 }
 
-/** Text is latin1. */
-type Parts = ReadonlyArray<string | Buffer>
+/** Writes text (latin1) and bytes in one write for the kernel. */
+export function writeAll(
+  { socket }: Transport,
+  parts: ReadonlyArray<string | Buffer>,
+  taken: (broken?: Error | null) => void,
+): void {
+  const last = parts.at(-1)
+  if (last === undefined) return taken()
+  if (parts.length > 1) socket.cork()
+  for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
+  socket.write(last, 'latin1', taken)
+  if (parts.length > 1) socket.uncork()
+}

@@ -21,8 +21,10 @@ export class FieldLines {
   #step: 'line' | 'name' | 'space' | 'value' | 'CR' | 'last' = 'line'
   /** Bytes looked at. */
   #at = 0
-  /** Where each name begins and ends and where its value does, counted from the first line. */
-  #marks: number[] = []
+  /** Where each name begins and ends and where its value does, counted from the first line; used again for other lines. */
+  readonly #marks: number[] = []
+  /** How many of the marks are of these lines. */
+  #marked = 0
 
   /** `values` is 1 for the bytes a value may have, `most` is the largest number of lines. */
   constructor(values: Uint8Array, most: number) {
@@ -40,9 +42,9 @@ export class FieldLines {
       switch (this.#step) {
         case 'line':
           if (bytes[at] === CR) this.#step = 'last'
-          else if (marks.length === 4 * this.#most) return 'too-many'
+          else if (this.#marked === 4 * this.#most) return 'too-many'
           else {
-            marks.push(at - from)
+            this.#mark(at - from)
             this.#step = 'name'
             break
           }
@@ -51,25 +53,25 @@ export class FieldLines {
         case 'name':
           while (at < length && tokenBytes[bytes[at] ?? 0] === 1) at += 1
           if (at === length) break
-          if (bytes[at] !== COLON || at - from === marks.at(-1)) return 'malformed'
-          marks.push(at - from)
+          if (bytes[at] !== COLON || at - from === marks[this.#marked - 1]) return 'malformed'
+          this.#mark(at - from)
           at += 1
           this.#step = 'space'
           break
         case 'space':
           while (at < length && isSpace(bytes[at]) && values[bytes[at] ?? 0] === 1) at += 1
           if (at === length) break
-          marks.push(at - from)
+          this.#mark(at - from)
           this.#step = 'value'
           break
         case 'value': {
           while (at < length && values[bytes[at] ?? 0] === 1) at += 1
           if (at === length) break
           if (bytes[at] !== CR) return 'malformed'
-          const start = from + (marks.at(-1) ?? 0)
+          const start = from + (marks[this.#marked - 1] ?? 0)
           let end = at
           while (end > start && isSpace(bytes[end - 1])) end -= 1
-          marks.push(end - from)
+          this.#mark(end - from)
           at += 1
           this.#step = 'CR'
           break
@@ -91,9 +93,10 @@ export class FieldLines {
   flat(bytes: Buffer, from: number): readonly string[] {
     const marks = this.#marks
     // One string for all of them: a slice of it costs a fraction of another call into the runtime.
-    const text = bytes.toString('latin1', from, from + (marks.at(-1) ?? 0))
+    const end = this.#marked === 0 ? 0 : (marks[this.#marked - 1] ?? 0)
+    const text = bytes.toString('latin1', from, from + end)
     const flat: string[] = []
-    for (let i = 0; i < marks.length; i += 2) flat.push(text.slice(marks[i], marks[i + 1]))
+    for (let i = 0; i < this.#marked; i += 2) flat.push(text.slice(marks[i], marks[i + 1]))
     return flat
   }
 
@@ -101,7 +104,12 @@ export class FieldLines {
   reset(): void {
     this.#step = 'line'
     this.#at = 0
-    if (this.#marks.length > 0) this.#marks = []
+    this.#marked = 0
+  }
+
+  #mark(at: number): void {
+    this.#marks[this.#marked] = at
+    this.#marked += 1
   }
 }
 

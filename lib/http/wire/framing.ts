@@ -50,6 +50,8 @@ export function persists({ version, fields }: ResponseHead): boolean {
 
 /** Milliseconds an idle connection is kept by the server, by its Keep-Alive field; undefined when it does not say. */
 export function keepAliveTime(fields: Fields): number | undefined {
-  const [, timeout] = /(?:^|[,\s])timeout=(\d+)/i.exec(fields.get('Keep-Alive') ?? '') ?? []
+  const value = fields.get('Keep-Alive')
+  if (value === undefined) return undefined
+  const [, timeout] = /(?:^|[,\s])timeout=(\d+)/i.exec(value) ?? []
   return timeout === undefined ? undefined : Number(timeout) * 1000
 }

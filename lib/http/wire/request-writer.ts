@@ -5,10 +5,12 @@
 import { type Fields, isToken } from '../message/field.ts'
 
 /** The head of a request, latin1. Throws a TypeError for a method, target or field that HTTP/1.1 does not allow. */
-export function requestHead(method: string, target: string, fields: Fields): string {
+export function requestHead(method: string, target: string, ...fields: readonly Fields[]): string {
   if (!isToken(method)) throw new TypeError('the method is no token')
   if (!TARGET.test(target)) throw new TypeError('the target has characters beyond visible ASCII')
-  return `${method} ${target} HTTP/1.1\r\n${fields.lines}\r\n`
+  let lines = ''
+  for (const some of fields) lines += some.lines
+  return `${method} ${target} HTTP/1.1\r\n${lines}\r\n`
 }
 
 /** Section 3.2, as RFC 3986 section 2 has it: the characters of a URI are visible ASCII. */
