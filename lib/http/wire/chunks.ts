@@ -3,7 +3,7 @@
  *
  *     chunk = chunk-size [ chunk-ext ] CRLF chunk-data CRLF        last-chunk = 1*"0" [ chunk-ext ] CRLF
  *
- * Extensions are skipped, their bytes in one content limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
+ * Extensions are skipped, their bytes limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
  */
 import { Gathered } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
@@ -11,8 +11,8 @@ import { FieldLines, valueBytes } from './field-lines.ts'
 
 /** A larger chunk than 2^52 bytes is refused. */
 const mostDigits = 13
-/** Bytes of all extensions of one content. */
-const mostExtension = 16_384
+/** Bytes of the extensions of one chunk. */
+const mostExtension = 4096
 const mostTrailerBytes = 16_384
 const mostTrailerLines = 200
 
@@ -91,6 +91,7 @@ export class ChunkReader {
           if (byte !== LF) return undefined
           this.#step = 'size'
           this.#digits = 0
+          this.#extension = 0
           at += 1
           break
         case 'trailers': {
