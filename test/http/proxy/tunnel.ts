@@ -7,6 +7,7 @@ import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
+import { until } from '../../fixtures/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
 
 const never = new AbortController().signal
@@ -48,9 +49,7 @@ async function joined(
     signal: never,
     ...options,
   })
-  t.teardown(() => {
-    if (blocks.used > 0) throw new Error('a block is left')
-  })
+  t.teardown(() => until(() => blocks.used === 0))
   return { client, far: farClient, tunnel, blocks, sockets: [clientSide, far.socket] }
 }
 
@@ -127,6 +126,41 @@ t.test('silence in both directions ends the tunnel, and a byte in either puts it
   clock.advance(1)
   t.strictSame(await tunnel, { up: 1, down: 1, because: 'idle' })
   t.ok(sockets.every(socket => socket.destroyed))
+})
+
+t.test('a side that has ended is not held open for one that stays silent', async t => {
+  for (const first of ['client', 'far'] as const) {
+    const clock = new ManualClock(0)
+    const pair = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+    const one = pair[first]
+    const other = pair[first === 'client' ? 'far' : 'client']
+    clock.advance(900)
+    one.end()
+    t.equal(await other.ended, 'fin')
+    clock.advance(99)
+    await other.write('still there')
+    await one.bytes(11)
+    await nextTurn()
+    clock.advance(99)
+    t.notOk(pair.sockets.some(socket => socket.destroyed))
+    clock.advance(1)
+    t.match(await pair.tunnel, { because: 'idle' })
+    t.ok(pair.sockets.every(socket => socket.destroyed))
+  }
+})
+
+t.test('a side that takes slowly what it is sent has its time, though it has ended', async t => {
+  const clock = new ManualClock(0)
+  const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+  client.end()
+  t.equal(await far.ended, 'fin')
+  void far.write(Buffer.alloc(64 << 20)).catch(() => {})
+  while (sockets[0]?.writableLength === 0) await nextTurn()
+  for (let i = 0; i < 50; i += 1) await nextTurn()
+  clock.advance(999)
+  t.notOk(sockets.some(socket => socket.destroyed))
+  clock.advance(1)
+  t.match(await tunnel, { because: 'idle' })
 })
 
 t.test('a broken connection takes the other with it', async t => {
