@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../async/clock.ts'
+import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
@@ -17,7 +18,7 @@ import { type Admission, type Admitted, admitClient, type Policy } from './polic
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination } from './request/destination.ts'
-import { asGuest } from './request/guest.ts'
+import { sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
@@ -39,7 +40,7 @@ export interface PipelineParts {
 export function pipeline(parts: PipelineParts): Handler {
   const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
-  return async request => {
+  return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
 
@@ -57,7 +58,6 @@ export function pipeline(parts: PipelineParts): Handler {
     }
 
     // 3. May this client reach this target, and the place routing sends it to?
-    if (destination.kind === 'unkeyable') return malformed({ status: 400, sentence: unkeyable })
     const admission = admitted(request, destination, rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
@@ -76,21 +76,24 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 5. What does the store say, and is its word enough?
     const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
-    const decision = lookup({
-      stored: parts.store.peek(key) ?? (await parts.answerer.stored(key)),
-      negativeUntil: parts.negative.until(key),
-      path: archive,
-      directives: allowed.directives,
-      // Credentials for a host that routing replaced are nobody's business at the other.
-      authorization: hasCredentials && credentials,
-      passthrough: admission.allow === 'passthrough',
-      settings: rules.config.freshness,
-      now: allowed.tools.now,
-    })
+    const found = parts.store.peek(key) ?? parts.answerer.stored(key)
+    const response = whenReady(found, stored => {
+      const decision = lookup({
+        stored,
+        negativeUntil: parts.negative.until(key),
+        path: archive,
+        directives: allowed.directives,
+        // Credentials for a host that routing replaced are not sent to the other.
+        authorization: hasCredentials && credentials,
+        passthrough: admission.allow === 'passthrough',
+        settings: rules.config.freshness,
+        now: allowed.tools.now,
+      })
 
-    // 6. The answer.
-    const response = await answer(decision, allowed, admission, parts)
-    return asGuest(response, destination.mode)
+      // 6. The answer.
+      return answer(decision, allowed, admission, parts)
+    })
+    return whenReady(response, ready => sandboxed(ready, destination.mode))
   }
 }
 
@@ -134,8 +137,6 @@ function admitted(
 ): Admission {
   const refusal = admitClient(
     {
-      kind: 'fetch',
-      scheme: asked.scheme,
       authority: asked,
       client: request.client.address,
       passedBefore: hasPassed(request.fields, pseudonym),
@@ -144,8 +145,6 @@ function admitted(
   )
   return refusal ?? admission
 }
-
-const unkeyable = 'The path of this URL has control characters or climbs above its root.'
 
 function malformed(refusal: { status: number; sentence: string }): Response {
   return textResponse(refusal.status, refusal.sentence, {

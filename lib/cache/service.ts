@@ -10,8 +10,8 @@ import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/access-log.ts'
+import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
-import { requestIds } from '../http/server/request-id.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
@@ -22,6 +22,7 @@ import { needRestart } from './config/reload.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { follow, sharedFields } from './fetch/redirects.ts'
+import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
 import { CacheMetrics } from './operations/metrics.ts'
@@ -29,16 +30,15 @@ import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy/policy.ts'
-import { routeRules, shownRules } from './policy/routing.ts'
+import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
-import { machineAddresses, ownIdentity } from './request/machine-names.ts'
+import { machineAddresses, ownIdentity } from './request/own-identity.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store, type StoreOptions } from './store/store.ts'
-import { tunnelHandler } from './tunnel.ts'
-import { startVerification } from './verify/in-daemon.ts'
+import { VerificationSchedule } from './verify/schedule.ts'
 
 /** What reading the configuration again came to. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
@@ -61,8 +61,6 @@ export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
 /** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
 const failureMemory = 10_000
-/** When the system does not say what it has left. */
-const unknownSpace = { total: 0, used: 0, free: 0 }
 /** How often we look at our own addresses again. */
 const identityInterval = 60_000
 
@@ -132,7 +130,7 @@ async function startWith(
       { method, uri, fields, signal },
       {
         origin,
-        admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy),
+        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
       },
     )
   }
@@ -154,7 +152,7 @@ async function startWith(
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
   let usage = await store.usage()
-  const verification = await startVerification({
+  const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
     clock,
@@ -186,13 +184,10 @@ async function startWith(
       return https.pageMode
     },
     get routing() {
-      return shownRules(rules.routes)
+      return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    usage: async () => {
-      const { filesystem = unknownSpace, ...counted } = await store.usage()
-      return { ...counted, filesystem }
-    },
+    usage: () => store.usage(),
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {
@@ -212,7 +207,7 @@ async function startWith(
     pseudonym,
     onFetched,
   })
-  const connect = tunnelHandler({
+  const connect = connectHandler({
     rules: () => rules,
     dialler: origin.dialler,
     clock,
@@ -243,7 +238,7 @@ async function startWith(
       log.info('malformed request', { client: client.address, status, problem })
     },
     limits: serverLimits(config),
-    lane: true,
+    fastPath: true,
   }
 
   const reidentify = (identity: KeyAndCertificate) => {

@@ -1,8 +1,8 @@
 /**
  * A tree of settings as the blocks of a manual: an entry for each setting, a section for each group.
  */
-import { keyPath } from './config-file.ts'
 import { type Block, code, entry, heading, paragraph } from './manual.ts'
+import { keyPath } from './reading.ts'
 import { type ManualPage, manualPages, type SettingManual } from './settings.ts'
 
 /** What a service says of its settings besides what they say themselves. */
@@ -11,8 +11,6 @@ export interface SettingBlocksOptions {
   readonly leaveOut?: (page: ManualPage) => boolean
   /** A sentence for the line of type and default. */
   readonly remark?: (path: readonly string[]) => string | undefined
-  /** A paragraph at the end of the entry. */
-  readonly note?: (path: readonly string[]) => string | undefined
 }
 
 /** Settings outside any group come first as they stand; each group is a section of its own. */
@@ -40,17 +38,16 @@ export function settingBlocks(
 function settingEntry(
   path: readonly string[],
   setting: SettingManual,
-  { remark, note }: SettingBlocksOptions,
+  { remark }: SettingBlocksOptions,
 ): readonly Block[] {
   const { kind, range, example } = setting
   const type = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${range === undefined ? '' : `, ${range}`}`
   const fallback = setting.defaultText ?? defaultText(setting.default)
-  const facts = [`${type}.`, `Default: ${fallback}.`, remark?.(path)]
-  const last = note?.(path)
+  const given = setting.required ? 'Required.' : `Default: ${fallback}.`
+  const facts = [`${type}.`, given, remark?.(path)]
   return [
     paragraph(facts.filter(fact => fact !== undefined).join(' ')),
     ...setting.manual.map(paragraph),
-    ...(last === undefined ? [] : [paragraph(last)]),
     ...(example === undefined ? [] : [code(example)]),
   ]
 }

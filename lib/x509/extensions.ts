@@ -3,7 +3,6 @@
  * revocation list (5.2.3). For x509.ts alone; the only importer of the ASN.1 modules below the library.
  */
 import 'reflect-metadata'
-import { isIP } from 'node:net'
 import { AsnConvert } from '@peculiar/asn1-schema'
 import {
   CRLNumber,
@@ -14,7 +13,7 @@ import {
   id_ce_nameConstraints,
   NameConstraints,
 } from '@peculiar/asn1-x509'
-import { AddressSet, cidrProblem } from '../ip.ts'
+import { AddressSet, isIP } from '../ip.ts'
 
 /** An extension as DER. */
 export interface RawExtension {
@@ -94,7 +93,7 @@ function belowName(base: string): Within {
 }
 
 function inNetwork(cidr: string): Within {
-  if (cidrProblem(cidr) !== undefined) throw new TypeError('an address constraint with holes')
+  // Throws for an address constraint whose mask has holes.
   const network = AddressSet.fromCidrs([cidr])
   return address => network.has(address)
 }

@@ -4,9 +4,9 @@
  */
 import 'reflect-metadata' // the library asks for it, and it has to come first
 import { webcrypto } from 'node:crypto'
-import { isIP } from 'node:net'
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from '@peculiar/x509'
 import type { Milliseconds } from '../async/clock.ts'
+import { isIP } from '../ip.ts'
 
 export interface SelfSigned {
   /** PKCS #8 in PEM. */

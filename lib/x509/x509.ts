@@ -11,9 +11,9 @@ import {
   X509Certificate as NodeCertificate,
   webcrypto,
 } from 'node:crypto'
-import { isIP } from 'node:net'
 import * as x509 from '@peculiar/x509'
 import type { Milliseconds } from '../async/clock.ts'
+import { isIP } from '../ip.ts'
 import {
   listNumberExtension,
   listNumberIn,

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { decodeConfig } from '../../lib/config/config-file.ts'
+import { describe } from '../../lib/config/reading.ts'
 import {
   boolean,
   duration,
@@ -12,7 +13,6 @@ import {
 } from '../../lib/config/setting-kinds.ts'
 import {
   checkSettings,
-  describe,
   group,
   jsonSchema,
   listOf,
@@ -48,6 +48,7 @@ const read = (yaml: string) => {
 
 t.test('what is left out has its default, at every depth', t => {
   t.strictSame(read(''), {
+    name: undefined,
     count: 3,
     nested: { wait: 5000, deeper: { on: false } },
     rules: [],
@@ -96,7 +97,7 @@ t.test('a tree describes itself', t => {
     ['rules[].most', 'Most.'],
     ['words', 'Words.'],
   ])
-  t.match(jsonSchema(tree, { title: 'f' }), {
+  t.match(jsonSchema(tree, 'f'), {
     title: 'f',
     additionalProperties: false,
     properties: {
@@ -128,8 +129,11 @@ t.test('what was met is described shortly, secrets not at all', t => {
     'true',
     '5',
   ])
-  const secret = secretText.schema.safeParse(12345)
-  t.notMatch(secret.error?.message, '12345')
+  const secret = checkSettings(group('', { s: optional(secretText, { manual: 'x' }) }))({
+    s: 12345,
+  })
+  t.match(secret, { ok: false, problems: [{ text: /^found something else, expected text/ }] })
+  t.notMatch(JSON.stringify(secret), '12345')
   t.match(readPath('a\0b'), { ok: false, problem: /NUL/ })
   t.match(readPath(''), { ok: false })
   t.end()

@@ -20,7 +20,7 @@ import { settings } from './settings.ts'
 export function manualFiles(): ReadonlyMap<string, string> {
   const summary = 'configuration of the authenticating proxy authproxy'
   const page = { name: 'authproxy.yaml', section: 5, title: 'File formats', summary }
-  const schema = jsonSchema(settings, { title: 'authproxy.yaml' })
+  const schema = jsonSchema(settings, 'authproxy.yaml')
   return new Map([
     [
       'docs/authproxy-configuration.md',

@@ -2,12 +2,14 @@
  * Every setting of an instance: key, kind, default and the manual's sentence, in the order of the manual. This is the source
  * of authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema; `npm run manual` writes them.
  */
+import { listenAddress, network } from '../../config/address-kinds.ts'
 import { absolutePath, boolean, duration, oneOf, size, text } from '../../config/setting-kinds.ts'
 import {
   group,
   listOf,
   listOfGroups,
   optional,
+  required,
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
@@ -15,9 +17,7 @@ import { limits, timeouts } from './setting-bounds.ts'
 import {
   attributeName,
   domain,
-  listenAddress,
   moment,
-  network,
   origin,
   pathPrefix,
   sha256,
@@ -28,8 +28,8 @@ import {
 import { saml } from './setting-saml.ts'
 
 export const settings = group('', {
-  domain: optional(domain, {
-    defaultText: 'none: required',
+  domain: required(domain, {
+    missing: 'name the public host, such as domain: app.example.org',
     manual:
       'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
     example: 'domain: app.example.org',
@@ -81,7 +81,6 @@ export const settings = group('', {
     },
     {
       kind: 'list of tokens',
-      default: [],
       manual:
         'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are good for the whole instance. The field never reaches the backend.',
       example:
@@ -97,13 +96,13 @@ export const settings = group('', {
   }),
 
   proxy: group('What is listened on and what is forwarded to.', {
-    listenAddress: optional(listenAddress, {
-      defaultText: 'none: required',
+    listenAddress: required(listenAddress, {
+      missing: 'name an address with a port, such as 127.0.0.1:8080',
       manual: 'The address to listen on, another one for every instance.',
       example: 'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
     }),
-    targetURL: optional(origin, {
-      defaultText: 'none: required',
+    targetURL: required(origin, {
+      missing: 'name the backend, such as http://127.0.0.1:3000',
       manual:
         'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity fields.',
     }),
@@ -173,7 +172,6 @@ export const settings = group('', {
       },
       {
         kind: 'list of attributes',
-        default: [],
         manual: 'Attributes besides the known ones, or more names for those.',
         example:
           'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',

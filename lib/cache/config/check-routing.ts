@@ -1,26 +1,19 @@
 /**
  * What is wrong or doubtful about the rules of routing in a configuration. Pure.
  */
-import type { Remark } from '../../config/config-file.ts'
+import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
-import { type RouteRules, route } from '../policy/route.ts'
-import { routeRules } from '../policy/routing.ts'
-import type { Config, Place } from './config.ts'
-
-/** Both ends of a rule as they were read; undefined when missing. */
-export interface WrittenRemap {
-  readonly from: Place | undefined
-  readonly to: Place | undefined
-}
+import { type RouteRules, route, routeRules } from '../policy/routing.ts'
+import type { Config } from './config.ts'
+import type { Place } from './setting-kinds.ts'
 
 /** Problems keep a configuration from being taken, warnings do not. */
-export function checkRouting(
-  written: readonly WrittenRemap[],
-  config: Config,
-): { readonly problems: readonly Remark[]; readonly warnings: readonly Remark[] } {
-  const problems = written.flatMap(incomplete)
-  if (problems.length > 0) return { problems, warnings: [] }
+export function checkRouting(config: Config): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
   const rules = routeRules(config)
   const policy = compilePolicy(config, nobody)
   const warnings: Remark[] = []
@@ -49,12 +42,6 @@ const nobody = {
   ports: new Set<number>(),
 }
 
-function incomplete(rule: WrittenRemap, i: number): Remark[] {
-  return (['from', 'to'] as const)
-    .filter(end => rule[end] === undefined)
-    .map(end => remark(['remap', i], `${end} is missing; a rule has both, from and to`))
-}
-
 /** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */
 function circleOf(
   from: Place,
@@ -64,22 +51,25 @@ function circleOf(
   const asked = sampleOf(from)
   const first = route(asked, rules)
   // An earlier rule takes everything this one is for.
-  if (first.rule !== name) {
-    return { wrong: false, text: `never applies: ${first.rule ?? 'nothing'} decides before it` }
+  if (first.rule?.name !== name) {
+    return {
+      wrong: false,
+      text: `never applies: ${first.rule?.name ?? 'nothing'} decides before it`,
+    }
   }
   if (isSame(asked, first.target)) {
     return { wrong: true, text: `leads to where ${from.text} is already; remove the rule` }
   }
   const second = route(first.target, rules)
   if (second.rule === undefined || isSame(second.target, first.target)) return undefined
-  if (second.rule === name) {
+  if (second.rule.name === name) {
     return { wrong: true, text: `lies within ${from.text}, so the rule leads into itself` }
   }
   if (isSame(second.target, asked)) {
-    const text = `is sent back to ${from.text} by ${second.rule}; keep one of the two rules`
+    const text = `is sent back to ${from.text} by ${second.rule.name}; keep one of the two rules`
     return { wrong: true, text }
   }
-  const text = `is itself routed by ${second.rule}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
+  const text = `is itself routed by ${second.rule.name}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
   return { wrong: false, text }
 }
 
@@ -107,8 +97,8 @@ function refusedAt(path: Remark['path'], place: Place | undefined, policy: Polic
 
 function refused(place: Place | undefined, policy: Policy): string[] {
   if (place?.host === undefined) return []
-  const { scheme, host, port } = sampleOf(place)
-  const admission = admitTarget({ kind: 'fetch', scheme, authority: { host, port } }, policy)
+  const { host, port } = sampleOf(place)
+  const admission = admitTarget({ kind: 'fetch', authority: { host, port } }, policy)
   return 'deny' in admission ? [admission.sentence] : []
 }
 

@@ -2,7 +2,6 @@
  * cachesvc.yaml(5), docs/configuration.md and the JSON Schema, made from the settings. `npm run manual` writes them; a test
  * fails while they are out of date.
  */
-import { keyPath } from '../../config/config-file.ts'
 import {
   type Block,
   code,
@@ -14,13 +13,13 @@ import {
 } from '../../config/manual.ts'
 import { settingBlocks } from '../../config/setting-manual.ts'
 import { jsonSchema } from '../../config/settings.ts'
-import { notAvailable, settings } from './settings.ts'
+import { settings } from './settings.ts'
 
 /** The files that are made, by their path in the repository. */
 export function manualFiles(): ReadonlyMap<string, string> {
   const summary = 'configuration of the caching proxy cachesvc'
   const page = { name: 'cachesvc.yaml', section: 5, title: 'File formats', summary }
-  const schema = jsonSchema(settings, { title: 'cachesvc.yaml' })
+  const schema = jsonSchema(settings, 'cachesvc.yaml')
   return new Map([
     ['docs/configuration.md', markdown('Configuration of cachesvc', [written, ...blocks()])],
     ['man/cachesvc.yaml.5', manPage({ ...page, blocks: [...blocks(), ...manPageEnd] })],
@@ -92,10 +91,6 @@ expiration:
 function blocks(): readonly Block[] {
   const described = settingBlocks(settings, {
     leaveOut: page => noEffect === ('group' in page ? page.group : page.setting.manual[0]),
-    note: path =>
-      notAvailable.includes(keyPath(path))
-        ? 'Not available in this version: it may only say its default.'
-        : undefined,
   })
   return [...introduction, heading('Settings'), ...described, ...example]
 }

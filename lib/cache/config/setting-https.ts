@@ -1,19 +1,9 @@
 /**
  * The part of cachesvc.yaml about HTTPS: what becomes of tunnels, and the certificates that takes.
  */
-import { absolutePath, boolean, duration, right, secretText } from '../../config/setting-kinds.ts'
-import { group, type Kind, kind, listOf, setting } from '../../config/settings.ts'
+import { absolutePath, boolean, duration, secretText } from '../../config/setting-kinds.ts'
+import { group, listOf, orNothing, setting } from '../../config/settings.ts'
 import { hostName, hostPattern, httpUrl } from './setting-kinds.ts'
-
-/** Undefined for empty text, as older files have it for "none". */
-function orNothing<T>(of: Kind<T>): Kind<T | undefined> {
-  return kind({ name: of.name, json: of.json }, found => {
-    if (found === '') return right(undefined)
-    const read = of.schema.safeParse(found)
-    if (read.success) return right(read.data)
-    return { ok: false, problem: read.error.issues[0]?.message ?? 'is wrong' }
-  })
-}
 
 export const https = group(
   'What becomes of HTTPS, that is of CONNECT: a tunnel that is carried through unread, one that is opened, read and cached with certificates of a CA of your own, or a refusal. Hosts under `passthrough_domains` are tunnelled; for the others the closest pattern in the three lists below decides, and `https.intercept` for hosts in none of them. Origins asked for as `http://HTTPS///host/path` are fetched and cached in every case.',

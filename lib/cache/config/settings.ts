@@ -2,14 +2,16 @@
  * Every setting of cachesvc.yaml: key, kind, default and the manual's sentence, in the order of the manual. This is the
  * source of cachesvc.yaml(5), docs/configuration.md and the JSON Schema; `npm run manual` writes them.
  */
+import { listenAddress, network } from '../../config/address-kinds.ts'
 import { absolutePath, boolean, integer, oneOf, port, text } from '../../config/setting-kinds.ts'
 import {
   group,
   listOf,
   listOfGroups,
   optional,
+  orNothing,
+  required,
   setting,
-  type ValuesOf,
 } from '../../config/settings.ts'
 import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
@@ -17,9 +19,7 @@ import {
   hostName,
   hostPattern,
   ipAddress,
-  listenAddress,
   mirror,
-  network,
   parentProxy,
   remapFrom,
   remapTo,
@@ -117,21 +117,20 @@ export const settings = group('', {
 
   remap: listOfGroups(
     {
-      from: setting(remapFrom, {
-        default: '',
+      from: required(remapFrom, {
+        missing: 'a rule has both, from and to',
         manual: [
           'What is asked for. A host, `archive.example.org` or `.example.org` with every host below it; a host with a path, `archive.example.org/debian`, and what lies below that path; or a path alone, `/old/InRelease`, which is that one file of every host. `http://` or `https://` in front makes the rule one for that scheme, a port one for that port.',
         ],
       }),
-      to: setting(remapTo, {
-        default: '',
+      to: required(remapTo, {
+        missing: 'a rule has both, from and to',
         manual:
           'Where it is fetched from: a host, with a port and a path if need be. The rest of the path is appended. With `http://` or `https://` in front it is fetched with that scheme, else with the one asked for. A path alone is one of the host that was asked.',
       }),
     },
     {
       kind: 'list of groups',
-      default: [],
       manual: [
         'Requests for `from` are answered with what is found at `to`, and stored under that name: two names of one archive share what is stored. The first rule that fits decides, before `overrides`, and none is applied twice. The client must be allowed to reach both ends: list them in `domains`.',
         'Credentials of a request for another host are not passed on. Tunnels are not routed: what is inside cannot be read.',
@@ -142,13 +141,13 @@ export const settings = group('', {
     },
   ),
   overrides: group('Mirrors that are asked in place of the distributions’ own hosts.', {
-    ubuntu_server: setting(mirror, {
+    ubuntu_server: setting(orNothing(mirror), {
       default: '',
       manual:
         'Host, with or without a path, asked in place of archive.ubuntu.com and every host below it, such as the mirrors of countries. The path is put before the path asked for. security.ubuntu.com stays what it is.',
       example: 'overrides:\n  ubuntu_server: mirror.example.org',
     }),
-    debian_server: setting(mirror, {
+    debian_server: setting(orNothing(mirror), {
       default: '',
       manual: [
         'Host, with or without a path, asked in place of the hosts below debian.org for everything in their `/debian/`: `ftp.*.debian.org` and the others that carry it. The path is put before the path asked for. The hosts of past releases (`archive`) and of dated ones (`snapshot`) stay what they are.',
@@ -218,15 +217,6 @@ export const settings = group('', {
     },
   ),
 })
-
-/** The file's values, decoded, in the file's own shape. */
-export type FileValues = ValuesOf<typeof settings>
-
-/**
- * Settings that are known but whose feature is not there yet. They are accepted at their default (or left out) and
- * reported otherwise. A feature that arrives deletes its lines here.
- */
-export const notAvailable: readonly string[] = []
 
 /** Settings of GoAPTCacher that are taken and change nothing, with the reason a file that uses them is told. */
 export const withoutEffect: Readonly<Record<string, string>> = {

@@ -8,18 +8,17 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
-import { requestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { storable } from '../rfc9111/storable.ts'
 import {
   confirmedEntry,
   draftEntry,
   type EntryDraft,
   finishedEntry,
+  unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Entry } from '../store/entry.ts'
@@ -203,20 +202,12 @@ export class Fetcher {
       received,
       previous: wanted.stored,
     })
-    const kept = storable({
-      method: 'GET',
-      request: Fields.empty,
-      directives: requestDirectives(Fields.empty),
-      passthrough: false,
-      status: response.status,
-      response: response.fields,
-    })
     const download = await store.download({
       ...(response.length === undefined ? {} : { length: response.length }),
       ...(wanted.archive.digest === undefined
         ? {}
         : { expected: { digest: wanted.archive.digest } }),
-      passing: kept.store ? undefined : kept.because,
+      passing: unstorable(response.fields),
     })
     const settled = this.#run(wanted, response, { draft, download, stop }).finally(land)
     return { kind: 'filling', filling: { draft, length: response.length, download, settled } }

@@ -3,6 +3,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
+import { isRecord } from '../../json.ts'
 import { isDigest } from './disk/layout.ts'
 
 export interface Entry {
@@ -97,8 +98,4 @@ function isCount(value: unknown): value is number {
 
 function isQuantity(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

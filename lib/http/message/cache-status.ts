@@ -4,7 +4,6 @@
  * unless it is a token, and nothing at all that could end the field.
  */
 import type { Seconds } from '../../async/clock.ts'
-import type { Fields } from './field.ts'
 
 /** Why a request went forward (RFC 9211 section 2.2). */
 export type ForwardReason =
@@ -41,11 +40,6 @@ interface Remarks {
   readonly key?: string | undefined
   /** A word or a sentence of our own about what happened (2.8). */
   readonly detail?: string | undefined
-}
-
-/** These fields with our member as the last: caches stand in the order from the origin to the client (RFC 9211 section 2). */
-export function appendCacheStatus(fields: Fields, cache: string, status: CacheStatus): Fields {
-  return fields.plus('Cache-Status', formatCacheStatus(cache, status))
 }
 
 /** One member, such as `cachesvc; fwd=stale; fwd-status=304; ttl=300; detail=revalidated`. `cache` names this cache. */

@@ -28,6 +28,13 @@ export function cookiePairs(fields: Fields): readonly CookiePair[] {
   return pairs
 }
 
+/** The values of every cookie of this name, in the order they came. */
+export function cookieValues(fields: Fields, name: string): readonly string[] {
+  return cookiePairs(fields)
+    .filter(pair => pair.name === name)
+    .map(pair => pair.value)
+}
+
 /** The fields less the cookies whose name `drop` names; what stays keeps its bytes. */
 export function withoutCookies(fields: Fields, drop: (name: string) => boolean): Fields {
   if (!fields.has('Cookie')) return fields

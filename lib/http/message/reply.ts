@@ -31,11 +31,6 @@ export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
     : {}
 }
 
-/** An answer without content. */
-export function emptyResponse(status: number, fields: Fields = Fields.empty): Response {
-  return { status, fields, content: noContent }
-}
-
 /**
  * The answer to HEAD that GET would have had: the same status and fields, the length of the content announced, and no
  * content (RFC 9110 section 9.3.2).

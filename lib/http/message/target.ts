@@ -5,7 +5,8 @@
  * Two readers that see different hosts in one text are how requests get past policy. So an authority is read in one way or
  * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
  */
-import { isIP, isIPv4, isIPv6, SocketAddress } from 'node:net'
+import { isIPv4, SocketAddress } from 'node:net'
+import { isIP } from '../../ip.ts'
 
 export type Scheme = 'http' | 'https'
 
@@ -219,7 +220,7 @@ const PORT = /^\d{1,5}$/
 
 /** A zone names an interface of the machine that wrote it and means nothing to us (RFC 6874 section 4). */
 function isPlainIPv6(text: string): boolean {
-  return isIPv6(text) && !text.includes('%')
+  return isIP(text) === 6 && !text.includes('%')
 }
 
 /** Lower case, no trailing dot, IPv6 in its one canonical spelling (RFC 5952): equal hosts become equal text. */

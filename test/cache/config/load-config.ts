@@ -1,13 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Overrides } from '../../../lib/cache/config/config.ts'
 import type { Surroundings } from '../../../lib/cache/config/environment.ts'
-import {
-  configCheck,
-  defaultConfig,
-  loadConfig,
-  type Overrides,
-} from '../../../lib/cache/config/load-config.ts'
+import { configCheck, defaultConfig, loadConfig } from '../../../lib/cache/config/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 const user: Surroundings = {

@@ -54,7 +54,10 @@ export class Blobs {
   readonly #turns = new Turns()
   readonly #handles: Handles
   readonly #hot: LRUCache<string, Buffer> | undefined
-  readonly #seen = new LRUCache<string, true>({ max: remembered })
+  readonly #seen = new LRUCache<string, true>({
+    maxSize: remembered,
+    sizeCalculation: () => 1,
+  })
   readonly #reads = new SingleFlight<Buffer | undefined>()
 
   constructor(parts: {

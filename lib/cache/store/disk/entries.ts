@@ -46,7 +46,10 @@ export class Entries {
     maxSize: memoryBytes,
     sizeCalculation: weigh,
   })
-  readonly #used = new LRUCache<string, Milliseconds>({ max: rememberedUses })
+  readonly #used = new LRUCache<string, Milliseconds>({
+    maxSize: rememberedUses,
+    sizeCalculation: () => 1,
+  })
   readonly #pending = new Map<string, Milliseconds>()
   #cancelFlush: (() => void) | undefined
   #flushing: Promise<void> = Promise.resolve()

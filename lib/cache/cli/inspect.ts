@@ -1,0 +1,76 @@
+/**
+ * The commands that look into the store beside a running daemon: `cachesvc list` and `cachesvc explain`.
+ */
+import { systemClock } from '../../async/clock.ts'
+import { createLog } from '../../log/log.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import type { Config } from '../config/config.ts'
+import { compilePolicy } from '../policy/policy.ts'
+import { routeRules } from '../policy/routing.ts'
+import { explain } from '../request/explain.ts'
+import { ownIdentity } from '../request/own-identity.ts'
+import { openStoreForReading } from '../store/store.ts'
+
+type Store = Awaited<ReturnType<typeof openStoreForReading>>
+
+/**
+ * Prints every entry whose key matches, a line each: bytes, last use, digest and key, separated by tabs for other programs to
+ * read. A failure when no entry matches.
+ */
+export async function printList(pattern: string | undefined, config: Config): Promise<ExitCode> {
+  const matches = matcher(pattern)
+  let found = 0
+  await withStore(config, async store => {
+    for await (const { key, size, digest, lastUsed } of store.entries()) {
+      if (!matches(key)) continue
+      found += 1
+      await print(`${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`)
+    }
+  })
+  if (found > 0) return exitCodes.success
+  const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
+  await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
+  return exitCodes.failure
+}
+
+/** A key matches that contains the pattern; `*` in it is any text. */
+function matcher(pattern: string | undefined): (key: string) => boolean {
+  const parts = pattern?.split('*') ?? []
+  return key => {
+    let from = 0
+    for (const part of parts) {
+      const at = key.indexOf(part, from)
+      if (at === -1) return false
+      from = at + part.length
+    }
+    return true
+  }
+}
+
+/** Prints how a request for `url` would be answered, a line for each question. */
+export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
+  const ports = config.listen.map(({ port }) => port)
+  const policy = compilePolicy(config, ownIdentity(config, ports))
+  const rules = { config, policy, routes: routeRules(config) }
+  await withStore(config, async store => {
+    const findings = await explain(url, { rules, store, now: systemClock.now() })
+    const width = Math.max(...findings.map(({ question }) => question.length))
+    for (const { question, answer } of findings) {
+      await print(`${question.padEnd(width)}  ${answer}\n`)
+    }
+  })
+  return exitCodes.success
+}
+
+async function withStore(config: Config, act: (store: Store) => Promise<void>): Promise<void> {
+  const store = await openStoreForReading({
+    directory: config.cacheDirectory,
+    clock: systemClock,
+    log: createLog({ level: 'warn', to: process.stderr }),
+  })
+  try {
+    await act(store)
+  } finally {
+    await store.close()
+  }
+}
