@@ -62,7 +62,6 @@ export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
   readonly #parts: ClientParts
-  #closed = false
 
   constructor(options: OriginOptions) {
     const limits = { ...defaultOriginLimits, ...options.limits }
@@ -118,14 +117,13 @@ export class OriginClient {
 
   /** Breaks off everything under way and settles when every connection is closed. */
   async close(): Promise<void> {
-    this.#closed = true
     for (const pending of [...this.#parts.waiting]) pending.cancel()
     await this.#parts.pool.close()
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
     const pending = new PendingRequest(this.#parts, asked, upgrade, told)
-    if (this.#closed)
+    if (this.#parts.pool.closed)
       told(new OriginAborted(formatAuthority(asked.uri), { phase: 'queue' }), undefined)
     else pending.begin()
     return pending

@@ -167,16 +167,16 @@ export class Dialler {
 
   async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
     const { address } = connected
-    const socket = await this.#phase(
+    const transport = await this.#phase(
       'tls',
       request,
       stop => this.#handshake(connected.transport.detach(), request.authority, stop),
       address,
     )
-    return { transport: Transport.over(socket, this.#blocks), address }
+    return { transport, address }
   }
 
-  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Socket> {
+  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
     const session = this.#sessions.get(key)
     return new Promise((resolve, reject) => {
@@ -204,8 +204,10 @@ export class Dialler {
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)
+        // It listens for errors from here on: what stands behind the handshake may be no TLS.
+        const transport = Transport.over(secure, this.#blocks)
         secure.off('error', fail)
-        resolve(secure)
+        resolve(transport)
       })
     })
   }

@@ -124,7 +124,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
 
   failed(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
-    if (!silent || !isRepeatable(this.#asked) || !isBrokenOff(failure)) return this.#fail(failure)
+    const again = silent && isRepeatable(this.#asked) && isBrokenOff(failure)
+    if (!again || this.#parts.pool.closed) return this.#fail(failure)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.fresh = true

@@ -229,3 +229,17 @@ t.test('close breaks off what is under way', async t => {
   await t.rejects(client.request(asking(origin.url('/a'))), { code: 'ORIGIN_ABORTED' })
   gate.open()
 })
+
+t.test('nothing is repeated once the client is closed', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  origin.at('/', inTurn(reply({ content: 'hello' }), reply({ before: gate })))
+  const { client } = makeClient(t)
+  await textOf((await client.request(asking(origin.url('/')))).content)
+  const repeatable = t.rejects(client.request(asking(origin.url('/'))), { code: 'ORIGIN_CLOSED' })
+  await origin.arrived('/', 2)
+  await client.close()
+  await repeatable
+  t.match(client.counts(), { opened: 1, reused: 1, retried: 0, busy: 0 })
+  gate.open()
+})

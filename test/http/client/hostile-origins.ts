@@ -1,4 +1,6 @@
 /** Origins that mean harm, and what of it reaches the next request: nothing. */
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
@@ -9,6 +11,7 @@ import { Exchange } from '../../../lib/http/client/exchange.ts'
 import { onWire } from '../../../lib/http/client/request.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
+import { makeAuthority } from '../../fixtures/certificate.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
 import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
@@ -215,4 +218,25 @@ t.test('a request that is cancelled in any phase leaves nothing open', async t =
     { ...aborted, phase: 'content' },
   )
   await until(() => client.counts().busy === 0)
+})
+
+t.test('a TLS origin that breaks the protocol right behind its handshake', async t => {
+  const authority = makeAuthority()
+  const origin = await ScriptedOrigin.listen(t, { tls: authority.issue({ names: ['127.0.0.1'] }) })
+  // What the origin says first, with bytes that are no TLS behind it, in one read of ours.
+  const between = createServer(near => {
+    const far = connect(origin.port, origin.host)
+    far.once('data', (flight: Buffer) => near.write(Buffer.concat([flight, Buffer.alloc(64, 1)])))
+    near.pipe(far)
+    for (const side of [near, far]) {
+      side.on('error', () => {}).on('close', () => near.destroy() && far.destroy())
+    }
+  }).listen(0, '127.0.0.1')
+  await once(between, 'listening')
+  t.teardown(() => between.close())
+  const { client } = makeClient(t, { ca: [authority.cert] })
+  const address = between.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const failed = client.request(asking(`https://127.0.0.1:${port}/`))
+  await t.rejects(failed, { code: 'ORIGIN_CLOSED', fault: 'upstream' })
 })
