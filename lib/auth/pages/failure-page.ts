@@ -6,11 +6,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { explainError, type Facts, Failure } from '../../errors.ts'
-import {
-  OriginAborted,
-  OriginFailure,
-  OriginRequestUnfit,
-} from '../../http/client/origin-errors.ts'
+import { OriginAborted, OriginFailure, OriginRequestUnfit } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'

@@ -4,7 +4,7 @@
  * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
  */
 import { Failure } from '../../errors.ts'
-import { OriginAddressRefused } from '../../http/client/origin-errors.ts'
+import { OriginAddressRefused } from '../../http/client/errors.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'

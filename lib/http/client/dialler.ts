@@ -8,7 +8,7 @@
  *
  * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
-import type { Socket } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import {
   connect as connectTls,
   createSecureContext,
@@ -17,9 +17,9 @@ import {
 } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
+import { BlockPool } from '../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
-import { type Connected, connectFirst } from './connect.ts'
-import { type Lookup, NameLookup } from './name-lookup.ts'
+import type { Dialled } from './connection.ts'
 import {
   OriginAborted,
   OriginAddressRefused,
@@ -27,8 +27,11 @@ import {
   OriginNameFailure,
   OriginTlsFailure,
   ParentProxyFailure,
-} from './origin-errors.ts'
+} from './errors.ts'
+import { connectFirst } from './happy-eyeballs.ts'
+import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
+import { Transport } from './transport.ts'
 
 export interface DialDeadlines {
   /** For the addresses of a name. */
@@ -51,6 +54,8 @@ export interface DialOptions {
   readonly parent?: Parent | undefined
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
+  /** Memory that connections are read into; 64 MiB of its own unless told. */
+  readonly blocks?: BlockPool | undefined
   /** False takes any certificate: for a gateway told so by its operator, and for nobody else. */
   readonly verify?: boolean
 }
@@ -65,13 +70,11 @@ export interface DialRequest {
   readonly deadlines?: Partial<DialDeadlines> | undefined
 }
 
-export interface Dialled {
-  /** The connection, ready for requests; a TLSSocket for https. */
-  readonly socket: Socket
-  /** IP address connected to: the origin's, or the parent's. */
-  readonly address: string
-}
-
+/** When the kernel begins to ask a silent peer whether it is still there. */
+const KEEP_ALIVE_DELAY: Milliseconds = 60_000
+/** Bytes that may wait in a socket to be written before its writer is told to stop. */
+const HIGH_WATER_MARK = 65_536
+const OWN_BLOCKS = 64 * 1024 * 1024
 /** Sessions remembered for resumption, an origin each. */
 const MOST_SESSIONS = 500
 
@@ -80,11 +83,13 @@ export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
   readonly #secureContext: SecureContext
+  readonly #blocks: BlockPool
   readonly #sessions = new Map<string, Buffer>()
 
   constructor(options: DialOptions) {
     this.#options = options
     this.parent = options.parent
+    this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [] } = options
     this.#names = new NameLookup(lookup === undefined ? { clock } : { clock, lookup })
     this.#secureContext = createSecureContext({
@@ -106,15 +111,15 @@ export class Dialler {
     const connected = await this.#reachParent(parent, request)
     if (use === 'http') return connected
     await this.#phase('parent-proxy', request, stop =>
-      connectThrough(connected.socket, parent, { to: authority, stop }),
+      connectThrough(connected.transport, parent, { to: authority, stop }),
     ).catch(error => {
-      connected.socket.destroy()
+      connected.transport.destroy()
       throw error
     })
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
-  async #reachParent(parent: Parent, request: DialRequest): Promise<Connected> {
+  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
@@ -126,15 +131,31 @@ export class Dialler {
     }
   }
 
-  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Connected> {
+  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
     const found = isIpLiteral(to.host)
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
     const addresses = trusted ? found : this.#admit(to, found)
     const { clock } = this.#options
+    const connect = (host: string) => this.#begin(request.use, host, to.port)
     return this.#phase('connect', request, stop =>
-      connectFirst(addresses, to.port, { clock, stop }),
+      connectFirst(addresses, { connect, clock, stop }),
     )
+  }
+
+  #begin(use: DialRequest['use'], host: string, port: number): Transport {
+    const socket = {
+      host,
+      port,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_DELAY,
+      highWaterMark: HIGH_WATER_MARK,
+    }
+    // TLS reads from below the stream, where `onread` has no say.
+    return use === 'https'
+      ? Transport.over(connectTcp(socket), this.#blocks)
+      : Transport.connect(socket, this.#blocks)
   }
 
   /** The addresses that may be reached; throws when there is none. */
@@ -144,18 +165,18 @@ export class Dialler {
     return admitted
   }
 
-  async #secure(connected: Connected, request: DialRequest): Promise<Dialled> {
+  async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
     const { address } = connected
-    const socket = await this.#phase(
+    const transport = await this.#phase(
       'tls',
       request,
-      stop => this.#handshake(connected.socket, request.authority, stop),
+      stop => this.#handshake(connected.transport.detach(), request.authority, stop),
       address,
     )
-    return { socket, address }
+    return { transport, address }
   }
 
-  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Socket> {
+  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
     const session = this.#sessions.get(key)
     return new Promise((resolve, reject) => {
@@ -183,9 +204,10 @@ export class Dialler {
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)
+        // It listens for errors from here on: what stands behind the handshake may be no TLS.
+        const transport = Transport.over(secure, this.#blocks)
         secure.off('error', fail)
-        secure.on('error', () => {})
-        resolve(secure)
+        resolve(transport)
       })
     })
   }
