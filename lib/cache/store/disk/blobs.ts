@@ -17,7 +17,7 @@ import { mkdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Turns } from '../../../async/keyed-mutex.ts'
+import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { syncDirectory } from '../../../atomic-file.ts'
 import { sourceOf } from '../../../bytes/source.ts'
@@ -51,7 +51,7 @@ export class Blobs {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #tally: Tally
-  readonly #turns = new Turns()
+  readonly #turns = new KeyedMutex()
   readonly #handles: Handles
   readonly #hot: LRUCache<string, Buffer> | undefined
   readonly #seen = new LRUCache<string, true>({ max: remembered })
@@ -132,7 +132,7 @@ export class Blobs {
    * blob counts as new. Throws what the file system throws; the temporary file is then still there.
    */
   async commit(temporary: string, digest: string, size: number): Promise<void> {
-    await this.#turns.take(digest, async () => {
+    await this.#turns.run(digest, async () => {
       const path = this.#layout.blob(digest)
       const there = await lookAt(path)
       if (there?.size === size) {
@@ -158,7 +158,7 @@ export class Blobs {
     digest: string,
     { before, named }: { readonly before: Milliseconds; readonly named: () => boolean },
   ): Promise<number | undefined> {
-    return this.#turns.take(digest, async () => {
+    return this.#turns.run(digest, async () => {
       const path = this.#layout.blob(digest)
       const there = await lookAt(path)
       if (there === undefined || there.size < 0 || there.modified >= before) return undefined
@@ -175,7 +175,7 @@ export class Blobs {
 
   /** Removes a blob that is not what it says, whoever names it. Those who read it go on; the next one finds it gone. */
   async discard(digest: string): Promise<void> {
-    await this.#turns.take(digest, async () => {
+    await this.#turns.run(digest, async () => {
       const path = this.#layout.blob(digest)
       const there = await lookAt(path)
       this.#handles.forget(path)

@@ -66,10 +66,13 @@ export class Disk {
     return new DiskFile(fd, this.#files, this.#slots)
   }
 
-  /** Gives a file another name, whatever had that name before. The new directory is made when it is missing. */
+  /**
+   * Gives a file another name, whatever had that name before. The new directory is made when it is missing. When this has
+   * failed it has not happened, and will not.
+   */
   async rename(from: string, to: string): Promise<void> {
     const rename = (): Promise<void> =>
-      this.#wait({ begin: end => this.#files.rename(from, to, end) })
+      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true })
     try {
       await rename()
     } catch (error) {

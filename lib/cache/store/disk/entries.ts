@@ -9,7 +9,7 @@ import { mkdir, open, stat, unlink, utimes } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Turns } from '../../../async/keyed-mutex.ts'
+import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { syncDirectory, writeFileAtomically } from '../../../atomic-file.ts'
 import { explainError, systemCode } from '../../../errors.ts'
@@ -40,7 +40,7 @@ export class Entries {
   readonly #log: Logger
   readonly #tally: Tally
   readonly #writable: boolean
-  readonly #turns = new Turns()
+  readonly #turns = new KeyedMutex()
   readonly #loads = new SingleFlight<Entry | undefined>()
   readonly #memory = new LRUCache<string, Entry>({
     maxSize: memoryBytes,
@@ -75,7 +75,7 @@ export class Entries {
   async get(key: string): Promise<Entry | undefined> {
     const known = this.#memory.get(key)
     if (known !== undefined) return known
-    return this.#loads.run(key, () => this.#turns.take(key, () => this.#load(key)))
+    return this.#loads.run(key, () => this.#turns.run(key, () => this.#load(key)))
   }
 
   /**
@@ -83,7 +83,7 @@ export class Entries {
    * costs one more. Throws what the file system throws.
    */
   async put(entry: Entry): Promise<void> {
-    await this.#turns.take(entry.key, async () => {
+    await this.#turns.run(entry.key, async () => {
       const path = this.#layout.entry(entry.key)
       const known = this.#memory.get(entry.key)
       const durable = known?.digest !== entry.digest
@@ -130,7 +130,7 @@ export class Entries {
     key: string,
     condition: { readonly only?: string; readonly unusedSince?: Milliseconds } = {},
   ): Promise<boolean> {
-    return this.#turns.take(key, async () => {
+    return this.#turns.run(key, async () => {
       const path = this.#layout.entry(key)
       if (condition.only !== undefined) {
         const current = this.#memory.get(key) ?? (await this.#load(key))

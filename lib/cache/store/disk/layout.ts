@@ -42,6 +42,9 @@ export class Layout {
   readonly entries: string
   readonly blobs: string
   readonly temporary: string
+  /** The log of entries, and the snapshot of its index. */
+  readonly log: string
+  readonly snapshot: string
 
   constructor(directory: string) {
     this.directory = directory
@@ -50,6 +53,8 @@ export class Layout {
     this.entries = join(this.root, 'entries')
     this.blobs = join(this.root, 'blobs')
     this.temporary = join(this.root, 'tmp')
+    this.log = join(this.root, 'entries.log')
+    this.snapshot = join(this.root, 'entries.index')
   }
 
   /** The file of the entry under `key`. */

@@ -28,6 +28,8 @@ export interface Operation<T> {
   readonly patience?: number
   /** It waits for a disk that hangs and does not fail: closing a file. */
   readonly insists?: boolean
+  /** Its caller is told of nothing but its real end: giving a file a name has happened or has not. */
+  readonly certain?: boolean
 }
 
 export interface SlotsOptions {
@@ -43,8 +45,11 @@ export interface SlotsOptions {
 interface Entered {
   readonly patience: number
   readonly insists: boolean
+  readonly certain: boolean
   /** The tick at which it began. */
   begun: number
+  /** It is past its deadline. */
+  late: boolean
   /** Its caller knows how it ended. */
   told: boolean
   begin(): void
@@ -82,11 +87,14 @@ export class Slots {
   }
 
   /** Begins the operation when there is a slot. `done` is called once, not before `run` returns unless it fails at once. */
-  run<T>({ begin, over, patience = 1, insists = false }: Operation<T>, done: End<T>): void {
+  run<T>(operation: Operation<T>, done: End<T>): void {
+    const { begin, over, patience = 1, insists = false, certain = false } = operation
     const entered: Entered = {
       patience,
       insists,
+      certain,
       begun: 0,
+      late: false,
       told: false,
       begin: () =>
         begin((error, value) => {
@@ -117,8 +125,7 @@ export class Slots {
 
   #end(entered: Entered): void {
     this.#running.delete(entered)
-    if (entered.told) this.#late -= 1
-    entered.told = true
+    if (entered.late) this.#late -= 1
   }
 
   #next(): void {
@@ -146,9 +153,10 @@ export class Slots {
   #look(): void {
     const before = this.#late
     for (const entered of this.#running) {
-      if (entered.told || this.#tick - entered.begun <= ticks * entered.patience) continue
+      if (entered.late || this.#tick - entered.begun <= ticks * entered.patience) continue
       this.#late += 1
-      entered.fail(hung(this.#deadline))
+      entered.late = true
+      if (!entered.certain) entered.fail(hung(this.#deadline))
     }
     if (this.#late === 0) return
     if (before === 0) this.#onHung(hung(this.#deadline))

@@ -15,7 +15,10 @@ function bench(options: { slots?: number } = {}) {
   const begun: string[] = []
   const said: string[] = []
   const ends = new Map<string, End<string>>()
-  const run = (name: string, how: { patience?: number; insists?: boolean } = {}) =>
+  const run = (
+    name: string,
+    how: { patience?: number; insists?: boolean; certain?: boolean } = {},
+  ) =>
     slots.run<string>(
       {
         ...how,
@@ -89,6 +92,17 @@ t.test('while the disk hangs, closing waits for a slot', async t => {
   t.strictSame(begun, ['slow'])
   end('slow')
   t.strictSame(begun, ['slow', 'close'])
+})
+
+t.test('what must be certain is told when it has really ended', async t => {
+  const { clock, slots, said, run, end } = bench()
+  run('rename', { certain: true })
+  clock.advance(11_000)
+  t.ok(slots.hung)
+  t.strictSame(said, [])
+  end('rename')
+  t.notOk(slots.hung)
+  t.strictSame(said, ['rename rename', 'rename over'])
 })
 
 t.test('a flush may take longer', async t => {
