@@ -17,7 +17,7 @@
  *
  * Two keys whose names agree would take turns at one row. The key stands in the entry, so neither is ever given the other's.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Seconds } from '../../../async/clock.ts'
 import { RowTable } from './row-table.ts'
 
@@ -53,7 +53,7 @@ interface Chunk {
 
 /** The name an entry goes by in the index and the log. */
 export function nameOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex').slice(0, 16)
+  return hash('sha256', key).slice(0, 16)
 }
 
 export class Index {
@@ -65,13 +65,20 @@ export class Index {
   /** Bytes of the log that entries stand in. */
   live = 0
   readonly #chunks: Chunk[] = []
-  readonly #names = new RowTable(row => this.#word(row, 1))
-  /** The first row of each digest. */
-  readonly #digests = new RowTable(row => this.#word(row, 8))
+  /** By the low word of the name. */
+  readonly #names = new RowTable()
+  /** The first row of each digest, by its first word. */
+  readonly #digests = new RowTable()
   readonly #scratch = chunkOf(1)
   /** Rows there have been, and the first of those that are free, plus one. */
   #rows = 0
   #free = 0
+
+  /** Makes room for so many entries, to spare growing step by step. */
+  reserve(entries: number): void {
+    this.#names.reserve(entries)
+    this.#digests.reserve(entries)
+  }
 
   /** The row of an entry. */
   find(name: string): number | undefined {
@@ -99,12 +106,13 @@ export class Index {
     const freed = before === undefined || same ? undefined : this.#unlink(row)
     if (before !== undefined) this.live -= this.#onDisk(row)
     const { words, doubles } = this.#chunkOf(row)
+    const to = (row & inChunk) * rowWords
     const size = same ? this.size(row) : undefined
-    words.set(from.subarray(at, at + dumpedWords), (row & inChunk) * rowWords)
-    if (size !== undefined) doubles[((row & inChunk) * rowWords) / 2 + 2] = size
+    for (let i = 0; i < dumpedWords; i += 1) words[to + i] = from[at + i] ?? 0
+    if (size !== undefined) doubles[to / 2 + 2] = size
     if (before === undefined) {
       this.count += 1
-      this.#names.add(row)
+      this.#names.add(row, this.#word(row, 1))
     }
     if (!same) this.#link(row)
     this.live += this.#onDisk(row)
@@ -121,7 +129,7 @@ export class Index {
   remove(row: number): string | undefined {
     this.live -= this.#onDisk(row)
     this.count -= 1
-    this.#names.replace(row, undefined)
+    this.#names.replace(row, this.#word(row, 1), undefined)
     const freed = this.#unlink(row)
     this.#set(row, 6, 0)
     this.#set(row, 16, this.#free)
@@ -210,7 +218,7 @@ export class Index {
     if (first === undefined) {
       this.contents += 1
       this.bytes += this.size(row)
-      this.#digests.add(row)
+      this.#digests.add(row, this.#word(row, 8))
       return
     }
     doubles[at / 2 + 2] = this.size(first)
@@ -226,7 +234,7 @@ export class Index {
       this.#set(before, 16, next + 1)
       return undefined
     }
-    this.#digests.replace(row, next >= 0 ? next : undefined)
+    this.#digests.replace(row, this.#word(row, 8), next >= 0 ? next : undefined)
     if (next >= 0) return undefined
     this.contents -= 1
     this.bytes -= this.size(row)

@@ -19,8 +19,8 @@ export interface Line {
   readonly bytes: Buffer
 }
 
-/** How much is read at once, and the memory it takes. */
-const pieceBytes = 1024 * 1024
+/** How much is read at once: some milliseconds of decoding. */
+const pieceBytes = 256 * 1024
 
 export class Log {
   /** Where the next line will stand; also how far a reader has read. */

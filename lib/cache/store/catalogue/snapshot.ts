@@ -84,6 +84,7 @@ export async function readSnapshot(
   try {
     const head = headOf(await file.bytes(0, headBytes))
     if (head === undefined || head.generation !== generation) return undefined
+    index.reserve(head.rows)
     let crc = 0
     for (let row = 0; row < head.rows; row += inPiece) {
       const wanted = Math.min(inPiece, head.rows - row) * rowBytes
