@@ -237,28 +237,28 @@ t.test('a snapshot spares reading the log, and one that is damaged is not believ
   journal.put(numbered(5000))
   journal.remove(keyOf(3))
   await journal.flush()
-  const check = async (what: string, reads: number) => {
+  const check = async (what: string, believed: boolean) => {
     const scripted = scriptedFiles()
     const { journal: again } = await openJournal(t, { ...layout, files: scripted.files })
     const found = scripted.calls.filter(call => call === `readv ${layout.log}`).length
-    t.equal(found, reads, `${what}: reads of the log`)
+    t.equal(found <= 2, believed, `${what}: ${found} reads of the log`)
     t.strictSame(await keysOf(again), keys(...many.filter(n => n !== 3), 5000), what)
     t.match(again.index, { count: 3000, contents: 3000 }, what)
     t.strictSame(again.durable.unproven, [sha256(Buffer.from('x'))])
   }
-  await check('as it was written', 2)
+  await check('as it was written', true)
   const whole = await readFile(layout.snapshot)
   for (const at of [3, 20, 60, 4096, 4096 + 64 * 1000 + 9, whole.length - 1]) {
     const torn = Buffer.from(whole)
     torn.writeUInt8(torn.readUInt8(at) ^ 1, at)
     await writeFile(layout.snapshot, torn)
-    await check(`byte ${at}`, 3)
+    await check(`byte ${at}`, false)
   }
   await writeFile(layout.snapshot, whole)
   await truncate(layout.snapshot, whole.length - 64)
-  await check('cut', 3)
+  await check('cut', false)
   await rm(layout.snapshot)
-  await check('gone', 3)
+  await check('gone', false)
 })
 
 t.test('a snapshot of another log is not believed', async t => {
