@@ -20,7 +20,7 @@ import {
   forwardingFields,
   withoutForwarding,
 } from '../http/proxy/forwarded.ts'
-import type { TakenOver } from '../http/server/take-over.ts'
+import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
 import { hostFor } from './access/own-host.ts'

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../async/clock.ts'
+import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/origin.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
@@ -39,7 +40,7 @@ export interface PipelineParts {
 export function pipeline(parts: PipelineParts): Handler {
   const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
-  return async request => {
+  return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
 
@@ -76,21 +77,24 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 5. What does the store say, and is its word enough?
     const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
-    const decision = lookup({
-      stored: parts.store.peek(key) ?? (await parts.answerer.stored(key)),
-      negativeUntil: parts.negative.until(key),
-      path: archive,
-      directives: allowed.directives,
-      // Credentials for a host that routing replaced are nobody's business at the other.
-      authorization: hasCredentials && credentials,
-      passthrough: admission.allow === 'passthrough',
-      settings: rules.config.freshness,
-      now: allowed.tools.now,
-    })
+    const found = parts.store.peek(key) ?? parts.answerer.stored(key)
+    const response = whenReady(found, stored => {
+      const decision = lookup({
+        stored,
+        negativeUntil: parts.negative.until(key),
+        path: archive,
+        directives: allowed.directives,
+        // Credentials for a host that routing replaced are not sent to the other.
+        authorization: hasCredentials && credentials,
+        passthrough: admission.allow === 'passthrough',
+        settings: rules.config.freshness,
+        now: allowed.tools.now,
+      })
 
-    // 6. The answer.
-    const response = await answer(decision, allowed, admission, parts)
-    return asGuest(response, destination.mode)
+      // 6. The answer.
+      return answer(decision, allowed, admission, parts)
+    })
+    return whenReady(response, ready => asGuest(ready, destination.mode))
   }
 }
 

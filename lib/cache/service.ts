@@ -10,8 +10,8 @@ import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/access-log.ts'
+import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
-import { requestIds } from '../http/server/request-id.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
@@ -243,7 +243,7 @@ async function startWith(
       log.info('malformed request', { client: client.address, status, problem })
     },
     limits: serverLimits(config),
-    lane: true,
+    fastPath: true,
   }
 
   const reidentify = (identity: KeyAndCertificate) => {

@@ -4,22 +4,24 @@
  * one that apt will come back from.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/origin.ts'
 import type { Fields } from '../../http/message/field.ts'
-import type { Content, Response } from '../../http/message/message.ts'
+import type { Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Fetcher, Filling, Flight, Found, Wanted } from '../fetch/fetch.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
 import { isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
-import type { StoreReason } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { HitReason, MissReason } from '../rfc9111/outcome.ts'
+import type { MissReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import * as answers from './answers.ts'
 import { originSaid, unavailable } from './errors.ts'
+import { arrivingRepresentation, originHead } from './fetched.ts'
+import { represent } from './representation.ts'
+import { type StoredReason, storedRepresentation } from './stored.ts'
 
 export interface AnswererParts {
   readonly store: Store
@@ -45,22 +47,24 @@ export class Answerer {
     return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
   }
 
-  /** The stored copy. Should its content turn out to be gone, the origin's. */
-  async fromStore(
-    allowed: Allowed,
-    entry: Entry,
-    because: StoreReason | HitReason,
-  ): Promise<Response> {
+  /** The stored copy, at once when its content is in memory. Should the content turn out to be gone, the origin's. */
+  fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
     const { request, about, tools } = allowed
-    const answer = await answers.hit(request, this.#stored(entry), because, about, tools)
-    if (answer === undefined) return this.#fetchedAnew(allowed)
-    this.#parts.store.touch(entry.key)
-    return answer
+    const { store } = this.#parts
+    const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
+      const end = last ?? entry.size - 1
+      return store.peekContent(entry, first, end) ?? store.content(entry, first, end)
+    })
+    return whenReady(represent(request, representation, tools), answer => {
+      if (answer === undefined) return this.#fetchedAnew(allowed)
+      store.touch(entry.key)
+      return answer
+    })
   }
 
   /** The stored copy, once the origin has said that it still holds, or has failed to. */
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
-    const { request, about, tools, uri } = allowed
+    const { request, uri } = allowed
     const { fetcher, clock } = this.#parts
     if (fetcher.isFailing(uri)) {
       if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
@@ -74,11 +78,8 @@ export class Answerer {
       case 'store':
         if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(uri)
         return this.fromStore(allowed, outcome.entry, outcome.because)
-      case 'changed': {
-        const stored = this.#stored(outcome.entry)
-        const answer = await answers.fetched(request, stored, about, tools)
-        return answer ?? this.#fetchedAnew(allowed)
-      }
+      case 'changed':
+        return this.fromStore(allowed, outcome.entry, 'changed')
       case 'filling':
         return (
           (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
@@ -134,9 +135,9 @@ export class Answerer {
     { key, request, about, tools }: Allowed,
     filling: Filling,
     because: MissReason,
-  ): Promise<Response | undefined> {
+  ): Response | undefined | Promise<Response | undefined> {
     this.#parts.negative.forget(key)
-    return answers.miss(request, filling, because, about, tools)
+    return represent(request, arrivingRepresentation(filling, because, about, tools), tools)
   }
 
   /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
@@ -151,7 +152,7 @@ export class Answerer {
         return this.fromStore(allowed, entry, 'stale-origin-slow')
       }
       if (response === undefined) throw slowOrigin(about.origin)
-      if (response.status === 200) return answers.headOnly(request, response, about, tools)
+      if (response.status === 200) return originHead(request, response, about, tools)
       return entry !== undefined && isIllness(response.status)
         ? this.fromStore(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, response)
@@ -174,13 +175,6 @@ export class Answerer {
   #wanted({ key, uri, archive, directives }: Allowed, stored: Entry | undefined): Wanted {
     const insist = directives.noCache || directives.maxAge === 0
     return { key, uri, archive, stored, insist }
-  }
-
-  #stored(entry: Entry): answers.Stored {
-    const { store } = this.#parts
-    const content = (first: number, last: number): Content | Promise<Content | undefined> =>
-      store.peekContent(entry, first, last) ?? store.content(entry, first, last)
-    return { entry, content }
   }
 
   async #withinDeadline<Result>(

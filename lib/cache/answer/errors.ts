@@ -13,7 +13,7 @@ import type { Logger } from '../../log/log.ts'
 import { RedirectRefused } from '../fetch/redirects.ts'
 import type { DenyRule } from '../policy/policy.ts'
 import { type MissReason, verdictFacts } from '../rfc9111/outcome.ts'
-import { type About, cacheName } from './answers.ts'
+import { type About, cacheName } from './representation.ts'
 
 /** The origin's own word when it is not content: its status, and a sentence instead of its page. */
 export function originSaid(

@@ -17,7 +17,7 @@ import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
-import type { About } from './answers.ts'
+import type { About } from './representation.ts'
 
 export interface RelayOptions {
   readonly origin: OriginClient

@@ -4,7 +4,7 @@
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import type { About, AnswerTools } from '../answer/answers.ts'
+import type { About, AnswerTools } from '../answer/representation.ts'
 import type { ArchivePath } from '../archive/path.ts'
 
 /** A request that may be answered: who asks for what, under which key. */

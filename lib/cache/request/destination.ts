@@ -17,7 +17,7 @@ import {
   type Target,
   type TargetUri,
 } from '../../http/message/target.ts'
-import type { About } from '../answer/answers.ts'
+import type { About } from '../answer/representation.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
 import { type Admission, admitTarget } from '../policy/policy.ts'
 import { route } from '../policy/route.ts'

@@ -1,88 +1,84 @@
 /**
- * A connection in the lane: its requests are read and answered by us as long as they are beyond doubt (`lane-reader.ts`).
- * The first that is not, and everything behind it, goes to Node's server, byte for byte, after the answers before it. Knows
- * bytes, their order and the time; what a request means is its owner's affair.
+ * A connection on the fast path. Its requests are answered here as long as they are beyond doubt (wire/request-head.ts). The
+ * first that is not, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
  */
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
-import type { LaneHead, LaneReader } from '../wire/request-head.ts'
-import { LaneResponse, type LaneWriting } from './fast-response.ts'
+import type { Connection, HeadReading } from '../server/connections.ts'
+import type { Exchanges } from '../server/exchanges.ts'
+import { LiveRequest } from '../server/live-request.ts'
+import type { HttpServerOptions } from '../server/options.ts'
+import { emptyContent } from '../server/request-content.ts'
+import { type LaneHead, LaneReader } from '../wire/request-head.ts'
+import type { TargetReader } from '../wire/target-reader.ts'
+import { type FastLines, FastResponse, type ResponseOwner } from './fast-response.ts'
+import { Unread } from './unread.ts'
 
-/** Bytes of requests that are not for the lane, before their client has to wait for the answers to those that were. */
-const mostRest = 64 * 1024
+/** Bytes of requests for Node's server before their client has to wait for the answers to those before. */
+const mostUnread = 64 * 1024
 
-export interface LaneOwner {
-  readonly reader: LaneReader
-  readonly date: () => string
-  readonly keepAlive: string
-  readonly now: () => Milliseconds
-  /** A request and the way its response leaves. `settled` is to be called when nothing of the connection is under way any more. */
-  readonly request: (head: LaneHead, out: LaneResponse) => void
-  readonly isUnderWay: () => boolean
-  /** The connection is Node's from now on; what was read of it and not answered stands before what is to come. */
+/** What the connections of one server share. */
+export interface FastShared extends FastLines {
+  readonly options: HttpServerOptions
+  readonly exchanges: Exchanges
+  readonly targets: TargetReader
+}
+
+/** How a connection leaves the fast path. */
+export interface Exits {
+  /** Node's server takes it over. */
   readonly toNode: () => void
-  /** The head that has begun will not be complete: the code Node would have for it. */
+  /** Its client is told, by Node's code for it, what is wrong with the head that has begun. */
   readonly refuse: (code: string) => void
 }
 
-/** How long a client may take; 0 for any time. */
-export interface LaneTimes {
-  readonly headTime: Milliseconds
-  readonly idle: Milliseconds
-  readonly stalled: Milliseconds
-}
-
-export class LaneConnection {
-  readonly #socket: Socket
-  readonly #owner: LaneOwner
-  readonly #writing: LaneWriting
-  /** Read and not yet understood: the beginning of a head, or what is to be Node's. */
-  #rest: Buffer = nothing
-  /** `leaving`: what follows is not for the lane. `over`: nothing that follows is looked at. */
+export class FastConnection implements HeadReading, ResponseOwner {
+  readonly socket: Socket
+  readonly path: FastShared
+  readonly #connection: Connection
+  readonly #exits: Exits
+  readonly #reader: LaneReader
+  readonly #unread = new Unread()
+  reading = false
+  /** `leaving`: what follows is for Node's server. `over`: nothing that follows is looked at. */
   #state: 'reading' | 'leaving' | 'over' = 'reading'
   /** Responses that are not written to their end, in the order of their requests. */
-  readonly #due: LaneResponse[] = []
-  /** Since when the head that has begun is awaited, the first one from the beginning; undefined between requests. */
+  readonly #due: FastResponse[] = []
+  /** Since when a head is awaited that has begun, the first one from the start of the connection; undefined between requests. */
   #headSince: Milliseconds | undefined
-  #moved = { bytes: 0, since: 0 }
 
-  constructor(socket: Socket, owner: LaneOwner) {
-    this.#socket = socket
-    this.#owner = owner
-    const now = owner.now()
-    this.#headSince = now
-    this.#moved.since = now
-    const { date, keepAlive } = owner
-    this.#writing = { socket, date, keepAlive, written: this.#written }
+  constructor(socket: Socket, connection: Connection, path: FastShared, exits: Exits) {
+    this.socket = socket
+    this.path = path
+    this.#connection = connection
+    this.#exits = exits
+    this.#reader = new LaneReader(path.targets, path.options.limits)
+    this.#headSince = path.options.clock.elapsed()
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
     socket.on('data', this.#onData)
   }
 
-  /** To be called when the last exchange under way has ended. */
-  settled(): void {
-    if (this.#state === 'leaving') this.#leave()
+  get awaitsHead(): boolean {
+    return this.#state === 'reading' && this.#headSince !== undefined
   }
 
-  /** Ends it when its client was too slow. Call it now and then. */
-  look(now: Milliseconds, { headTime, idle, stalled }: LaneTimes): void {
-    const bytes = this.#socket.bytesRead + this.#socket.bytesWritten - this.#socket.writableLength
-    if (bytes !== this.#moved.bytes) this.#moved = { bytes, since: now }
-    if (this.#state === 'reading' && this.#headSince !== undefined) {
-      const late = headTime > 0 && now - this.#headSince >= headTime
-      if (late) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
-      return
-    }
-    const silence = now - this.#moved.since
-    const patience = this.#owner.isUnderWay() ? stalled : idle
-    if (patience > 0 && silence >= patience) this.#socket.destroy()
+  refuseSlowHead(now: Milliseconds, limit: Milliseconds): void {
+    if (this.#headSince === undefined || limit <= 0) return
+    if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
+  }
+
+  written(): void {
+    this.#due.shift()
+    this.#due[0]?.turn()
   }
 
   readonly #onData = (block: Buffer): void => {
-    const bytes = this.#rest.length === 0 ? block : Buffer.concat([this.#rest, block])
+    const bytes = this.#unread.followedBy(block)
     let at = 0
-    while (at < bytes.length && this.#state === 'reading' && !this.#socket.destroyed) {
-      const head = this.#owner.reader.read(bytes, at)
+    this.reading = true
+    while (at < bytes.length && this.#state === 'reading' && !this.socket.destroyed) {
+      const head = this.#reader.read(bytes, at)
       if (head === 'incomplete') break
       if (head === 'other') this.#state = 'leaving'
       else {
@@ -91,68 +87,76 @@ export class LaneConnection {
         this.#begin(head)
       }
     }
-    this.#rest = at === bytes.length || this.#state === 'over' ? nothing : bytes.subarray(at)
+    this.reading = false
+    this.#unread.keep(bytes, this.#state === 'over' ? bytes.length : at)
+    FastResponse.flush()
     if (this.#state === 'leaving') this.#waitOrLeave()
-    else if (this.#rest.length > 0) this.#headSince ??= this.#owner.now()
-    // Who does not take the answers need not ask on.
-    if (this.#state === 'reading' && this.#socket.writableNeedDrain) {
-      this.#socket.pause()
-      this.#socket.once('drain', this.#onDrain)
+    else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
+    // A client that does not take the answers cannot ask on.
+    if (this.#state === 'reading' && this.socket.writableNeedDrain) {
+      this.socket.pause()
+      this.socket.once('drain', this.#onDrain)
     }
   }
 
   readonly #onDrain = (): void => {
-    this.#socket.resume()
+    this.socket.resume()
   }
 
   #begin(head: LaneHead): void {
+    const { options, exchanges } = this.path
+    const { underWay } = this.#connection
+    // Node's server reads on when it is told to stop, and so does the fast path.
+    if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
+    const { method, target, version, fields, keepAlive } = head
+    const out = new FastResponse(this)
     // RFC 9112 section 9.6: what follows a request with `close` is not processed.
-    if (!head.keepAlive) this.#state = 'over'
-    const out = new LaneResponse(this.#writing)
-    if (!head.keepAlive) out.last()
+    if (!keepAlive) {
+      this.#state = 'over'
+      out.last()
+    }
     this.#due.push(out)
     if (this.#due.length === 1) out.turn()
-    this.#owner.request(head, out)
-  }
-
-  readonly #written = (): void => {
-    this.#due.shift()
-    this.#due[0]?.turn()
+    const read = { method, target, version, fields, content: emptyContent }
+    const request = new LiveRequest(read, this.#connection, options)
+    this.#connection.requests += 1
+    underWay.add(request)
+    exchanges.answer(request, this.#connection, { out }, () => {
+      exchanges.settle(this.#connection, this.socket)
+      if (underWay.size === 0 && this.#state === 'leaving') this.#leave()
+    })
   }
 
   #waitOrLeave(): void {
-    if (!this.#owner.isUnderWay()) this.#leave()
-    else if (this.#rest.length > mostRest) this.#socket.pause()
+    if (this.#connection.underWay.size === 0) this.#leave()
+    else if (this.#unread.length > mostUnread) this.socket.pause()
   }
 
   #leave(): void {
-    const rest = this.#rest
-    const socket = this.#socket
-    this.#rest = nothing
+    const { socket } = this
     this.#state = 'over'
+    delete this.#connection.fast
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
     socket.pause()
-    socket.unshift(rest)
-    this.#owner.toNode()
+    socket.unshift(this.#unread.take())
+    this.#exits.toNode()
     socket.resume()
   }
 
   #giveUp(code: string): void {
     this.#state = 'over'
-    this.#rest = nothing
-    this.#owner.refuse(code)
+    this.#unread.take()
+    this.#exits.refuse(code)
   }
 
-  /** As Node does: who says no more gets what is ready, and the connection ends. */
+  /** As Node does: a client that has said its last gets what is ready, and the connection ends. */
   readonly #onEnd = (): void => {
-    if (this.#state === 'reading' && this.#rest.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
-    else this.#socket.end()
+    if (this.#state === 'reading' && this.#unread.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
+    else this.socket.end()
   }
 
   readonly #onError = (): void => {
-    this.#socket.destroy()
+    this.socket.destroy()
   }
 }
-
-const nothing = Buffer.alloc(0)

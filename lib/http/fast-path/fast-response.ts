@@ -1,26 +1,45 @@
 /**
- * A response written by us onto the socket of a lane: head and small content in one system call, RFC 9112 sections 4 to 7.
- * The requests of a pipeline are answered in their order: a response whose turn has not come holds its bytes, and with them
- * whoever makes them.
+ * Writes a response on the fast path. The requests of a pipeline are answered in their order: a response whose turn has not come
+ * holds its bytes, and with them their source.
+ *
+ * # Small responses
+ * Head and content up to some kilobytes are put together in one buffer that all connections share, those of a pipeline behind
+ * each other, and leave in one write. The kernel nearly always takes them at once; when it does not, the buffer is left to that
+ * write and another one is made.
  */
-import { STATUS_CODES } from 'node:http'
+
 import type { Socket } from 'node:net'
 import type { Fields } from '../message/field.ts'
-import type { ResponseHead, ResponseWriter, Taken } from '../server/response-writer.ts'
+import type { ResponseWriter, Taken } from '../server/response-writer.ts'
+import { type ResponseHead, responseText } from '../wire/response-text.ts'
 
-/** What a response needs of its connection. */
-export interface LaneWriting {
-  readonly socket: Socket
-  /** The Date field's value now. */
-  readonly date: () => string
-  /** The field lines of a response after which the connection goes on. */
+/** Field lines of responses that are the same for all connections of a server. */
+export interface FastLines {
+  /** Of a response after which the connection goes on. */
   readonly keepAlive: string
-  /** Told when everything of this response has been written. */
-  readonly written: () => void
+  /** The line of the Date field (RFC 9110 section 6.6.1). */
+  readonly dateLine: string
 }
 
-export class LaneResponse implements ResponseWriter {
-  readonly #to: LaneWriting
+/** The connection a response goes to. */
+export interface ResponseOwner {
+  readonly socket: Socket
+  readonly path: FastLines
+  /** Whether requests are being read: their answers leave together. */
+  readonly reading: boolean
+  /** Told when everything of the response has been written. */
+  written(): void
+}
+
+/** The shared buffer, and what of it waits to be written: responses of one connection. */
+const batchBytes = 64 * 1024
+let batch = Buffer.allocUnsafeSlow(batchBytes)
+let used = 0
+let owner: ResponseOwner | undefined
+let waiting: Taken[] = []
+
+export class FastResponse implements ResponseWriter {
+  readonly #to: ResponseOwner
   /** What waits for its turn; undefined once that has come. */
   #held: Array<() => void> | undefined = []
   /** Written with the first bytes of content. */
@@ -29,8 +48,29 @@ export class LaneResponse implements ResponseWriter {
   #last = false
   #chunked = false
 
-  constructor(to: LaneWriting) {
+  constructor(to: ResponseOwner) {
     this.#to = to
+  }
+
+  /** Writes what the shared buffer holds. To be called at the end of everything that may have written. */
+  static flush(): void {
+    const to = owner
+    if (to === undefined) return
+    const { socket } = to
+    const told = waiting
+    const bytes = batch.subarray(0, used)
+    owner = undefined
+    used = 0
+    waiting = []
+    let done = false
+    const taken: Taken = error => {
+      if (done) return
+      done = true
+      for (const tell of told) tell(error)
+    }
+    socket.write(bytes, taken)
+    if (socket.writableLength > 0) batch = Buffer.allocUnsafeSlow(batchBytes)
+    else if (!socket.destroyed) taken()
   }
 
   /** Everything before it has been written. */
@@ -48,32 +88,24 @@ export class LaneResponse implements ResponseWriter {
     return this.#chunked
   }
 
-  head({ status, reason, fields, length, hasContent }: ResponseHead): void {
-    const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
-    if (!PHRASE.test(phrase)) throw new TypeError('the reason phrase cannot be written')
-    this.#chunked = hasContent && length === undefined
-    let text = `HTTP/1.1 ${status} ${phrase}\r\n${fields.lines}`
-    if (length !== undefined) text += `Content-Length: ${length}\r\n`
-    if (!fields.has('Date')) text += `Date: ${this.#to.date()}\r\n`
-    text += this.#last ? 'Connection: close\r\n' : this.#to.keepAlive
-    this.#head = this.#chunked ? `${text}Transfer-Encoding: chunked\r\n\r\n` : `${text}\r\n`
+  head(head: ResponseHead): void {
+    const { path } = this.#to
+    this.#chunked = head.hasContent && head.length === undefined
+    const date = head.fields.has('Date') ? '' : path.dateLine
+    this.#head = responseText(head, date + (this.#last ? 'Connection: close\r\n' : path.keepAlive))
   }
 
   write(block: Buffer, taken: Taken): void {
-    if (this.#held !== undefined) {
-      this.#held.push(() => this.write(block, taken))
-      return
-    }
+    if (this.#held !== undefined) return void this.#held.push(() => this.write(block, taken))
     // A chunk of no bytes would be the last one.
-    if (block.length === 0) {
-      taken()
-      return
-    }
+    if (block.length === 0) return taken()
+    FastResponse.flush()
     const { socket } = this.#to
-    socket.cork()
-    const before = this.#chunked ? `${block.length.toString(16)}\r\n` : ''
-    if (this.#head !== '' || before !== '') socket.write(`${this.#head}${before}`, 'latin1')
+    const before = this.#chunked ? `${this.#head}${block.length.toString(16)}\r\n` : this.#head
     this.#head = ''
+    if (before === '') return void socket.write(block, taken)
+    socket.cork()
+    socket.write(before, 'latin1')
     if (this.#chunked) {
       socket.write(block)
       socket.write('\r\n', 'latin1', taken)
@@ -86,28 +118,38 @@ export class LaneResponse implements ResponseWriter {
   }
 
   end(bytes: Buffer | undefined, taken: Taken): void {
-    if (this.#held !== undefined) {
-      this.#held.push(() => this.end(bytes, taken))
-      return
-    }
-    const { socket, written } = this.#to
+    if (this.#held !== undefined) return void this.#held.push(() => this.end(bytes, taken))
+    const { socket } = this.#to
     const text = this.#chunked ? `${this.#head}0\r\n${this.#trailers}\r\n` : this.#head
-    if (bytes !== undefined && bytes.length > 0) {
+    const length = bytes?.length ?? 0
+    if (text === '' && length === 0) taken()
+    else if (text.length + length <= batchBytes) this.#gather(text, bytes, taken)
+    else {
+      FastResponse.flush()
       socket.cork()
       socket.write(text, 'latin1')
-      socket.write(bytes, taken)
+      socket.write(bytes ?? '', taken)
       socket.uncork()
-    } else if (text === '') taken()
-    else socket.write(text, 'latin1', taken)
-    if (this.#last) socket.destroySoon()
-    written()
+    }
+    if (this.#last) {
+      FastResponse.flush()
+      socket.destroySoon()
+    }
+    this.#to.written()
   }
 
   destroy(): void {
     if (this.#held === undefined) this.#to.socket.destroy()
     else this.#held.push(() => this.destroy())
   }
-}
 
-/** reason-phrase (RFC 9112 section 4) */
-const PHRASE = /^[\t\x20-\x7e\x80-\xff]*$/
+  #gather(text: string, bytes: Buffer | undefined, taken: Taken): void {
+    const length = text.length + (bytes?.length ?? 0)
+    if (owner !== this.#to || used + length > batchBytes) FastResponse.flush()
+    owner = this.#to
+    used += batch.write(text, used, 'latin1')
+    if (bytes !== undefined) used += bytes.copy(batch, used)
+    waiting.push(taken)
+    if (!this.#to.reading) FastResponse.flush()
+  }
+}

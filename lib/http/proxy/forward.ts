@@ -14,7 +14,7 @@ import { type Content, noContent, type Request, type Response } from '../message
 import { announced } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
-import type { TakenOver } from '../server/take-over.ts'
+import type { TakenOver } from '../server/options.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 

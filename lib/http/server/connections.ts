@@ -21,9 +21,35 @@ export interface Connection {
   afterLast?: () => void
   /** Whether a CONNECT handler has it: what moves on it is the tunnel's affair. */
   takenOver: boolean
-  /** Bytes of ours the client has taken, when we last looked, and since when they have been no more while others waited. */
-  taken: number
-  takenSince: Milliseconds
+  /** Where its heads are read, as long as it is on the fast path. */
+  fast?: HeadReading
+  /** Bytes that had moved when we last looked: taken by the client, and both ways; and since when they have been no more. */
+  moved: Moved
+}
+
+/** What is known of heads on their way. */
+export interface HeadReading {
+  /** Whether a head has begun, or the first one is awaited. */
+  readonly awaitsHead: boolean
+  /** Tells a client whose head has been on its way for `limit` or longer, and ends the connection; 0 is any time. */
+  refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
+}
+
+interface Moved {
+  readonly taken: number
+  readonly takenSince: Milliseconds
+  readonly all: number
+  readonly allSince: Milliseconds
+}
+
+/** How long clients may take. 0 is any time. */
+export interface ClientTimes {
+  /** For a head, once it has begun. */
+  readonly headTime: Milliseconds
+  /** Between requests. */
+  readonly idle: Milliseconds
+  /** Without taking a byte of what waits, or without a byte moving either way while a request is under way. */
+  readonly stalled: Milliseconds
 }
 
 /** An exchange that wants to know that its connection has gone. */
@@ -78,31 +104,38 @@ export class Connections {
   }
 
   /**
-   * Cuts the connections whose clients have taken nothing of what waits for them in the last `patience` milliseconds. What
-   * they send meanwhile does not count. Call it several times as often: it compares with the call before.
+   * Cuts slow clients from now on, with one timer for all; the answer ends it. Connections of Node's server have its timers for
+   * heads and silence, but these start anew with every byte a client sends: one that never reads and sends an empty line now and
+   * then would stay.
    */
-  cutStalled(now: Milliseconds, patience: Milliseconds): void {
-    for (const [socket, connection] of this.#open) {
-      const taken = socket.bytesWritten - socket.writableLength
-      if (socket.writableLength === 0 || taken !== connection.taken || connection.takenOver) {
-        connection.taken = taken
-        connection.takenSince = now
-      } else if (now - connection.takenSince >= patience) socket.destroy()
-    }
-  }
-
-  /**
-   * Cuts stalled clients from now on, with one timer for all; the answer ends it. Node's own timeout starts anew with every
-   * byte a client sends, so one that never reads and sends an empty line now and then would stay for ever.
-   */
-  watchStalled(clock: Clock, patience: Milliseconds): () => void {
+  watch(clock: Clock, times: ClientTimes): () => void {
+    const set = [times.headTime, times.idle, times.stalled].filter(time => time > 0)
+    const interval = Math.min(5000, ...set.map(time => time / 4))
     let cancel = (): void => undefined
     const look = (): void => {
-      this.cutStalled(clock.now(), patience)
-      cancel = clock.after(Math.min(5000, patience / 4), look)
+      const now = clock.elapsed()
+      for (const [socket, connection] of this.#open) {
+        if (!connection.takenOver) this.#look(socket, connection, now, times)
+      }
+      cancel = clock.after(interval, look)
     }
     look()
     return () => cancel()
+  }
+
+  #look(socket: Socket, connection: Connection, now: Milliseconds, times: ClientTimes): void {
+    const { moved, fast, underWay } = connection
+    const { idle, stalled } = times
+    const taken = socket.bytesWritten - socket.writableLength
+    const all = taken + socket.bytesRead
+    const takenSince = taken === moved.taken && socket.writableLength > 0 ? moved.takenSince : now
+    const allSince = all === moved.all ? moved.allSince : now
+    connection.moved = { taken, takenSince, all, allSince }
+    if (stalled > 0 && now - takenSince >= stalled) return void socket.destroy()
+    if (fast === undefined) return
+    const limit = underWay.size > 0 ? stalled : idle
+    if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
+    else if (limit > 0 && now - allSince >= limit) socket.destroy()
   }
 
   /** Cuts every connection, whatever is under way. */
@@ -119,11 +152,9 @@ export function isNewest(exchange: UnderWay, { underWay }: Connection): boolean 
 }
 
 /** What a connection begins with. */
-function untouched(): Pick<
-  Connection,
-  'requests' | 'underWay' | 'takenOver' | 'taken' | 'takenSince'
-> {
-  return { requests: 0, underWay: new Set(), takenOver: false, taken: 0, takenSince: 0 }
+function untouched(): Pick<Connection, 'requests' | 'underWay' | 'takenOver' | 'moved'> {
+  const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
+  return { requests: 0, underWay: new Set(), takenOver: false, moved }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

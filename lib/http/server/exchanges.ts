@@ -1,6 +1,6 @@
 /**
- * What every exchange of a server has in common, whoever read the request and writes the response: the handler's answer or
- * the one for its failure, when a connection ends, and the report.
+ * What every exchange has in common, on the fast path and through Node's server: the handler's answer or the one for its failure,
+ * the end of the connection, and the report.
  */
 import type { Socket } from 'node:net'
 import type { Response } from '../message/message.ts'
@@ -9,9 +9,9 @@ import type { Refusal } from '../wire/request-rules.ts'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
+import type { HttpServerOptions } from './options.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import { type SendOptions, type Sent, send } from './send.ts'
-import type { HttpServerOptions } from './server-options.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
@@ -25,14 +25,13 @@ export class Exchanges {
     this.#sending = { clock, taking: limits.taking, share }
   }
 
-  /** The handler's response; that for its failure when it throws. */
+  /** The handler's response, or the one for its failure. Never throws or rejects. */
   handle(request: LiveRequest): Response | Promise<Response> {
     const { handler, onFailure } = this.#options
     try {
       const answer = handler(request)
-      return answer instanceof Promise
-        ? answer.catch((error: unknown) => onFailure(request, error))
-        : answer
+      if (!(answer instanceof Promise)) return answer
+      return answer.catch((error: unknown) => onFailure(request, error))
     } catch (error) {
       return onFailure(request, error)
     }
@@ -59,7 +58,7 @@ export class Exchanges {
     else begin(response)
   }
 
-  /** To be called after every answer: what had to wait until nothing is under way any more happens now. */
+  /** To be called after every answer: does what waited until nothing is under way any more. */
   settle(connection: Connection, socket: Socket): void {
     if (connection.underWay.size > 0) return
     const { afterLast } = connection
@@ -70,7 +69,7 @@ export class Exchanges {
 
   report(request: LiveRequest, response: Response, sent: Sent): void {
     request.gone()
-    const duration = Math.max(0, this.#options.clock.now() - request.received)
+    const duration = this.#options.clock.elapsed() - request.begun
     this.#options.onExchange(
       { request, response, sent: sent.bytes, complete: sent.complete, duration },
       sent.error,

@@ -1,25 +1,23 @@
 /**
- * A request as it stands on a connection: the values a handler sees, and the knowledge whether its client is still there.
+ * A request as it stands on a connection: what a handler sees, and whether its client is still there.
  */
-
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
 import type { Connection, UnderWay } from './connections.ts'
+import type { HttpServerOptions } from './options.ts'
 
 /** What the bytes of a request said. */
-export type ReadRequest = Pick<
-  Request,
-  | 'id'
-  | 'method'
-  | 'target'
-  | 'version'
-  | 'fields'
-  | 'content'
-  | 'received'
-  | 'trailers'
-  | 'interim'
->
+export interface ReadRequest {
+  readonly method: string
+  readonly target: Target
+  readonly version: '1.0' | '1.1'
+  readonly fields: Fields
+  readonly content: AsyncIterable<Buffer>
+  readonly trailers?: (() => Fields) | undefined
+  readonly interim?: SendInterim | undefined
+}
 
 export class LiveRequest implements Request, UnderWay {
   readonly id: string
@@ -32,21 +30,28 @@ export class LiveRequest implements Request, UnderWay {
   readonly local: Peer
   readonly secure: boolean
   readonly tunnelEnd?: Authority
-  readonly received: number
+  readonly received: Milliseconds
+  /** The moment of `received` on the monotonic clock. */
+  readonly begun: Milliseconds
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
   #controller: AbortController | undefined
   #over = false
   #whenOver: (() => void) | undefined
 
-  constructor(read: ReadRequest, connection: Connection) {
-    this.id = read.id
+  constructor(
+    read: ReadRequest,
+    connection: Connection,
+    { requestId, clock }: Pick<HttpServerOptions, 'requestId' | 'clock'>,
+  ) {
+    this.id = requestId()
     this.method = read.method
     this.target = read.target
     this.version = read.version
     this.fields = read.fields
     this.content = read.content
-    this.received = read.received
+    this.received = clock.now()
+    this.begun = clock.elapsed()
     this.trailers = read.trailers
     this.interim = read.interim
     this.client = connection.client
@@ -78,5 +83,15 @@ export class LiveRequest implements Request, UnderWay {
     this.#over = true
     this.#whenOver?.()
     this.#controller?.abort()
+  }
+}
+
+/** Names of requests for logs and error pages: a word that no other run uses, and a number. */
+export function requestIds(random: (size: number) => Buffer): () => string {
+  const run = random(4).toString('hex')
+  let count = 0
+  return () => {
+    count += 1
+    return `${run}-${count.toString(36)}`
   }
 }

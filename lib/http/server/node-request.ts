@@ -9,8 +9,8 @@ import type { TargetReader } from '../wire/target-reader.ts'
 import type { Connection } from './connections.ts'
 import { malformed } from './exchanges.ts'
 import { LiveRequest } from './live-request.ts'
+import type { HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
-import type { HttpServerOptions } from './server-options.ts'
 
 export interface NodeRequestParts {
   readonly options: HttpServerOptions
@@ -31,24 +31,23 @@ export function nodeRequest(
     interim,
   }: NodeRequestParts,
 ): { readonly request: LiveRequest; readonly refusal: Response | undefined } {
-  const { limits, clock, requestId } = options
+  const { limits } = options
   const method = message.method ?? ''
   const rawTarget = message.url ?? ''
   const fields = Fields.fromFlat(message.rawHeaders)
   const target = targets.read(method, rawTarget)
   const request = new LiveRequest(
     {
-      id: requestId(),
       method,
       target: 'problem' in target ? { form: 'asterisk' } : target,
       version: message.httpVersionMinor === 0 ? '1.0' : '1.1',
       fields,
-      received: clock.now(),
       content,
       trailers: content instanceof RequestContent ? () => content.trailers() : undefined,
       interim,
     },
     connection,
+    options,
   )
   const head = { method, version: message.httpVersion, rawTarget, fields }
   const broken =

@@ -33,6 +33,21 @@ export interface NodeServerOptions {
 /** TLS 1.2 or newer, HTTP/1.1 alone. */
 export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
 
+/** What to answer when Node's parser refuses a head with this code. */
+export function headProblem(code: string): { readonly status: number; readonly sentence: string } {
+  const [status, sentence] = headProblems[code] ?? [
+    400,
+    'This is not an HTTP request that can be understood.',
+  ]
+  return { status, sentence }
+}
+
+const headProblems: Readonly<Record<string, readonly [status: number, sentence: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'The fields of this request are larger than this server takes.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time.'],
+  HPE_INVALID_METHOD: [501, 'This method is not known here.'],
+}
+
 export function nodeServer(limits: NodeServerOptions, tls?: TlsOptions): Server | SecureServer {
   const options = {
     maxHeaderSize: limits.head,

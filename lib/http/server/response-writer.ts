@@ -4,19 +4,8 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Fields } from '../message/field.ts'
-import type { SendInterim } from '../message/message.ts'
-
-/** What stands before the content. */
-export interface ResponseHead {
-  readonly status: number
-  /** The standard phrase when undefined. */
-  readonly reason: string | undefined
-  readonly fields: Fields
-  /** Content-Length; undefined for none. */
-  readonly length: number | undefined
-  /** Whether content follows, of whatever length. */
-  readonly hasContent: boolean
-}
+import type { Response, SendInterim } from '../message/message.ts'
+import { type ResponseHead, responseText } from '../wire/response-text.ts'
 
 /** Told when bytes are with the kernel, or why they never will be. */
 export type Taken = (error?: Error | null) => void
@@ -77,6 +66,13 @@ export class NodeResponseWriter implements ResponseWriter {
   destroy(): void {
     this.#out.destroy()
   }
+}
+
+/** A short response as bytes, for a connection Node's server has let go; the connection ends with it. */
+export function wholeResponse({ status, reason, fields, content }: Response): Buffer {
+  const bytes = content.kind === 'bytes' ? content.bytes : Buffer.alloc(0)
+  const head = { status, reason, fields, length: bytes.length, hasContent: true }
+  return Buffer.concat([Buffer.from(responseText(head, 'Connection: close\r\n'), 'latin1'), bytes])
 }
 
 /** Sends early hints (RFC 8297) ahead of the response, the one interim response clients make use of. */

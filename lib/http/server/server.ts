@@ -4,7 +4,7 @@
  * pipeline, idle and stalled clients.
  *
  * Handlers of pipelined requests run at once, their responses leave in the order the requests came: Node's doing, or that of
- * the lane (lane.ts), in which a connection begins where the options say so.
+ * the fast path, on which a connection begins where the options say so.
  */
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
@@ -12,8 +12,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
-import { Lane } from '../fast-path/fast-path.ts'
-import type { Response } from '../message/message.ts'
+import { FastPath } from '../fast-path/fast-path.ts'
+import { Fields } from '../message/field.ts'
+import { noContent, type Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
@@ -23,15 +24,18 @@ import { Exchanges } from './exchanges.ts'
 import type { LiveRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import { type NodeRequestParts, nodeRequest } from './node-request.ts'
-import { type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
-import { headProblem, rawRefusal } from './raw-refusal.ts'
+import { headProblem, type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
+import type { ConnectHandler, HttpServerOptions, TakenOver } from './options.ts'
 import { emptyContent, RequestContent } from './request-content.ts'
-import { interimSender, NodeResponseWriter } from './response-writer.ts'
-import type { HttpServerOptions } from './server-options.ts'
-import { afterTakeOver, type ConnectHandler, type TakenOver } from './take-over.ts'
+import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
 
-export type { HttpServerLimits, HttpServerOptions } from './server-options.ts'
-export type { Adopt, ConnectHandler, TakenOver } from './take-over.ts'
+export type {
+  Adopt,
+  ConnectHandler,
+  HttpServerLimits,
+  HttpServerOptions,
+  TakenOver,
+} from './options.ts'
 
 /** For the rest of a request that was answered before its end. */
 const REST_TIME: Milliseconds = 10_000
@@ -46,7 +50,7 @@ export class HttpServer {
   readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
   readonly #exchanges: Exchanges
-  readonly #lane: Lane | undefined
+  readonly #fastPath: FastPath | undefined
   /** How Node's server takes a connection. */
   readonly #toNode: (socket: Socket) => void
   #stopWatching: (() => void) | undefined
@@ -59,7 +63,7 @@ export class HttpServer {
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
     const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
-    this.#lane = options.lane === true ? new Lane(parts) : undefined
+    this.#fastPath = options.fastPath === true ? new FastPath(parts) : undefined
     const takers = this.#server.listeners(this.#arrival)
     this.#server.removeAllListeners(this.#arrival)
     this.#toNode = socket => {
@@ -92,9 +96,7 @@ export class HttpServer {
       })
     })
     const { clock, limits } = this.#options
-    if (limits.stalled > 0) {
-      this.#stopWatching = this.#connections.watchStalled(clock, limits.stalled)
-    }
+    this.#stopWatching = this.#connections.watch(clock, limits)
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('not a TCP listener')
     return address
@@ -133,10 +135,10 @@ export class HttpServer {
   /** A new connection, or one that a handler of CONNECT gives back. */
   #arrived(socket: Socket): void {
     const connection = this.#connectionOf(socket)
-    if (this.#lane === undefined) this.#toNode(socket)
+    if (this.#fastPath === undefined) this.#toNode(socket)
     else {
       const refuse = (code: string) => this.#refuse(socket, connection, code)
-      this.#lane.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
+      this.#fastPath.add(socket, connection, { toNode: () => this.#toNode(socket), refuse })
     }
   }
 
@@ -178,10 +180,10 @@ export class HttpServer {
     const { connect } = this.#options
     const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
-      const raw = rawRefusal(answer)
-      socket.end(raw.bytes)
+      socket.end(wholeResponse(answer))
       socket.once('finish', () => socket.destroySoon())
-      this.#exchanges.report(request, answer, { bytes: raw.contentLength, complete: true })
+      const bytes = answer.content.kind === 'bytes' ? answer.content.bytes.length : 0
+      this.#exchanges.report(request, answer, { bytes, complete: true })
     } else this.#reportTakenOver(request, answer)
     connection.underWay.delete(request)
   }
@@ -227,7 +229,9 @@ export class HttpServer {
 
   #reportTakenOver(request: LiveRequest, answer: TakenOver): void {
     const sent = { bytes: answer.sent, complete: true }
-    this.#exchanges.report(request, afterTakeOver(answer), sent)
+    const { status, facts } = answer
+    const response = { status, fields: Fields.empty, content: noContent }
+    this.#exchanges.report(request, facts === undefined ? response : { ...response, facts }, sent)
   }
 
   #read(
@@ -266,7 +270,7 @@ export class HttpServer {
     const { status, sentence } = headProblem(code)
     const refuse = () => {
       this.#options.onMalformed(connection.client, status, code)
-      socket.end(rawRefusal(textResponse(status, sentence)).bytes, () => socket.destroySoon())
+      socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
     }
     if (connection.underWay.size === 0) refuse()
     else connection.afterLast = refuse

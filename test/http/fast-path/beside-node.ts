@@ -86,7 +86,7 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
     const index = target.form === 'origin' ? Number(target.path.slice(1)) : -1
     return responses[index]?.[1] ?? text('?')
   }
-  const node = await serveForTest(t, handler, { lane: false })
+  const node = await serveForTest(t, handler, { fastPath: false })
   const lane = await serveForTest(t, handler)
   for (const [index, [name]] of responses.entries()) {
     for (const method of ['GET', 'HEAD']) {
@@ -110,7 +110,7 @@ t.test('damaged requests get the same answers with the lane and without', async 
     paths: ['/a', '/b?c', '/d%2be'] as [string, ...string[]],
   }
   const limits = { head: 16 * 1024 }
-  const node = await serveForTest(t, echo, { lane: false, limits })
+  const node = await serveForTest(t, echo, { fastPath: false, limits })
   const lane = await serveForTest(t, echo, { limits })
   const told = async ({ port, exchanges, malformed }: typeof node, bytes: Buffer) => {
     exchanges.length = 0

@@ -255,7 +255,7 @@ t.test('a CONNECT behind a request that is not answered yet cuts the connection'
     await gate.pass()
     return text('slow')
   }
-  const { port } = await serveForTest(t, handler, { lane: false })
+  const { port } = await serveForTest(t, handler, { fastPath: false })
   const client = await RawClient.connect(t, port)
   const two = ['GET /slow HTTP/1.1\r\nHost: a\r\n\r\n', 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n']
   await client.write(two.join(''))

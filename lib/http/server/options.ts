@@ -1,18 +1,20 @@
 /**
  * What a server is made with: who answers, who is told, and how much of everything it takes.
  */
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Exchange, Handler, Peer, Request, Response } from '../message/message.ts'
+import type { Authority } from '../message/target.ts'
 import type { HeadLimits } from '../wire/request-rules.ts'
 import type { TlsOptions } from './node-server.ts'
-import type { ConnectHandler } from './take-over.ts'
 
 export interface HttpServerOptions {
   readonly handler: Handler
   readonly connect: ConnectHandler
   /**
-   * Answers a request to change to WebSocket. Without it Upgrade fields are passed over; with it those of other protocols
-   * are, and the connection ends after the response.
+   * Answers a request to change to WebSocket. Without it Upgrade fields are ignored; with it those of other protocols are, and
+   * the connection ends after the response.
    */
   readonly upgrade?: ConnectHandler
   /** The answer when a handler throws. */
@@ -25,10 +27,10 @@ export interface HttpServerOptions {
   readonly clock: Clock
   readonly limits: HttpServerLimits
   /**
-   * Whether requests beyond doubt are read and answered by us and only the others by Node's server. Interim responses, which
-   * Node writes, are then sent to none.
+   * Whether requests beyond doubt take the fast path (fast-path/fast-path.ts). It sends no interim responses; Node's server, which
+   * reads the others, does.
    */
-  readonly lane?: boolean
+  readonly fastPath?: boolean
   /** Makes it a listener that clients speak TLS to. */
   readonly tls?: TlsOptions
 }
@@ -48,6 +50,33 @@ export interface HttpServerLimits {
   readonly idle: Milliseconds
   /** Without the client taking a byte of what waits for it, or without a byte moving either way; 0 for any time. */
   readonly stalled: Milliseconds
-  /** For a client to take a block of content; any time unless told. */
+  /** For a client to take a piece of content; any time unless told. */
   readonly taking?: Milliseconds
 }
+
+/**
+ * Answers a CONNECT (RFC 9110 section 9.3.6) or a change of protocol (section 7.8): with a response that refuses it, or, once the
+ * connection has ended, with what became of it.
+ */
+export type ConnectHandler = (
+  request: Request,
+  socket: Socket,
+  head: Buffer,
+  adopt: Adopt,
+) => Promise<Response | TakenOver>
+
+/** What became of a connection that a handler took over. */
+export interface TakenOver {
+  /** Status that was sent before the connection changed hands. */
+  readonly status: number
+  /** Bytes sent to the client afterwards. */
+  readonly sent: number
+  readonly facts: Response['facts']
+}
+
+/**
+ * Takes a connection on which TLS was begun after a CONNECT and answers the requests that come through it; their `tunnelEnd`
+ * is `end`. Settles with the number of requests when the connection has closed. The server's limits and its end hold for it
+ * as for any other.
+ */
+export type Adopt = (socket: TLSSocket, end: Authority) => Promise<number>
