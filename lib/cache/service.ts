@@ -36,7 +36,8 @@ import { machineAddresses, ownIdentity } from './request/machine-names.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
-import { openStore, type Store, type StoreOptions } from './store/store.ts'
+import { openStore, type Store } from './store/store.ts'
+import type { StoreOptions } from './store/wiring.ts'
 import { tunnelHandler } from './tunnel.ts'
 import { startVerification } from './verify/in-daemon.ts'
 
@@ -52,8 +53,8 @@ export interface ServiceOptions {
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  /** How the store creates its temporary files; for trials with failing disks. */
-  readonly createFile?: StoreOptions['createFile']
+  /** The disk of the store; for trials with failing ones. */
+  readonly disk?: StoreOptions['disk']
 }
 
 /** The service, and where it listens. */
@@ -74,7 +75,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     clock,
     log: log.child({ part: 'store' }),
     memory: config.limits.memory,
-    ...(options.createFile === undefined ? {} : { createFile: options.createFile }),
+    ...(options.disk && { disk: options.disk }),
   })
   try {
     return await startWith(store, { ...options, clock, config, log, start })
@@ -153,7 +154,7 @@ async function startWith(
     askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
-  let usage = await store.usage()
+  let space = await store.fileSystem()
   const verification = await startVerification({
     directory: config.cacheDirectory,
     store,
@@ -166,9 +167,9 @@ async function startWith(
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
     originConnections: () => origin.counts().busy + origin.counts().free,
-    objects: () => usage.objects,
-    bytes: () => usage.bytes,
-    free: () => usage.filesystem?.free ?? 0,
+    objects: () => store.usage().objects,
+    bytes: () => store.usage().bytes,
+    free: () => space?.free ?? 0,
     writable: () => store.health().writable,
     ...https.gauges,
     verification: () => verification.last,
@@ -190,13 +191,13 @@ async function startWith(
     },
     statistics: () => report(statistics.days, statistics.today),
     usage: async () => {
-      const { filesystem = unknownSpace, ...counted } = await store.usage()
-      return { ...counted, filesystem }
+      const filesystem = (await store.fileSystem()) ?? unknownSpace
+      return { ...store.usage(), filesystem }
     },
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {
-      usage = await store.usage()
+      space = await store.fileSystem()
       return metrics.text()
     },
     explain: url => explain(url, { rules, store, negative, now: clock.now() }),

@@ -52,8 +52,7 @@ export class Answerer {
     const { request, about, tools } = allowed
     const { store } = this.#parts
     const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
-      const end = last ?? entry.size - 1
-      return store.peekContent(entry, first, end) ?? store.content(entry, first, end)
+      return store.content(entry, first, last ?? entry.size - 1)
     })
     return whenReady(represent(request, representation, tools), answer => {
       if (answer === undefined) return this.#fetchedAnew(allowed)

@@ -1,7 +1,6 @@
 /**
  * Files that are arriving, as representations, and HEAD answered by the origin's own head.
  */
-import { sourceOf } from '../../bytes/source.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -51,7 +50,7 @@ export function arrivingRepresentation(
         ? {
             kind: 'stream',
             length: length === undefined ? undefined : (last ?? length - 1) - first + 1,
-            open: () => sourceOf(signal => download.open(first, last, signal)),
+            open: () => download.open(first, last),
           }
         : undefined,
   }

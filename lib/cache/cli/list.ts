@@ -6,7 +6,7 @@ import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { openStoreForReading } from '../store/store.ts'
+import { openStoreForReading } from '../store/reading.ts'
 
 /** Prints every entry whose key matches; a failure when none does. */
 export async function printList(pattern: string | undefined, config: Config): Promise<ExitCode> {

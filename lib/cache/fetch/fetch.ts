@@ -22,6 +22,7 @@ import {
   finishedEntry,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
+import type { DownloadOptions } from '../store/content/downloads.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { watchOrphan } from './abandoned.ts'
@@ -189,7 +190,7 @@ export class Fetcher {
     if (response.status === 304 && wanted.stored !== undefined) {
       await response.content.return?.()
       const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
-      await store.put(entry)
+      store.put(entry)
       land()
       return { kind: 'validated', entry }
     }
@@ -211,8 +212,8 @@ export class Fetcher {
       status: response.status,
       response: response.fields,
     })
-    const download = await store.download({
-      ...(response.length === undefined ? {} : { length: response.length }),
+    const download = begun(response, store, {
+      length: response.length,
       ...(wanted.archive.digest === undefined
         ? {}
         : { expected: { digest: wanted.archive.digest } }),
@@ -249,16 +250,18 @@ export class Fetcher {
           log.warn('fetch broke off, resuming', { key: wanted.key, received, error })
         },
       })
-      const content = await download.complete()
+      const content = download.complete()
       whole = true
-      if (!content.stored) return { kind: 'passed' }
       const entry = finishedEntry(draft, content, wanted.stored)
-      const kept = await store.put(entry)
-      if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
-      return { kind: 'stored', entry }
+      if (!download.stored) return { kind: 'passed' }
+      store.put(entry)
+      const kept = await content.kept
+      if (kept.stored) return { kind: 'stored', entry }
+      log.warn('not stored', { key: wanted.key, because: kept.because })
+      return { kind: 'passed' }
     } catch (error) {
       await response.content.return?.()
-      await download.discard(this.#noteFailure(wanted.uri, error))
+      download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return { kind: whole ? 'passed' : 'failed' }
     } finally {
@@ -272,6 +275,16 @@ export class Fetcher {
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.noteSlow(uri)
     return failure
+  }
+}
+
+/** A download for the content of a response. When that cannot be, the origin's connection goes. */
+function begun(response: OriginResponse, store: Store, options: DownloadOptions): Download {
+  try {
+    return store.download(options)
+  } catch (error) {
+    void response.content.return?.().catch(() => undefined)
+    throw error
   }
 }
 

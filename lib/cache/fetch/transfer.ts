@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Piece } from '../../bytes/piece.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/origin.ts'
 import { formatDate } from '../../http/message/date.ts'
@@ -44,7 +45,7 @@ export async function fill(
   for (;;) {
     const before = download.size
     try {
-      for await (const block of response.content) await download.append(block)
+      await pour(response, download)
       return
     } catch (error) {
       fruitless = download.size > before ? 0 : fruitless + 1
@@ -52,6 +53,14 @@ export async function fill(
       options.onResume(download.size, error)
       response = await continuation(download, first.length, fruitless, options)
     }
+  }
+}
+
+/** The content of a response, as fast as the download takes it. */
+async function pour(response: OriginResponse, download: Download): Promise<void> {
+  for await (const block of response.content) {
+    if (download.take(new Piece(Buffer.from(block)))) continue
+    await new Promise<void>(resolve => download.whenReady(resolve))
   }
 }
 

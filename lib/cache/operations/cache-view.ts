@@ -17,7 +17,6 @@ export function cacheView(config: Config, usage: StoreUsage, health: Health): Vi
     objectNoun: usage.objects === 1 ? 'object' : 'objects',
     size: size(usage.bytes),
     bytes: count(usage.bytes),
-    counting: usage.counting,
     ready: health.writable,
     because: health.because ?? 'the store cannot be written',
     known: total > 0,

@@ -51,8 +51,6 @@ export interface RoutingRule {
 export interface StoreUsage {
   readonly objects: number
   readonly bytes: number
-  /** Whether the store is still being counted after a start: the figures then grow. */
-  readonly counting: boolean
   readonly filesystem: { readonly total: number; readonly used: number; readonly free: number }
 }
 

@@ -26,7 +26,7 @@ import { effectiveTarget } from './client-mode.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
-  readonly store: { get(key: string): Promise<Entry | undefined> }
+  readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
   readonly negative?: NegativeMemory
   readonly now: Milliseconds
 }

@@ -6,7 +6,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
-import { openStoreForReading } from '../store/store.ts'
+import { openStoreForReading } from '../store/reading.ts'
 import type { Message, Task } from './messages.ts'
 import { verify } from './verifier.ts'
 

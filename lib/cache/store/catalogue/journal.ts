@@ -64,11 +64,25 @@ export class Journal extends Catalogue {
     await this.parts.disk.remove(`${this.parts.layout.log}.new`)
     await this.load('writing')
     await this.#log.toEnd()
+    // What was read counts from now on, removals among it: a power cut must not bring back what was before.
+    if (!this.durable.clean) await this.#log.sync()
   }
 
   /** How long the log is. */
   get position(): number {
     return this.#log.position
+  }
+
+  /** Digests whose contents may not have survived the last stop. */
+  unproven(): ReadonlySet<string> {
+    const { index } = this
+    const { durable, unproven, clean } = this.durable
+    const digests = new Set(unproven.filter(digest => index.references(digest)))
+    if (clean) return digests
+    for (const row of index.rows()) {
+      if (index.offset(row) >= durable) digests.add(index.digest(row))
+    }
+    return digests
   }
 
   /** Remembers an entry, in place of any before. It is written soon. */

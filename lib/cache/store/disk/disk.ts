@@ -57,13 +57,32 @@ export class Disk {
     return this.#slots.hung
   }
 
-  /** Opens a file: one that is there for reading; for writing also a new one; for creating only a new one. */
+  /**
+   * Opens a file: one that is there for reading; for writing also a new one; for creating only a new one, and its directory
+   * when that is missing.
+   */
   async open(path: string, how: keyof typeof flags): Promise<DiskFile> {
+    try {
+      return await this.#open(path, how)
+    } catch (error) {
+      if (how !== 'creating' || systemCode(error) !== 'ENOENT') throw error
+      await this.makeDirectory(dirname(path))
+      return this.#open(path, how)
+    }
+  }
+
+  async #open(path: string, how: keyof typeof flags): Promise<DiskFile> {
     const fd = await this.#wait<number>({
       begin: end => this.#files.open(path, flags[how], 0o644, end),
       over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
     })
     return new DiskFile(fd, this.#files, this.#slots)
+  }
+
+  /** Opens a file for reading; undefined when nothing has this name. */
+  async openIfThere(path: string): Promise<DiskFile | undefined> {
+    const file = await orMissing(this.open(path, 'reading'))
+    return file === missing ? undefined : file
   }
 
   /**
@@ -99,10 +118,14 @@ export class Disk {
     await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
   }
 
+  /** Names in a directory. */
+  list(directory: string): Promise<readonly string[]> {
+    return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
+  }
+
   /** Names in a directory; none when it is not there, or is none. */
   async names(directory: string): Promise<readonly string[]> {
-    const names = this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
-    const found = await orMissing(names)
+    const found = await orMissing(this.list(directory))
     return found === missing ? [] : found
   }
 
@@ -212,6 +235,10 @@ export class DiskFile {
   }
 
   #run<T>(operation: Operation<T>, done: End<T>): void {
+    if (this.#closing) {
+      operation.over?.()
+      return done(new Error('the file is closed'))
+    }
     this.#busy += 1
     const over = (): void => {
       operation.over?.()

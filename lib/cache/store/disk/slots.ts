@@ -8,7 +8,8 @@
  * # Representation
  * An operation past its deadline fails its caller with `DiskHung` and keeps its slot until it has really ended. While there is
  * one such operation, every new one fails at once. Age is counted in ticks of one coarse timer that runs while anything is
- * under way: no timer for each operation, and a process that itself stood still for a minute does not blame the disk.
+ * under way, a turn of the event loop between two of them: no timer for each operation, and a process that itself stood still
+ * for a minute does not blame the disk.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Failure } from '../../../errors.ts'
@@ -143,10 +144,12 @@ export class Slots {
     if (this.#watching) return
     this.#watching = true
     this.#clock.after(this.#deadline / ticks, () => {
-      this.#watching = false
       this.#tick += 1
       this.#look()
-      if (this.#running.size > 0) this.#watch()
+      setImmediate(() => {
+        this.#watching = false
+        if (this.#running.size > 0) this.#watch()
+      })
     })
   }
 
