@@ -22,11 +22,11 @@ import {
   finishedEntry,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { DownloadOptions } from '../store/content/downloads.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { watchOrphan } from './abandoned.ts'
-import { fill } from './transfer.ts'
+import { conditionalFields } from './revalidation.ts'
+import { beginDownload, fill } from './transfer.ts'
 
 /** What is to be fetched. */
 export interface Wanted {
@@ -212,7 +212,7 @@ export class Fetcher {
       status: response.status,
       response: response.fields,
     })
-    const download = begun(response, store, {
+    const download = beginDownload(response, store, {
       length: response.length,
       ...(wanted.archive.digest === undefined
         ? {}
@@ -276,28 +276,6 @@ export class Fetcher {
     if (late && failure.phase !== 'queue') this.noteSlow(uri)
     return failure
   }
-}
-
-/** A download for the content of a response. When that cannot be, the origin's connection goes. */
-function begun(response: OriginResponse, store: Store, options: DownloadOptions): Download {
-  try {
-    return store.download(options)
-  } catch (error) {
-    void response.content.return?.().catch(() => undefined)
-    throw error
-  }
-}
-
-/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
-function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
-  const stored = Fields.of(...wanted.stored.fields)
-  return Fields.of(
-    ['Cache-Control', insist],
-    ['If-None-Match', stored.get('ETag')],
-    ['If-Modified-Since', stored.get('Last-Modified')],
-  )
 }
 
 const full: Found = {

@@ -19,6 +19,8 @@ import {
   validatorsOf,
 } from '../../http/message/validator.ts'
 import type { Download } from '../store/content/download.ts'
+import type { DownloadOptions } from '../store/content/downloads.ts'
+import type { Store } from '../store/store.ts'
 
 export interface FillOptions {
   readonly clock: Clock
@@ -33,6 +35,20 @@ export interface FillOptions {
 /** Tries in a row that brought no new byte before the fill is given up. */
 const maxFruitless = 3
 const firstPause: Milliseconds = 200
+
+/** A download for the content of a response. When that cannot be, the origin's connection goes. */
+export function beginDownload(
+  response: OriginResponse,
+  store: Store,
+  options: DownloadOptions,
+): Download {
+  try {
+    return store.download(options)
+  } catch (error) {
+    void response.content.return?.().catch(() => undefined)
+    throw error
+  }
+}
 
 /** Pumps until the content is whole. Throws what broke it for good; the download is then the caller's to discard. */
 export async function fill(

@@ -66,7 +66,10 @@ export function wire(options: StoreOptions): StoreParts {
     clock,
     log,
     trial: () => tryDisk(disk, layout),
-    recovered: () => journal.flush().catch(error => health.failed(error, 'writing entries')),
+    recovered: () => {
+      space.forget()
+      journal.flush().catch(error => health.failed(error, 'writing entries'))
+    },
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const space = new Space(disk, directory, clock)
@@ -105,6 +108,7 @@ export function wire(options: StoreOptions): StoreParts {
     contents,
     space,
     partials,
+    soon: () => checkpoints.soon(),
     diskFailed: error => health.failed(error, 'storing a download'),
     ended: (digest, stored) => parts.ended(digest, stored),
   })

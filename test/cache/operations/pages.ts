@@ -158,7 +158,6 @@ t.test('figures that cannot be had are not made up', async t => {
   const cache = await render(sources(), 'cache')
   t.match(cache, '<strong>unknown</strong>')
   t.notMatch(cache, 'role="meter"')
-  t.match(await render(services[3]?.[1] ?? sources(), 'cache'), '<strong>Counting</strong>')
 })
 
 t.test(

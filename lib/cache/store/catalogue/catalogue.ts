@@ -72,17 +72,12 @@ export class Catalogue {
 
   /** Reads the log and its snapshot. Throws what the file system throws when there is no opening it. */
   async load(how: 'reading' | 'writing'): Promise<void> {
-    const { disk, layout, log } = this.parts
+    const { disk, layout } = this.parts
     this.file = await Log.open(disk, layout.log, how)
     if (this.file === undefined) return
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
-    if (this.#garbled > 0) {
-      log.warn('lines of the log of entries are damaged and were passed over', {
-        path: layout.log,
-        lines: this.#garbled,
-      })
-    }
+    this.#tellOfDamage()
   }
 
   /** The entry, if it is in memory. */
@@ -111,6 +106,7 @@ export class Catalogue {
         for await (const lines of file.lines(at, error => this.#unreadable(error))) {
           for (const { record, offset, length } of lines) {
             at = offset + length
+            if (record === undefined) this.#garbled += 1
             const used = record?.is === 'entry' && this.#used(record.entry, offset)
             if (used) yield used
           }
@@ -123,6 +119,7 @@ export class Catalogue {
       }
     } finally {
       this.walks -= 1
+      this.#tellOfDamage()
     }
   }
 
@@ -179,27 +176,21 @@ export class Catalogue {
       return
     }
     if (this.durable.clean) this.durable = { ...this.durable, clean: false }
-    switch (record?.is) {
-      case 'entry': {
-        const { entry, used } = record
-        const { digest, size } = entry
-        index.put({ name: nameOf(entry.key), offset, length, used, digest, size })
-        break
+    if (record === undefined) this.#garbled += 1
+    else if (record.is === 'entry') {
+      const { entry, used } = record
+      const { digest, size } = entry
+      index.put({ name: nameOf(entry.key), offset, length, used, digest, size })
+    } else if (record.is === 'uses') {
+      for (const [name, at] of record.uses) {
+        const row = index.find(name)
+        if (row !== undefined) index.use(row, at)
       }
-      case 'uses':
-        for (const [name, at] of record.uses) {
-          const row = index.find(name)
-          if (row !== undefined) index.use(row, at)
-        }
-        break
-      case 'gone':
-        for (const name of record.gone) {
-          const row = index.find(name)
-          if (row !== undefined) index.remove(row)
-        }
-        break
-      case undefined:
-        this.#garbled += 1
+    } else if (record.is === 'gone') {
+      for (const name of record.gone) {
+        const row = index.find(name)
+        if (row !== undefined) index.remove(row)
+      }
     }
   }
 
@@ -234,6 +225,15 @@ export class Catalogue {
     const row = this.index.find(nameOf(entry.key))
     if (row === undefined || this.index.offset(row) !== offset) return undefined
     return { ...entry, lastUsed: this.index.used(row) * 1000 }
+  }
+
+  #tellOfDamage(): void {
+    if (this.#garbled === 0) return
+    this.parts.log.warn('lines of the log of entries are damaged and were passed over', {
+      path: this.parts.layout.log,
+      lines: this.#garbled,
+    })
+    this.#garbled = 0
   }
 
   #unreadable(error: unknown): void {

@@ -54,6 +54,8 @@ export interface DownloadsParts {
   readonly contents: Contents
   readonly space: Space
   readonly partials: Map<string, Partial>
+  /** Told when a download begins that a checkpoint can make continuable. */
+  readonly soon: () => void
   /** Notes that the disk failed; answers the reason in words. */
   readonly diskFailed: (error: unknown) => string
   /** Told that a download is over, of which content, and whether that is stored. */
@@ -82,8 +84,9 @@ export class Downloads {
     const expectation = new Expectation(expected ?? {}, length)
     const to = passing === undefined ? this.#destination(expectation.length) : { because: passing }
     if (key !== undefined) this.#forget(key)
+    const large = (expectation.length ?? worthKeeping) >= worthKeeping
     const continuation =
-      key === undefined || validators === undefined ? undefined : { key, validators }
+      key === undefined || validators === undefined || !large ? undefined : { key, validators }
     return this.#start(expectation, to, continuation)
   }
 
@@ -172,6 +175,7 @@ export class Downloads {
       over = resolve
     })
     this.#underWay.set(download, { ended, continuation, saved: 'begun' in to })
+    if (continuation !== undefined) this.#parts.soon()
     return download
   }
 

@@ -44,6 +44,12 @@ export class Space {
     return this.#known
   }
 
+  /** What was known may be wrong by now. */
+  forget(): void {
+    this.#known = undefined
+    this.#asked = Number.NEGATIVE_INFINITY
+  }
+
   /** Undefined when the file system does not say. */
   async get(): Promise<FileSystemSpace | undefined> {
     if (this.#clock.elapsed() - this.#asked >= spaceAge) {
