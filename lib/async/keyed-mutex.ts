@@ -1,21 +1,21 @@
 /**
- * Turns at one thing: actions under the same name run one after another, under different names side by side.
+ * Turns at one thing: actions under the same key run one after another, under different keys side by side.
  */
-export class Turns {
+export class KeyedMutex {
   readonly #last = new Map<string, Promise<void>>()
 
-  /** Runs `action` when every earlier one under `name` is over, however it ended. Its result or error is the caller's. */
-  async take<Result>(name: string, action: () => Promise<Result>): Promise<Result> {
-    const turn = (this.#last.get(name) ?? Promise.resolve()).then(action)
+  /** Runs `action` when every earlier one under `key` is over, however it ended. Its result or error is the caller's. */
+  async run<Result>(key: string, action: () => Promise<Result>): Promise<Result> {
+    const turn = (this.#last.get(key) ?? Promise.resolve()).then(action)
     const over = turn.then(
       () => undefined,
       () => undefined,
     )
-    this.#last.set(name, over)
+    this.#last.set(key, over)
     try {
       return await turn
     } finally {
-      if (this.#last.get(name) === over) this.#last.delete(name)
+      if (this.#last.get(key) === over) this.#last.delete(key)
     }
   }
 }

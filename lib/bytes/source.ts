@@ -65,6 +65,22 @@ export function sourceOfBytes(bytes: Buffer): Source {
   }
 }
 
+/** These pieces, then what `rest` has. Takes the pieces and the source over. */
+export function prefixed(pieces: readonly Piece[], rest: Source): Source {
+  const waiting = [...pieces]
+  return {
+    next(take) {
+      const piece = waiting.shift()
+      if (piece === undefined) rest.next(take)
+      else take(undefined, piece)
+    },
+    close() {
+      for (const piece of waiting.splice(0)) piece.release()
+      rest.close()
+    },
+  }
+}
+
 /**
  * A source as an iteration: each block is valid until the next is asked for, or until `return`. `return`, also while a block is
  * awaited, and `signal` close the source; after the signal the iteration throws its reason.

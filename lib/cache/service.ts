@@ -37,7 +37,8 @@ import { machineAddresses, ownIdentity } from './request/own-identity.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
-import { openStore, type Store, type StoreOptions } from './store/store.ts'
+import { openStore, type Store } from './store/store.ts'
+import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** What reading the configuration again came to. */
@@ -52,8 +53,8 @@ export interface ServiceOptions {
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  /** How the store creates its temporary files; for trials with failing disks. */
-  readonly createFile?: StoreOptions['createFile']
+  /** The disk of the store; for trials with failing ones. */
+  readonly disk?: StoreOptions['disk']
 }
 
 /** The service, and where it listens. */
@@ -72,7 +73,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     clock,
     log: log.child({ part: 'store' }),
     memory: config.limits.memory,
-    ...(options.createFile === undefined ? {} : { createFile: options.createFile }),
+    ...(options.disk && { disk: options.disk }),
   })
   try {
     return await startWith(store, { ...options, clock, config, log, start })
@@ -140,6 +141,7 @@ async function startWith(
     log: log.child({ part: 'fetch' }),
     ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
     onFetched,
+    onImpostor: () => metrics.impostor(),
     failureMemory,
   })
   const negative = new NegativeMemory(clock, () => rules.config.freshness.negative)
@@ -151,7 +153,7 @@ async function startWith(
     askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
-  let usage = await store.usage()
+  let space = await store.fileSystem()
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -164,9 +166,9 @@ async function startWith(
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
     originConnections: () => origin.counts().busy + origin.counts().free,
-    objects: () => usage.objects,
-    bytes: () => usage.bytes,
-    free: () => usage.filesystem?.free ?? 0,
+    objects: () => store.usage().objects,
+    bytes: () => store.usage().bytes,
+    free: () => space?.free ?? 0,
     writable: () => store.health().writable,
     ...https.gauges,
     verification: () => verification.last,
@@ -187,11 +189,14 @@ async function startWith(
       return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    usage: () => store.usage(),
+    usage: async () => ({
+      ...store.usage(),
+      filesystem: await store.fileSystem(),
+    }),
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {
-      usage = await store.usage()
+      space = await store.fileSystem()
       return metrics.text()
     },
     explain: url => explain(url, { rules, store, negative, now: clock.now() }),

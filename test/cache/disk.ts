@@ -8,6 +8,7 @@ import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { type Call, scriptedFiles } from '../fixtures/store/files.ts'
 import { mountTmpfs, withTmpfs } from '../fixtures/store/tmpfs.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
@@ -59,7 +60,7 @@ t.test('a disk that fills up in the middle of a fill', withTmpfs, async t => {
   t.equal(red.status, 503)
   t.match(red.text, 'no space left')
   t.equal((await cache.get(origin.url('/small'))).fields.get('X-Cache'), 'HIT')
-  t.strictSame(await cache.files('v1/tmp'), [])
+  t.strictSame(await cache.files('v2/tmp'), [])
 
   await makeRoom()
   await cache.until(async () => (await cache.get('/_cachesvc/healthz')).status === 200)
@@ -130,24 +131,19 @@ t.test('a file system that is read-only refuses to start', withTmpfs, async t =>
 
 t.test('a disk that breaks: every write fails, everybody is served', async t => {
   const origin = await ScriptedOrigin.listen(t)
-  const broken = () => Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' }))
-  let failing: 'create' | 'write' | 'sync' | undefined
+  const scripted = scriptedFiles()
+  let failing: Call | undefined
   const clock = new ManualClock(Date.now())
   const cache = await TestCache.start(t, {
     origins: [origin],
     clock,
-    createFile: async path => {
-      if (failing === 'create') return broken()
-      const handle = await open(path, 'wx+')
-      return {
-        read: (...of) => handle.read(...of),
-        writev: (...of) => (failing === 'write' ? broken() : handle.writev(...of)),
-        sync: () => (failing === 'sync' ? broken() : handle.sync()),
-        close: () => handle.close(),
-      }
-    },
+    disk: { files: scripted.files },
   })
-  for (const how of ['create', 'write', 'sync'] as const) {
+  scripted.decide = (call, about) => {
+    const content = about.endsWith('.part') || about.includes('/blobs/')
+    return content && call === failing ? { code: 'EIO' } : 'done'
+  }
+  for (const how of ['open', 'writev', 'rename'] as const) {
     failing = how
     const path = `/pool/a_${how}.deb`
     origin.at(path, file({ content, etag: '"1"' }))
@@ -155,13 +151,13 @@ t.test('a disk that breaks: every write fails, everybody is served', async t => 
     const part = await cache.get(origin.url(path), { Range: 'bytes=100-199' })
     t.equal(part.status, 206)
     t.ok(part.content.equals(content.subarray(100, 200)))
-    t.equal((await cache.get('/_cachesvc/healthz')).status, 503, how)
     await cache.quiet()
+    t.equal((await cache.get('/_cachesvc/healthz')).status, 503, how)
     failing = undefined
     await cache.until(async () => (await cache.get('/_cachesvc/healthz')).status === 200)
   }
   t.strictSame(await cache.stored(), [])
-  t.strictSame(await cache.files('v1/tmp'), [])
+  t.strictSame(await cache.files('v2/tmp'), [])
 })
 
 t.test('statistics that cannot be written stop nothing', withTmpfs, async t => {

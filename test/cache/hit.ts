@@ -1,7 +1,8 @@
 /**
  * The hit, on the wire: conditions, ranges, what the fields say, and what happens when the disk has lost the bytes.
  */
-import { rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
@@ -162,7 +163,7 @@ t.test('bytes that are gone, shorter, or not to be read are fetched again', asyn
   for (const bytes of [content, Buffer.alloc(700_000, 'large content ')]) {
     for (const [name, spoil] of mishaps) {
       const { origin, cache, url } = await warmed(t, { bytes })
-      const [blob = ''] = await cache.files('v1/blobs')
+      const [blob = ''] = await cache.files('v2/blobs')
       await spoil(blob)
       const again = await cache.warm(url)
       t.ok(again.content.equals(bytes), name)
@@ -177,9 +178,11 @@ t.test('bytes that are gone, shorter, or not to be read are fetched again', asyn
 
 t.test('an entry that is damaged is a miss', async t => {
   const { cache, url } = await warmed(t)
-  const [entry = ''] = await cache.files('v1/entries')
   await cache.stop()
-  await writeFile(entry, '{"half": ')
+  const log = join(cache.directory, 'v2/entries.log')
+  const bytes = await readFile(log)
+  bytes.write('????', bytes.indexOf('http://'))
+  await writeFile(log, bytes)
   await cache.restart()
   t.equal((await cache.warm(url)).fields.get('X-Cache'), 'MISS')
   t.equal((await cache.get(url)).fields.get('X-Cache'), 'HIT')

@@ -60,7 +60,7 @@ t.test('what is not finished at the deadline is cut, and not stored', async t =>
   t.ok(performance.now() - begun < 5000)
   t.ok((await client.rest()).length < content.length)
   t.strictSame(await cache.stored(), [])
-  t.strictSame(await cache.files('v1/tmp'), [])
+  t.strictSame(await cache.files('v2/tmp'), [])
   never.open()
 })
 

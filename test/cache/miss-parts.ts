@@ -192,7 +192,7 @@ t.test('content that equals the digest it is named by is stored', async t => {
     t.ok((await cache.warm(origin.url(path))).content.equals(content), algorithm)
     t.equal((await cache.get(origin.url(path))).fields.get('X-Cache'), 'HIT', algorithm)
   }
-  t.equal((await cache.files('v1/blobs')).length, 1, 'one content, one blob')
+  t.equal((await cache.files('v2/blobs')).length, 1, 'one content, one blob')
 })
 
 t.test('content that does not is never complete at a client and never stored', async t => {
@@ -220,7 +220,7 @@ t.test('content that does not is never complete at a client and never stored', a
   }
   await cache.quiet()
   t.strictSame(await cache.stored(), [])
-  t.strictSame([...(await cache.files('v1/blobs')), ...(await cache.files('v1/tmp'))], [])
+  t.strictSame([...(await cache.files('v2/blobs')), ...(await cache.files('v2/tmp'))], [])
   t.ok(cache.log.lines.some(({ facts }) => JSON.stringify(facts).includes('wrong-digest')))
 })
 

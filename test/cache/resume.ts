@@ -47,7 +47,7 @@ async function isCut(t: Test, { cache, client }: Setting): Promise<void> {
   await cache.quiet()
   t.ok((await received).length < content.length, 'the client has less than the file')
   t.strictSame(await cache.stored(), [])
-  t.strictSame(await cache.files('v1/tmp'), [])
+  t.strictSame(await cache.files('v2/tmp'), [])
 }
 
 const fin = { at: 120_000, by: 'fin' } as const

@@ -10,8 +10,9 @@ import type { OriginResponse } from '../../http/client/client.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import type { Fetcher, Filling, Flight, Found, Wanted } from '../fetch/fetch.ts'
+import type { Fetcher } from '../fetch/fetch.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import type { Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
 import { isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
@@ -52,8 +53,7 @@ export class Answerer {
     const { request, about, tools } = allowed
     const { store } = this.#parts
     const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
-      const end = last ?? entry.size - 1
-      return store.peekContent(entry, first, end) ?? store.content(entry, first, end)
+      return store.content(entry, first, last ?? entry.size - 1)
     })
     return whenReady(represent(request, representation, tools), answer => {
       if (answer === undefined) return this.#fetchedAnew(allowed)
@@ -66,17 +66,17 @@ export class Answerer {
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
     const { request, uri } = allowed
     const { fetcher, clock } = this.#parts
-    if (fetcher.isFailing(uri)) {
+    if (fetcher.slow.has(uri)) {
       if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
       return this.fromStore(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
-    const flight = this.#fetch(allowed, entry)
+    const fetching = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
-    const outcome = await revalidate(entry, flight, { clock, wait })
+    const outcome = await revalidate(entry, fetching, { clock, wait })
     switch (outcome.use) {
       case 'store':
-        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(uri)
+        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(uri)
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'changed':
         return this.fromStore(allowed, outcome.entry, 'changed')
@@ -96,7 +96,7 @@ export class Answerer {
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
-    const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
+    const arrived = fetcher.isFetching(allowed.key) ? undefined : store.peek(allowed.key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
     return this.#fetchedAnew(allowed)
   }
@@ -105,23 +105,26 @@ export class Answerer {
   async #fetchedAnew(allowed: Allowed): Promise<Response> {
     const { request, about, key } = allowed
     const { fetcher } = this.#parts
-    if (request.method === 'HEAD' && !fetcher.isFlying(key)) return this.#head(allowed, undefined)
-    const flight = this.#fetch(allowed, undefined)
-    const found = await this.#withinDeadline(flight.found)
+    if (request.method === 'HEAD' && !fetcher.isFetching(key)) return this.#head(allowed, undefined)
+    const fetching = this.#fetch(allowed, undefined)
+    const found = await this.#withinDeadline(fetching.found)
     if (found === undefined)
       return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
-    return this.#fromFound(allowed, found, flight)
+    return this.#fromFound(allowed, found, fetching)
   }
 
-  async #fromFound(allowed: Allowed, found: Found, flight: Flight): Promise<Response> {
+  async #fromFound(allowed: Allowed, found: Found, fetching: Fetching): Promise<Response> {
     switch (found.kind) {
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
         // 503 brings apt back in a moment.
         return (
-          (await this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')) ??
-          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+          (await this.#fromFilling(
+            allowed,
+            found.filling,
+            fetching.joined ? 'joined' : 'absent',
+          )) ?? unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
         )
       case 'answered':
         return this.#originSaid(allowed, found)
@@ -168,7 +171,7 @@ export class Answerer {
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
-  #fetch(allowed: Allowed, stored: Entry | undefined): Flight {
+  #fetch(allowed: Allowed, stored: Entry | undefined): Fetching {
     return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
   }
 

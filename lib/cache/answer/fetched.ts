@@ -1,7 +1,6 @@
 /**
  * Files that are arriving, as representations, and HEAD answered by the origin's own head.
  */
-import { sourceOf } from '../../bytes/source.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -9,7 +8,7 @@ import { noContent, type Request, type Response } from '../../http/message/messa
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { announced } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
-import type { Filling } from '../fetch/fetch.ts'
+import type { Filling } from '../fetch/found.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -51,7 +50,7 @@ export function arrivingRepresentation(
         ? {
             kind: 'stream',
             length: length === undefined ? undefined : (last ?? length - 1) - first + 1,
-            open: () => sourceOf(signal => download.open(first, last, signal)),
+            open: () => download.open(first, last),
           }
         : undefined,
   }

@@ -5,7 +5,7 @@ import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { openStoreForReading, type ReadableStore } from '../store/disk/reading.ts'
+import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
 
 /**
  * Prints every entry whose key matches, a line each: bytes, last use, digest and key, separated by tabs for other programs to

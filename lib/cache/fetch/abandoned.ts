@@ -1,18 +1,18 @@
 /**
  * Downloads whose clients have all left. Most are worth finishing, for apt comes back; an origin that drips, or never ends,
- * would keep a connection and fill the disk for nobody.
+ * would keep a connection and fill the disk for no client.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import type { Download } from '../store/content/download.ts'
 
-/** How often is looked. apt comes back within seconds. */
+/** Time between two looks. apt comes back within seconds. */
 const interval: Milliseconds = 30_000
 /** What would take longer than this at the pace of the last interval is not waited for. */
 const longest: Milliseconds = 15 * 60_000
 
-/** Calls `abandon` once nobody has read for a whole interval and the end is too far off, or not to be known. The answer ends it. */
-export function watchOrphan(
+/** Calls `abandon` once no client has read for a whole interval and the end is too far off, or not to be known. The answer ends it. */
+export function watchAbandoned(
   download: Pick<Download, 'size' | 'length' | 'readers' | 'stored'>,
   clock: Clock,
   abandon: (reason: Failure) => void,
@@ -39,7 +39,7 @@ function isWorthFinishing(
 }
 
 function abandoned(): Failure {
-  return new Failure('nobody waits for it any more, and it does not come to an end', {
+  return new Failure('no client waits for it any more, and it does not come to an end', {
     code: 'ABANDONED',
     fault: 'internal',
     publicText: 'The fetch was given up; try again.',

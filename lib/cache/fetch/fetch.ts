@@ -1,70 +1,39 @@
 /**
- * The miss and the revalidation: one flight to the origin per key, however many clients want it. A flight outlives its
- * clients: who leaves stops nothing. Its first result is known with the origin's head, so everybody can stream from the
- * growing content; its last with the final byte, when the entry is committed.
+ * Asks origins for files, once for each key however many clients want it at the same time. A fetch goes on when its clients
+ * leave. Its first result comes with the head of the response, so that all can read the content while it grows.
+ *
+ * # Facts
+ * - A fetch ends with the last byte: from then on the store has the file, and who asks later asks the store.
+ * - A large file of which a crash left the beginning is asked for from there on.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
-import { validatorsOf } from '../../http/message/validator.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import type { ArchivePath } from '../archive/path.ts'
+import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import {
   confirmedEntry,
   draftEntry,
-  type EntryDraft,
   finishedEntry,
   unstorable,
 } from '../rfc9111/stored-response.ts'
-import type { Download } from '../store/content/download.ts'
-import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { watchOrphan } from './abandoned.ts'
-import { fill } from './transfer.ts'
-
-/** What is to be fetched. */
-export interface Wanted {
-  readonly key: string
-  readonly uri: TargetUri
-  readonly archive: ArchivePath
-  /** What the store has; the origin is then asked whether it still holds. */
-  readonly stored: Entry | undefined
-  /** The client insists on the origin's own word, so caches on the way must not answer. */
-  readonly insist: boolean
-}
-
-/** Content on its way: its head is known, its bytes are arriving. */
-export interface Filling {
-  readonly draft: EntryDraft
-  readonly length: number | undefined
-  readonly download: Download
-  /** Never rejects. */
-  readonly settled: Promise<Settled>
-}
-
-/** What came of a filling: stored, whole but not stored, or never whole. */
-export type Settled =
-  | { readonly kind: 'stored'; readonly entry: Entry }
-  | { readonly kind: 'passed' }
-  | { readonly kind: 'failed' }
-
-/** What the origin's head amounts to. */
-export type Found =
-  | { readonly kind: 'validated'; readonly entry: Entry }
-  | { readonly kind: 'filling'; readonly filling: Filling }
-  | { readonly kind: 'answered'; readonly status: number; readonly fields: Fields }
-  | { readonly kind: 'failed'; readonly failure: Failure }
-
-export interface Flight {
-  /** Never rejects. */
-  readonly found: Promise<Found>
-  /** Whether somebody else had asked before. */
-  readonly joined: boolean
-}
+import { watchAbandoned } from './abandoned.ts'
+import {
+  conditionalFields,
+  differs,
+  type Fetching,
+  type Found,
+  type Settled,
+  type Wanted,
+} from './found.ts'
+import { opening } from './opening.ts'
+import { type Begun, resumed } from './resumption.ts'
+import { SlowOrigins } from './slow-origins.ts'
+import { transfer } from './transfer.ts'
 
 export interface FetcherOptions {
   readonly store: Store
@@ -74,213 +43,232 @@ export interface FetcherOptions {
   readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
   /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
+  /** Told of every response that was plainly not the file it was asked for. */
+  readonly onImpostor: () => void
   /**
    * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
-   * at once costs nobody any time and is asked every time.
+   * at once costs no time and is asked every time.
    */
   readonly failureMemory: Milliseconds
 }
 
-interface Airborne {
-  /** Nothing was stored when it began. */
-  readonly anew: boolean
+interface UnderWay {
+  readonly wanted: Wanted
   readonly stop: AbortController
   readonly found: Promise<Found>
-  readonly landed: Promise<void>
 }
 
 /** Fetches under way at once. Clients may ask for any number of files, and leave. */
-const mostFlights = 4096
-/** Origins remembered as failing: names are for the asking. */
-const mostFailing = 1000
+const mostFetches = 4096
 
 export class Fetcher {
   readonly #options: FetcherOptions
-  readonly #flights = new Map<string, Airborne>()
-  readonly #failing = new LRUCache<string, Milliseconds>({ max: mostFailing })
-  readonly #probed = new Set<string>()
+  /** Origins that have just let a deadline pass. */
+  readonly slow: SlowOrigins
+  readonly #underWay = new Map<string, UnderWay>()
+  #onIdle: (() => void) | undefined
 
   constructor(options: FetcherOptions) {
     this.#options = options
+    this.slow = new SlowOrigins(options.clock, options.failureMemory)
   }
 
-  /** Joins the flight for this key or starts one. */
-  fetch(wanted: Wanted): Flight {
-    const flying = this.#flights.get(wanted.key)
-    if (flying !== undefined) return { found: flying.found, joined: true }
-    if (this.#flights.size >= mostFlights) return { found: Promise.resolve(full), joined: false }
-    const flight = this.#start(wanted)
-    this.#flights.set(wanted.key, flight)
-    void flight.landed.then(() => this.#flights.delete(wanted.key))
-    return { found: flight.found, joined: false }
+  /** Joins the fetch of this key or starts one. */
+  fetch(wanted: Wanted): Fetching {
+    const running = this.#underWay.get(wanted.key)
+    if (running !== undefined) return { found: running.found, joined: true }
+    if (this.#underWay.size >= mostFetches) return { found: Promise.resolve(full), joined: false }
+    const stop = new AbortController()
+    const found = this.#find(wanted, stop).catch((error: unknown): Found => {
+      this.#over(wanted)
+      return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
+    })
+    this.#underWay.set(wanted.key, { wanted, stop, found })
+    return { found, joined: false }
   }
 
   /** Whether a fetch of this key is under way. */
-  isFlying(key: string): boolean {
-    return this.#flights.has(key)
+  isFetching(key: string): boolean {
+    return this.#underWay.has(key)
   }
 
   /** Whether what the store does not have is being fetched: then there is no need to look. */
   isFetchedAnew(key: string): boolean {
-    return this.#flights.get(key)?.anew === true
+    const running = this.#underWay.get(key)
+    return running !== undefined && running.wanted.stored === undefined
   }
 
-  /** Sees in the background whether a failing origin is back: one question at a time each. */
+  /** Finds out in the background whether a slow origin is back: one question at a time for each. */
   probe(wanted: Wanted): void {
-    const authority = formatAuthority(wanted.uri, wanted.uri.scheme)
-    if (this.#probed.has(authority)) return
-    this.#probed.add(authority)
-    void this.fetch(wanted).found.then(() => this.#probed.delete(authority))
-  }
-
-  /** Whether this origin kept somebody waiting so recently that stored answers should not wait for it again. */
-  isFailing(uri: TargetUri): boolean {
-    const authority = formatAuthority(uri, uri.scheme)
-    const until = this.#failing.get(authority)
-    if (until === undefined) return false
-    if (until > this.#options.clock.now()) return true
-    this.#failing.delete(authority)
-    return false
-  }
-
-  /** Notes that the origin kept a client waiting for longer than anybody should have to. */
-  noteSlow(uri: TargetUri): void {
-    const until = this.#options.clock.now() + this.#options.failureMemory
-    this.#failing.set(formatAuthority(uri, uri.scheme), until)
+    const done = this.slow.beginProbe(wanted.uri)
+    if (done !== undefined) void this.fetch(wanted).found.then(done)
   }
 
   /** Fetches under way. */
   get count(): number {
-    return this.#flights.size
+    return this.#underWay.size
   }
 
-  /** Waits for what is under way; when `deadline` fires the rest is abandoned and its parts are thrown away. */
+  /** Waits for what is under way; when `deadline` fires the rest is given up and its parts are thrown away. */
   async close(deadline: AbortSignal): Promise<void> {
-    const abandon = () => {
-      for (const { stop } of this.#flights.values()) stop.abort()
+    if (this.#underWay.size === 0) return
+    const idle = new Promise<void>(resolve => {
+      this.#onIdle = resolve
+    })
+    const giveUp = () => {
+      for (const { stop } of this.#underWay.values()) stop.abort()
     }
-    if (deadline.aborted) abandon()
-    else deadline.addEventListener('abort', abandon, { once: true })
-    await Promise.all([...this.#flights.values()].map(flight => flight.landed))
-    deadline.removeEventListener('abort', abandon)
+    if (deadline.aborted) giveUp()
+    else deadline.addEventListener('abort', giveUp, { once: true })
+    await idle
+    deadline.removeEventListener('abort', giveUp)
   }
 
-  #start(wanted: Wanted): Airborne {
-    let land: () => void = () => undefined
-    const landed = new Promise<void>(resolve => {
-      land = resolve
-    })
-    const stop = new AbortController()
-    const found = this.#find(wanted, stop, land).catch((error: unknown): Found => {
-      land()
-      return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
-    })
-    return { anew: wanted.stored === undefined, stop, found, landed }
+  #over({ key }: Wanted): void {
+    this.#underWay.delete(key)
+    if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(wanted: Wanted, stop: AbortController, land: () => void): Promise<Found> {
-    const { clock, store } = this.#options
+  async #find(wanted: Wanted, stop: AbortController): Promise<Found> {
+    const { clock, store, ask } = this.#options
+    const { key, uri, stored } = wanted
     const requested = clock.now()
-    const response = await this.#options.ask(wanted.uri, conditionalFields(wanted), stop.signal)
-    this.#failing.delete(formatAuthority(wanted.uri, wanted.uri.scheme))
-    const received = clock.now()
-
-    if (response.status === 304 && wanted.stored !== undefined) {
-      response.content.close()
-      const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
-      await store.put(entry)
-      land()
+    const left = stored === undefined && !wanted.insist ? store.resumable(key) : undefined
+    const continued =
+      left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
+    if (continued !== undefined) return this.#fill(wanted, continued, stop)
+    const response = await ask(uri, conditionalFields(wanted), stop.signal)
+    this.slow.forget(uri)
+    const times = { requested, received: clock.now() }
+    const { status, fields } = response
+    if (status === 200) return this.#begin(wanted, response, { times, stop })
+    response.content.close()
+    this.#over(wanted)
+    if (status === 304 && stored !== undefined) {
+      const entry = confirmedEntry(stored, fields, times)
+      store.put(entry)
       return { kind: 'validated', entry }
     }
-    if (response.status !== 200) {
-      response.content.close()
-      land()
-      return { kind: 'answered', status: response.status, fields: response.fields }
+    // What the origin declares gone stays gone when the origin fails later.
+    if (status === 404 || status === 410) store.remove(key)
+    return { kind: 'answered', status, fields }
+  }
+
+  /** A 200: its content begins to be stored, unless something speaks against it. */
+  async #begin(
+    wanted: Wanted,
+    response: OriginResponse,
+    given: { readonly times: { requested: number; received: number }; stop: AbortController },
+  ): Promise<Found> {
+    const { store, log, onImpostor } = this.#options
+    const { key, uri, archive, stored } = wanted
+    const { fields, length } = response
+    let { content } = response
+    let found: Impostor | undefined
+    if (!promisesNothing(archive)) {
+      const opened = await opening(content, telling)
+      content = opened.content
+      if (!opened.broken)
+        found = impostor({ ...archive, name: fileName(uri) }, fields, opened.first)
     }
-    const draft = draftEntry(wanted.key, response.fields, {
-      requested,
-      received,
-      previous: wanted.stored,
-    })
-    const download = await store.download({
-      ...(response.length === undefined ? {} : { length: response.length }),
-      ...(wanted.archive.digest === undefined
-        ? {}
-        : { expected: { digest: wanted.archive.digest } }),
-      passing: unstorable(response.fields),
-    })
-    const settled = this.#run(wanted, response, { draft, download, stop }).finally(land)
-    return { kind: 'filling', filling: { draft, length: response.length, download, settled } }
+    if (found !== undefined) {
+      onImpostor()
+      log.warn('the origin answered with something else', { key, because: found })
+    }
+    if (found !== undefined && stored !== undefined) {
+      content.close()
+      throw new Failure(`the origin answered with something else (${found})`, {
+        code: 'ORIGIN_IMPOSTOR',
+        fault: 'upstream',
+        publicText: 'The origin answered with something that is not this file.',
+      })
+    }
+    const draft = draftEntry(key, fields, { ...given.times, previous: stored })
+    try {
+      const download = store.download({
+        key,
+        length,
+        expected: archive.digest && { digest: archive.digest },
+        passing: unstorable(fields) ?? found,
+        fields: Object.fromEntries(draft.fields),
+      })
+      return this.#fill(wanted, { draft, download, length, content }, given.stop)
+    } catch (error) {
+      content.close()
+      throw error
+    }
+  }
+
+  #fill(wanted: Wanted, begun: Begun, stop: AbortController): Found {
+    const { draft, download, length } = begun
+    const settled = this.#run(wanted, begun, stop)
+    const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
+    return { kind: 'filling', filling: { draft, length, download, changed, settled } }
   }
 
   /** The content, to its last byte. */
   async #run(
     wanted: Wanted,
-    response: OriginResponse,
-    into: { draft: EntryDraft; download: Download; stop: AbortController },
+    { draft, download, length, content }: Begun,
+    stop: AbortController,
   ): Promise<Settled> {
-    const { clock, store, log, onFetched } = this.#options
-    const { draft, download, stop } = into
-    const { signal } = stop
-    let whole = false
-    const unwatch = watchOrphan(download, clock, reason => {
-      log.info('fetch given up, for nobody waits for it', {
-        key: wanted.key,
-        received: download.size,
-      })
+    const { clock, store, log, ask, onFetched } = this.#options
+    const { key, uri, archive, stored } = wanted
+    const before = download.size
+    const unwatch = watchAbandoned(download, clock, reason => {
+      log.info('fetch given up, no client waits for it', { key, received: download.size })
       stop.abort(reason)
     })
     try {
-      await fill(response, download, {
+      await transfer(content, download, {
         clock,
-        validators: validatorsOf(response.fields, clock.now()),
-        signal,
-        again: more => this.#options.ask(wanted.uri, more, signal),
+        signal: stop.signal,
+        file: {
+          length,
+          fields: Fields.of(...draft.fields),
+          promised: archive.digest !== undefined,
+          received: draft.stored,
+        },
+        again: more => ask(uri, more, stop.signal),
         onResume: (received, error) => {
-          log.warn('fetch broke off, resuming', { key: wanted.key, received, error })
+          log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
-      const content = await download.complete()
-      whole = true
-      if (!content.stored) return { kind: 'passed' }
-      const entry = finishedEntry(draft, content, wanted.stored)
-      const kept = await store.put(entry)
-      if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
-      return { kind: 'stored', entry }
+      const { stored: storing } = download
+      const completed = download.complete()
+      const entry = finishedEntry(draft, completed, stored)
+      const put = storing && store.put(entry).stored
+      void completed.kept.then(kept => {
+        if (!kept.stored && storing) log.warn('not stored', { key, because: kept.because })
+      })
+      return put ? { kind: 'stored', entry } : { kind: 'passed' }
     } catch (error) {
-      response.content.close()
-      await download.discard(this.#noteFailure(wanted.uri, error))
-      log.warn('fetch failed', { key: wanted.key, received: download.size, error })
-      return { kind: whole ? 'passed' : 'failed' }
+      content.close()
+      download.discard(this.#noteFailure(uri, error))
+      log.warn('fetch failed', { key, received: download.size, error })
+      return { kind: 'failed' }
     } finally {
       unwatch()
-      onFetched(download.size)
+      this.#over(wanted)
+      onFetched(download.size - before)
     }
   }
 
   #noteFailure(uri: TargetUri, error: unknown): Failure {
     const failure = asFailure(uri, error)
     const late = failure instanceof OriginFailure && failure.timedOut
-    if (late && failure.phase !== 'queue') this.noteSlow(uri)
+    if (late && failure.phase !== 'queue') this.slow.note(uri)
     return failure
   }
 }
 
-/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
-function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
-  const stored = Fields.of(...wanted.stored.fields)
-  return Fields.of(
-    ['Cache-Control', insist],
-    ['If-None-Match', stored.get('ETag')],
-    ['If-Modified-Since', stored.get('Last-Modified')],
-  )
+function fileName({ path }: TargetUri): string {
+  return path.slice(path.lastIndexOf('/') + 1)
 }
 
 const full: Found = {
   kind: 'failed',
-  failure: new Failure(`${mostFlights} fetches are under way`, {
+  failure: new Failure(`${mostFetches} fetches are under way`, {
     code: 'TOO_MANY_FETCHES',
     fault: 'upstream',
     publicText: 'This proxy is fetching as much as it can; try again.',

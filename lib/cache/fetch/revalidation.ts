@@ -8,7 +8,7 @@ import type { Fields } from '../../http/message/field.ts'
 import { isAnswer } from '../answer/errors.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Filling, Flight, Found } from './fetch.ts'
+import type { Fetching, Filling, Found } from './found.ts'
 
 export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: HitReason }
@@ -18,15 +18,15 @@ export type Revalidated =
   | { readonly use: 'again' }
   | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
 
-/** What to answer for `stored`, given the flight that asks the origin about it. Never rejects. */
+/** What to answer for `stored`, given the fetch that asks the origin about it. Never rejects. */
 export async function revalidate(
   stored: Entry,
-  flight: Flight,
+  fetching: Fetching,
   budget: { clock: Clock; wait: Milliseconds },
 ): Promise<Revalidated> {
   const patience = new Patience(budget.clock, budget.wait)
   try {
-    const found = await patience.orLose(flight.found)
+    const found = await patience.orLose(fetching.found)
     return found === 'lost'
       ? { use: 'store', entry: stored, because: 'stale-origin-slow' }
       : await judge(stored, found, patience)
@@ -46,9 +46,9 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
         ? { use: 'store', entry: stored, because: 'stale-origin-failed' }
         : { use: 'answer', status: found.status, fields: found.fields }
     case 'filling': {
-      // A 200 may be the same bytes again, from an origin without validators: wait and see, the client may have them.
+      // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
       const { filling } = found
-      if (!filling.download.stored) return { use: 'filling', filling }
+      if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
       const settled = await patience.orLose(filling.settled)
       if (settled === 'lost') return { use: 'filling', filling }
       if (settled.kind === 'failed') {

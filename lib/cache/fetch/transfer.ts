@@ -1,80 +1,123 @@
 /**
- * Content from the origin into a download, across broken connections. A fill that breaks is continued from where it stopped:
- * by Range and If-Range when the origin gave a strong validator (start, total and validator are checked), or by starting over
- * and comparing what was already received by its digest. Readers of the download notice neither.
+ * Content from an origin into a download, as fast as the download takes it, across broken connections. Readers of the download
+ * do not notice a break: it is continued from where it stopped.
  */
-import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { iterate, sourceOf } from '../../bytes/source.ts'
+import type { Source, Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
-import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { parseContentRange } from '../../http/message/range.ts'
-import {
-  formatEntityTag,
-  isLastModifiedStrong,
-  strongMatch,
-  type Validators,
-  validatorsOf,
-} from '../../http/message/validator.ts'
 import type { Download } from '../store/content/download.ts'
+import {
+  type Begun,
+  ContentChanged,
+  checkRest,
+  checkWhole,
+  restFields,
+  restOf,
+} from './continuation.ts'
 
-export interface FillOptions {
+export interface TransferOptions {
   readonly clock: Clock
+  readonly signal: AbortSignal
+  /** The file as its first response described it. */
+  readonly file: Omit<Begun, 'size'>
   /** Asks the origin for the same target again with these additional fields. */
   readonly again: (more: Fields) => Promise<OriginResponse>
-  readonly validators: Validators
-  readonly signal: AbortSignal
   /** Told of every continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
 
-/** Tries in a row that brought no new byte before the fill is given up. */
-const maxFruitless = 3
+/** Tries in a row that brought no new byte before the transfer is given up. */
+const mostFruitless = 3
 const firstPause: Milliseconds = 200
 
-/** Pumps until the content is whole. Throws what broke it for good; the download is then the caller's to discard. */
-export async function fill(
-  first: OriginResponse,
+/**
+ * Settles when the content is whole in the download, which is then the caller's to complete. Rejects with what broke the
+ * transfer for good; the download is then the caller's to discard.
+ */
+export async function transfer(
+  first: Source,
   download: Download,
-  options: FillOptions,
+  options: TransferOptions,
 ): Promise<void> {
-  let response = first
+  let content = first
   let fruitless = 0
   for (;;) {
     const before = download.size
     try {
-      for await (const block of iterate(response.content)) await download.append(block)
+      await pour(content, download, options.signal)
       return
     } catch (error) {
+      content.close()
       fruitless = download.size > before ? 0 : fruitless + 1
-      if (options.signal.aborted || !mayResume(error) || fruitless >= maxFruitless) throw error
+      if (options.signal.aborted || !mayResume(error) || fruitless >= mostFruitless) throw error
       options.onResume(download.size, error)
-      response = await continuation(download, first.length, fruitless, options)
+      content = await rest(download, fruitless, options)
     }
   }
 }
 
-/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
-function mayResume(error: unknown): boolean {
-  return error instanceof Failure && error.fault === 'upstream'
+/** Gives the download every piece of a source. Rejects with what either breaks off with, and when the signal fires. */
+function pour(source: Source, download: Download, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let over = false
+    const end = (error: unknown): void => {
+      if (over) return
+      over = true
+      signal.removeEventListener('abort', stop)
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+    const stop = (): void => end(signal.reason)
+    // A loop in place of a recursion: pieces that are there already are taken at once.
+    let pulling = false
+    let wanted = false
+    const pull = (): void => {
+      wanted = true
+      if (pulling) return
+      pulling = true
+      while (wanted && !over) {
+        wanted = false
+        source.next(take)
+      }
+      pulling = false
+    }
+    const take: Take = (error, piece) => {
+      if (over) return piece?.release()
+      if (piece === undefined) return end(error)
+      try {
+        if (download.take(piece)) pull()
+        else download.whenReady(pull)
+      } catch (failure) {
+        end(failure)
+      }
+    }
+    if (signal.aborted) return stop()
+    signal.addEventListener('abort', stop)
+    pull()
+  })
 }
 
-async function continuation(
+/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
+function mayResume(error: unknown): boolean {
+  return (
+    error instanceof Failure && error.fault === 'upstream' && !(error instanceof ContentChanged)
+  )
+}
+
+async function rest(
   download: Download,
-  total: number | undefined,
   fruitless: number,
-  options: FillOptions,
-): Promise<OriginResponse> {
+  options: TransferOptions,
+): Promise<Source> {
   let pause = firstPause * 2 ** fruitless
   for (let attempt = 1; ; attempt += 1) {
     await sleep(pause, options)
     try {
-      return await askForRest(download, total, options)
+      return await askForRest(download, options)
     } catch (error) {
-      if (options.signal.aborted || !mayResume(error) || attempt >= maxFruitless) throw error
-      if (error instanceof ContentChanged) throw error
+      if (options.signal.aborted || !mayResume(error) || attempt >= mostFruitless) throw error
       pause *= 2
     }
   }
@@ -82,147 +125,38 @@ async function continuation(
 
 async function askForRest(
   download: Download,
-  total: number | undefined,
-  options: FillOptions,
-): Promise<OriginResponse> {
-  const validator = ifRange(options.validators)
-  const conditional =
-    validator === undefined || download.size === 0
-      ? Fields.empty
-      : Fields.of(['Range', `bytes=${download.size}-`], ['If-Range', validator])
-  const response = await options.again(conditional)
+  { file, clock, again }: TransferOptions,
+): Promise<Source> {
+  const { size } = download
+  const begun = { ...file, size }
+  const response = await again(restFields(begun) ?? Fields.empty)
+  const { status, content } = response
   try {
-    if (response.status === 206) return checkPart(response, download, total, options)
-    if (response.status === 200) return await skipPrefix(response, download, total, options)
-    throw new ContentChanged(`the origin answered ${response.status} when asked for the rest`)
+    if (status === 206) {
+      checkRest(begun, response.fields, clock.now())
+      return content
+    }
+    if (status !== 200) {
+      throw new ContentChanged(`the origin answered ${status} when asked for the rest`)
+    }
+    checkWhole(begun, response, clock.now())
+    return size === 0 ? content : await restOf(content, { size, sha256: download.digestSoFar() })
   } catch (error) {
-    response.content.close()
+    content.close()
     throw error
   }
 }
 
-/** RFC 9110 section 14.4: the part must begin where we stopped, belong to the same whole and to the same representation. */
-function checkPart(
-  response: OriginResponse,
-  download: Download,
-  total: number | undefined,
-  options: FillOptions,
-): OriginResponse {
-  const part = parseContentRange(response.fields.get('Content-Range') ?? '')
-  if (part?.kind !== 'range' || part.range.first !== download.size) {
-    throw new ContentChanged('the part the origin sent does not begin where the content broke off')
-  }
-  if (total !== undefined && part.size !== undefined && part.size !== total) {
-    throw new ContentChanged('the part the origin sent belongs to content of another length')
-  }
-  const size = total ?? part.size
-  if (size === undefined || part.range.last !== size - 1) {
-    throw new ContentChanged('the part the origin sent does not reach the end')
-  }
-  const { clock, validators } = options
-  if (contradict(validators, validatorsOf(response.fields, clock.now()))) {
-    throw new ContentChanged('the part the origin sent belongs to another representation')
-  }
-  return response
-}
-
-/** The validator to resume with, as If-Range takes it: strong or none (RFC 9110 section 13.1.5). */
-function ifRange(validators: Validators): string | undefined {
-  const { etag, lastModified } = validators
-  if (etag !== undefined && !etag.weak) return formatEntityTag(etag)
-  if (lastModified !== undefined && isLastModifiedStrong(validators))
-    return formatDate(lastModified)
-  return undefined
-}
-
-/** Whether two sets of validators cannot be of one representation. */
-function contradict(a: Validators, b: Validators): boolean {
-  if (a.etag !== undefined && b.etag !== undefined && !strongMatch(a.etag, b.etag)) return true
-  const dates = [a.lastModified, b.lastModified].filter(date => date !== undefined)
-  return dates.length === 2 && dates[0] !== dates[1]
-}
-
-/**
- * Whether a second 200 is another file, however alike they begin. Servers of one archive often make ETags of their own for the
- * same file, so the date decides where there is one.
- */
-function replaced(before: Validators, now: Validators): boolean {
-  if (before.lastModified !== undefined || now.lastModified !== undefined) {
-    return before.lastModified !== now.lastModified
-  }
-  return contradict(before, now)
-}
-
-/** The whole again: what we have must be its beginning, byte for byte. */
-async function skipPrefix(
-  response: OriginResponse,
-  download: Download,
-  total: number | undefined,
-  options: FillOptions,
-): Promise<OriginResponse> {
-  if (replaced(options.validators, validatorsOf(response.fields, options.clock.now()))) {
-    throw new ContentChanged('the file was replaced')
-  }
-  if (total !== undefined && response.length !== undefined && response.length !== total) {
-    throw new ContentChanged('the content has another length now')
-  }
-  const wanted = download.size
-  if (wanted === 0) return response
-  const prefix = createHash('sha256')
-  const iterator = iterate(response.content)
-  let seen = 0
-  let rest: Buffer | undefined
-  while (seen < wanted) {
-    const next = await iterator.next()
-    if (next.done) throw new ContentChanged('the content is shorter now')
-    const use = Math.min(next.value.length, wanted - seen)
-    prefix.update(next.value.subarray(0, use))
-    seen += use
-    if (use < next.value.length) rest = Buffer.from(next.value.subarray(use))
-  }
-  if (prefix.digest('hex') !== download.digestSoFar()) {
-    throw new ContentChanged('the content begins differently now')
-  }
-  return { ...response, content: sourceOf(() => chain(rest, iterator)) }
-}
-
-async function* chain(
-  first: Buffer | undefined,
-  iterator: AsyncIterator<Buffer>,
-): AsyncGenerator<Buffer> {
-  try {
-    if (first !== undefined) yield first
-    for (;;) {
-      const next = await iterator.next()
-      if (next.done) return
-      yield next.value
-    }
-  } finally {
-    await iterator.return?.()
-  }
-}
-
-function sleep(delay: Milliseconds, options: FillOptions): Promise<void> {
+function sleep(delay: Milliseconds, { clock, signal }: TransferOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {
       cancel()
       reject(new Error('stopped while waiting to resume'))
     }
-    const cancel = options.clock.after(delay, () => {
-      options.signal.removeEventListener('abort', abort)
+    const cancel = clock.after(delay, () => {
+      signal.removeEventListener('abort', abort)
       resolve()
     })
-    options.signal.addEventListener('abort', abort, { once: true })
+    signal.addEventListener('abort', abort, { once: true })
   })
-}
-
-/** The origin has other content now: what was received cannot be completed. */
-export class ContentChanged extends Failure {
-  constructor(message: string) {
-    super(message, {
-      code: 'ORIGIN_CONTENT_CHANGED',
-      fault: 'upstream',
-      publicText: 'The origin changed the file while it was being fetched.',
-    })
-  }
 }

@@ -12,7 +12,7 @@ import type { StoreUsage, Verification } from './sources.ts'
 const nearlyFull = 0.9
 
 export function cacheView(config: Config, usage: StoreUsage, verification: Verification): View {
-  const { objects, bytes, counting } = usage
+  const { objects, bytes } = usage
   const { total, used, free } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   const share = total > 0 ? Math.min(1, used / total) : 0
   const { index, other, negative, floor } = config.freshness
@@ -21,7 +21,6 @@ export function cacheView(config: Config, usage: StoreUsage, verification: Verif
     objects: count(objects),
     objectNoun: objects === 1 ? 'object' : 'objects',
     ...sizeView(bytes),
-    counting,
     known: total > 0,
     share: total > 0 ? percent(share) : 'unknown',
     usedEnd: (share * 100).toFixed(2),

@@ -41,6 +41,11 @@ export class CacheMetrics {
   readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
   readonly #broken = this.#counter('broken_responses', 'Responses cut off before their end.', [])
   readonly #malformed = this.#counter('malformed_requests', 'Requests that cannot be read.', [])
+  readonly #impostors = this.#counter(
+    'impostor_responses',
+    'Responses of origins that were plainly not the file asked for, and not stored.',
+    [],
+  )
   readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
@@ -105,6 +110,10 @@ export class CacheMetrics {
 
   malformed(): void {
     this.#malformed.add({})
+  }
+
+  impostor(): void {
+    this.#impostors.add({})
   }
 
   text(): Promise<string> {

@@ -7,7 +7,7 @@ import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
-import type { Usage } from '../store/upkeep/usage.ts'
+import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
 
 /** A value that is asked for once a request, at once or later. */
 type Source<Value> = () => Value | Promise<Value>
@@ -67,7 +67,10 @@ export interface HttpsState {
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
-export type StoreUsage = Omit<Usage, 'blobs'>
+export interface StoreUsage extends Omit<Usage, 'blobs'> {
+  /** Undefined when the file system does not say. */
+  readonly filesystem: FileSystemSpace | undefined
+}
 
 /** The check of everything stored. */
 export interface Verification {

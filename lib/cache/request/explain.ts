@@ -18,7 +18,7 @@ import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
-  readonly store: { get(key: string): Promise<Entry | undefined> }
+  readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
   readonly negative?: NegativeMemory
   readonly now: Milliseconds
 }

@@ -117,7 +117,8 @@ export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTim
 
 /**
  * The origin's date, or, when it gives none, the moment this content first arrived: apt can neither resume nor revalidate
- * without a date. Two contents never share a date we made up: a resumed download could join a half of each.
+ * without a date. Two contents of one target never share a date: a resumed download could join a half of each. So a date that
+ * the stored content has already been given with is moved on by a second.
  */
 function lastModifiedFor(
   fields: Fields,
@@ -125,7 +126,11 @@ function lastModifiedFor(
   previous: Entry | undefined,
 ): string {
   const given = parseDate(fields.get('Last-Modified') ?? '', received)
-  if (given !== undefined) return formatDate(given)
   const before = previous === undefined ? undefined : parseDate(previous.lastModified, received)
-  return formatDate(before === undefined ? received : Math.max(received, before + 1000))
+  if (given === undefined) {
+    return formatDate(before === undefined ? received : Math.max(received, before + 1000))
+  }
+  const origins = Fields.of(...(previous?.fields ?? [])).get('Last-Modified')
+  const same = given === before || fields.get('Last-Modified') === origins
+  return formatDate(before !== undefined && same ? Math.max(given, before + 1000) : given)
 }

@@ -1,13 +1,12 @@
 /**
- * An entry: what is remembered of one cached target, apart from its bytes. One small JSON file each (layout: docs/disk-layout.md).
+ * An entry: what is remembered of one cached target, apart from its bytes. It stands in the log of entries as JSON.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
-import { isRecord } from '../../json.ts'
 import { isDigest } from './disk/layout.ts'
 
 export interface Entry {
-  /** Canonical key, see key.ts; kept in the file so that a file can be checked against its name. */
+  /** Canonical key, see key.ts. */
   readonly key: string
   /** End-to-end fields of the origin's 200, as pairs in their order, without framing, connection, Age and Set-Cookie fields. */
   readonly fields: ReadonlyArray<readonly [name: string, value: string]>
@@ -28,35 +27,13 @@ export interface Entry {
   readonly initialAge: number
 }
 
-/** Version of the file format; a file of another version is foreign. */
-export const entryVersion = 1
-
-/** Longest entry file that is read, bytes: a head is some kilobytes at most. */
+/** Longest entry, bytes of JSON: a head is some kilobytes at most. */
 export const maxEntryBytes = 256 * 1024
 
-/** What became of an entry that was read: the entry, or why the file is none. */
+/** What became of an entry that was read: the entry, or why it is none. */
 export type Decoded =
   | { readonly entry: Entry; readonly because?: undefined }
   | { readonly entry?: undefined; readonly because: string }
-
-/** The file of an entry. */
-export function encodeEntry(entry: Entry): string {
-  return `${JSON.stringify({ version: entryVersion, ...entry })}\n`
-}
-
-/** Reads an entry file, trusting nothing in it: it may be torn, foreign or made up. */
-export function decodeEntry(text: string): Decoded {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return { because: 'it is not JSON' }
-  }
-  if (!isRecord(value)) return { because: 'it is not a JSON object' }
-  const { version } = value
-  if (version !== entryVersion) return { because: 'it is of another version' }
-  return checkEntry(value)
-}
 
 /** Whether a value has the shape of an entry, and its fields that of fields that may be sent on. */
 export function checkEntry(value: Readonly<Record<string, unknown>>): Decoded {

@@ -1,202 +1,199 @@
 /**
- * The store: bytes by SHA-256, entries by key, in one directory with one writer (docs/disk-layout.md). Wires the rooms of
- * this drawer together; nobody outside it knows a path.
+ * The store: bytes by SHA-256, entries by key, in one directory with one writer (docs/disk-layout.md).
+ *
+ * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
+ * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
  */
-import { type FileHandle, mkdir, open } from 'node:fs/promises'
-import type { Clock } from '../../async/clock.ts'
-import { explainError, Failure, systemCode } from '../../errors.ts'
-import type { Logger } from '../../log/log.ts'
-import { Download } from './content/download.ts'
-import { Expectation, type Expected } from './content/expectation.ts'
-import type { Disk, GrowingFile } from './content/write-behind.ts'
+
+import { SingleFlight } from '../../async/single-flight.ts'
+import { explainError, Failure } from '../../errors.ts'
+import type { Content } from '../../http/message/message.ts'
+import type { Download, Kept } from './content/download.ts'
+import type { DownloadOptions, Resumable } from './content/downloads.ts'
+import { findPartials } from './content/partial.ts'
 import { type AdminSocket, ownDirectory, type RequestHandler } from './disk/admin-socket.ts'
-import { DiskHealth, type Health } from './disk/health.ts'
-import { isDigest, Layout, nameOfEntryFile } from './disk/layout.ts'
-import { type Named, Shelves } from './disk/reading.ts'
-import {
-  checkVersion,
-  createDirectories,
-  directoryFailure,
-  sweepTemporary,
-  trial,
-  tryDisk,
-} from './disk/self-test.ts'
-import { checkEntry, type Entry, encodeEntry, maxEntryBytes } from './entry.ts'
-import { Naming, type SweepOptions, type Swept, scheduleSweeps, sweep } from './upkeep/retention.ts'
-import { Space, type Usage } from './upkeep/usage.ts'
-
-export interface StoreOptions {
-  readonly directory: string
-  readonly clock: Clock
-  readonly log: Logger
-  /** Bytes of memory for small content in demand. */
-  readonly memory: number
-  /** How a temporary file is created; for trials with failing disks. */
-  readonly createFile?: (path: string) => Promise<GrowingFile>
-}
-
-/** Whether something was written, and if not, why; the disk's failures are answers here, never errors. */
-export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
+import type { Health } from './disk/health.ts'
+import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
+import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
+import { type Named, Shelves } from './reading.ts'
+import type { SweepOptions, Swept } from './upkeep/retention.ts'
+import type { FileSystemSpace, Usage } from './upkeep/space.ts'
+import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
 
 /**
- * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, tries the disk. A
- * full disk is no failure: the store begins unwritable. Throws a Failure whose message is one sentence an operator can act on.
+ * Opens the directory for this process alone: creates what is missing, takes the lock, clears leftovers, reads the entries,
+ * tries the disk. A full disk is no failure: the store begins unwritable. Throws a Failure whose message is one sentence an
+ * operator can act on.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { log, clock } = options
-  const layout = new Layout(options.directory)
+  const { directory, clock, log } = options
+  const parts = wire(options)
+  const { disk, layout, journal } = parts
   let socket: AdminSocket | undefined
   try {
-    await mkdir(options.directory, { recursive: true })
-    await checkVersion(layout, log)
-    socket = await ownDirectory(options.directory, { clock, log })
-    await createDirectories(layout)
-    const removed = await sweepTemporary(layout)
+    await disk.makeDirectory(directory)
+    await checkVersion(disk, layout, log)
+    socket = await ownDirectory(directory, { clock, log })
+    await createDirectories(disk, layout)
+    const { partials, removed } = await findPartials(disk, layout)
+    for (const [key, partial] of partials) parts.partials.set(key, partial)
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
-    const full = await trial(layout)
-    return new Store(layout, socket, { ...options, full })
+    await journal.open()
+    const full = await trial(disk, layout)
+    await parts.space.get()
+    return new Store(parts, socket, full)
   } catch (error) {
     await socket?.release()
-    throw await directoryFailure(options.directory, error)
+    throw await directoryFailure(disk, directory, error)
   }
 }
 
 /** A store open for writing. */
 export class Store extends Shelves {
-  readonly #clock: Clock
+  readonly #parts: StoreParts
   readonly #socket: AdminSocket
-  readonly #health: DiskHealth
-  readonly #space: Space
-  readonly #naming = new Naming()
-  readonly #downloads = new Set<Download>()
-  readonly #commits = new Set<Promise<void>>()
-  readonly #closing = new AbortController()
-  readonly #createFile: (path: string) => Promise<GrowingFile>
-  readonly #counting: Promise<void>
+  /** Entries whose content is whole and not yet stored, by key. */
+  readonly #arriving = new Map<string, Entry>()
+  readonly #proofs = new SingleFlight<boolean>()
+  #proving: Promise<void> = Promise.resolve()
+  #closed = false
 
-  constructor(
-    layout: Layout,
-    socket: AdminSocket,
-    options: StoreOptions & { readonly full: unknown },
-  ) {
-    const { clock, log, memory } = options
-    super({ layout, clock, log, memory, writable: true })
-    this.#clock = clock
+  /** `full` is why the disk takes nothing now. */
+  constructor(parts: StoreParts, socket: AdminSocket, full: unknown) {
+    const { disk, layout, log, journal, contents } = parts
+    super({ disk, layout, log, catalogue: journal, contents })
+    this.#parts = parts
     this.#socket = socket
-    this.#createFile = options.createFile ?? createFile
-    this.#space = new Space(layout.root, clock)
-    this.#health = new DiskHealth({ clock, log, trial: () => tryDisk(layout) })
-    this.#counting = this.#count()
-    if (options.full !== undefined) this.#health.failed(options.full, 'self-test')
+    parts.ended = (digest, stored) => this.#ended(digest, stored)
+    if (full !== undefined) parts.health.failed(full, 'self-test')
+    for (const digest of journal.unproven()) parts.unproven.add(digest)
+    if (parts.unproven.size > 0) this.#proving = this.#proveAll()
+  }
+
+  override peek(key: string): Entry | undefined {
+    return this.#arriving.get(key) ?? super.peek(key)
+  }
+
+  override get(key: string): Entry | undefined | Promise<Entry | undefined> {
+    return this.#arriving.get(key) ?? super.get(key)
+  }
+
+  override content(
+    entry: Named,
+    first = 0,
+    last: number = entry.size - 1,
+  ): Content | Promise<Content | undefined> {
+    const { digest, size } = entry
+    const { downloads, unproven } = this.#parts
+    const download = downloads.whole(digest)
+    if (download?.size === size && download.canJoin(first)) {
+      const end = Math.min(last, size - 1)
+      return {
+        kind: 'stream',
+        length: end + 1 - first,
+        open: () => download.open(first, end),
+      }
+    }
+    if (!unproven.has(digest)) return super.content(entry, first, last)
+    return this.#prove(digest, size).then(
+      proven => (proven ? super.content(entry, first, last) : undefined),
+      error => {
+        this.log.warn('cannot read a blob', { digest, because: explainError(error) })
+        return undefined
+      },
+    )
   }
 
   /**
-   * Remembers an entry whose content is in the store. Durable when it returns, unless only times changed. Throws a Failure
-   * when the entry is malformed.
+   * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
+   * the entry is malformed.
    */
-  async put(entry: Entry): Promise<Kept> {
+  put(entry: Entry): Kept {
     checkShape(entry)
-    const done = this.#naming.start(entry.digest)
-    try {
-      if (!(await this.blobs.has(entry.digest, entry.size))) {
-        return { stored: false, because: 'its content is not in the store' }
-      }
-      await this.entryFiles.put(entry)
+    const { downloads, blobs, journal } = this.#parts
+    if (downloads.whole(entry.digest) !== undefined) {
+      this.#arriving.set(entry.key, entry)
       return { stored: true }
-    } catch (error) {
-      this.entryFiles.remember(entry)
-      return { stored: false, because: this.#health.failed(error, 'writing an entry') }
-    } finally {
-      done()
     }
+    if (!blobs.has(entry.digest)) {
+      return { stored: false, because: 'its content is not in the store' }
+    }
+    this.#arriving.delete(entry.key)
+    journal.put(entry)
+    return { stored: true }
   }
 
-  /** Notes that somebody asked for it: retention counts from here. */
+  /** Notes that a client asked for it: retention counts from here. */
   touch(key: string): void {
-    this.entryFiles.touch(key)
+    this.#parts.journal.touch(key)
   }
 
-  /** Forgets an entry; its content goes with the next sweep if nobody else names it. */
-  async remove(key: string): Promise<void> {
-    await this.entryFiles.remove(key)
+  /** Forgets an entry; its content goes after a while if no other entry names it. */
+  remove(key: string): void {
+    this.#arriving.delete(key)
+    this.#parts.journal.remove(key)
   }
 
   /**
    * Forgets an entry that was found wrong, unless it names another digest by now; with `content` the bytes under that digest
-   * go at once, whoever else names them. Answers whether the entry is gone. Throws what the file system throws.
+   * go at once, and every entry that names them. Answers whether the entry is gone. Rejects when the disk fails.
    */
   async evict(
     key: string,
     { digest, content }: { readonly digest: string; readonly content: boolean },
   ): Promise<boolean> {
-    if (content) await this.blobs.discard(digest)
-    return this.entryFiles.remove(key, { only: digest })
+    const { journal, blobs } = this.#parts
+    if (this.#arriving.get(key)?.digest === digest) this.#arriving.delete(key)
+    const gone = journal.remove(key, digest)
+    if (content) {
+      journal.removeRows(journal.index.referring(digest))
+      await blobs.discard(digest)
+    }
+    return gone
   }
 
   /**
-   * A place for content that is about to arrive. `length` is what the origin announced. Throws a Failure when that is not the
-   * expected size; a disk that cannot take it makes the download a relay from the start.
+   * A place for content that is about to arrive. Throws a Failure when the announced length is not the expected size; a disk
+   * that cannot take it makes the download pass through from the start.
    */
-  async download(
-    wanted: {
-      readonly expected?: Expected
-      readonly length?: number | undefined
-      /** Why the content must not touch the disk; it is then relayed to whoever is there. */
-      readonly passing?: string | undefined
-    } = {},
-  ): Promise<Download> {
-    const expectation = new Expectation(wanted.expected ?? {}, wanted.length)
-    const download: Download = new Download({
-      clock: this.#clock,
-      expectation,
-      disk:
-        wanted.passing === undefined
-          ? await this.#temporaryFile(expectation.length)
-          : { because: wanted.passing },
-      commit: (path, digest, size) => this.#commit(path, digest, size),
-      reopen: (digest, range, signal) =>
-        this.blobs.stream({ digest, ...range, onBroken: () => undefined }, signal),
-      diskFailed: error => this.#health.failed(error, 'storing a download'),
-      onEnd: () => this.#downloads.delete(download),
-    })
-    this.#downloads.add(download)
-    return download
+  download(options: DownloadOptions = {}): Download {
+    return this.#parts.downloads.begin(options)
   }
 
-  /** How much there is, without a walk. The file system's figures may be some seconds old. */
-  async usage(): Promise<Usage> {
-    return {
-      objects: this.entryTally.count,
-      blobs: this.blobTally.count,
-      bytes: this.blobTally.bytes,
-      counting: this.entryTally.counting || this.blobTally.counting,
-      filesystem: await this.#space.get(),
-    }
+  /** What there is of a large download that a crash broke off. */
+  resumable(key: string): Resumable | undefined {
+    return this.#parts.downloads.resumable(key)
+  }
+
+  /** How much there is. */
+  usage(): Usage {
+    const { count, contents, bytes } = this.#parts.journal.index
+    return { objects: count, blobs: contents, bytes }
+  }
+
+  /** What room there is; the figures may be some seconds old. Undefined when the file system does not say. */
+  fileSystem(): Promise<FileSystemSpace | undefined> {
+    return this.#parts.space.get()
   }
 
   /** Whether the disk takes what it is given. */
   health(): Health {
-    return this.#health.state
-  }
-
-  /** Kept when the count after the start is over. */
-  async counted(): Promise<void> {
-    await this.#counting
+    return this.#parts.health.state
   }
 
   /** Removes what is due. See retention.ts. */
-  async sweep(options: SweepOptions): Promise<Swept> {
-    const { layout, entryFiles: entries, blobs } = this
-    return sweep({ layout, entries, blobs, naming: this.#naming }, options)
+  sweep(options: SweepOptions): Promise<Swept> {
+    return this.#parts.retention.sweep(options)
   }
 
   /** Sweeps every day until the store closes; `unusedDays` is asked anew each time. */
   sweepDaily(unusedDays: () => number): void {
-    const stop = scheduleSweeps(
-      signal => this.sweep({ unusedDays: unusedDays(), now: this.#clock.now(), signal }),
-      { clock: this.#clock, log: this.log },
-    )
-    this.#closing.signal.addEventListener('abort', stop, { once: true })
+    this.#parts.retention.daily(unusedDays)
+  }
+
+  /** Makes everything that was stored so far survive a power cut. Rejects when the disk fails. */
+  checkpoint(): Promise<void> {
+    return this.#parts.checkpoints.run()
   }
 
   /** Answers requests of commands that run beside this process; undefined takes none any more. */
@@ -206,80 +203,80 @@ export class Store extends Shelves {
 
   /** Fails downloads under way, writes down what is pending, lets the directory go. */
   override async close(): Promise<void> {
-    this.#closing.abort(new Error('the store closes'))
-    const downloads = [...this.#downloads]
-    await Promise.all(downloads.map(one => one.discard(closing())))
-    await Promise.allSettled([...this.#commits, this.#counting])
-    await this.entryFiles.close()
-    this.#health.close()
+    if (this.#closed) return
+    this.#closed = true
+    const { downloads, retention, checkpoints, journal, health } = this.#parts
+    retention.close()
+    await downloads.close(closing())
+    await this.#proving
+    await checkpoints.close()
+    try {
+      await checkpoints.run({ clean: true })
+      await journal.close()
+    } catch (error) {
+      this.log.warn('not everything could be written down', { because: explainError(error) })
+    }
+    health.close()
     await super.close()
     await this.#socket.release()
   }
 
-  protected override async broken(entry: Named, because: string): Promise<void> {
-    await super.broken(entry, because)
-    try {
-      await this.entryFiles.remove(entry.key, { only: entry.digest })
-    } catch (error) {
-      this.log.warn('cannot remove it', { key: entry.key, because: explainError(error) })
-    }
+  protected override broken(entry: Named, because: string): void {
+    super.broken(entry, because)
+    this.#parts.journal.remove(entry.key, entry.digest)
   }
 
-  async #commit(path: string, digest: string, size: number): Promise<void> {
-    const commit = this.blobs.commit(path, digest, size)
-    this.#commits.add(commit)
-    try {
-      await commit
-    } finally {
-      this.#commits.delete(commit)
+  /** A download is over: the entries that wait for its content can be written, or are void. */
+  #ended(digest: string | undefined, stored: boolean): void {
+    const { downloads, journal } = this.#parts
+    if (digest === undefined || (!stored && downloads.whole(digest) !== undefined)) return
+    for (const [key, entry] of this.#arriving) {
+      if (entry.digest !== digest) continue
+      this.#arriving.delete(key)
+      if (stored) journal.put(entry)
     }
   }
-
-  async #temporaryFile(length: number | undefined): Promise<Disk> {
-    const path = this.layout.temporaryFile()
-    try {
-      const free = (await this.#space.get())?.free
-      // No fault of the disk: it still takes what fits.
-      if (length !== undefined && free !== undefined && length > free) {
-        const because = `${length} bytes do not fit into the ${free} that are free`
-        this.log.warn('not stored', { because })
-        return { because }
+  /** Whether the content that an unclean stop left is what it says; what is not goes, with its entries. */
+  #prove(digest: string, size: number): Promise<boolean> {
+    const { unproven, journal, blobs, checkpoints } = this.#parts
+    return this.#proofs.run(digest, async () => {
+      const onRead = (): void => {
+        if (this.#closed) throw closing()
       }
-      return { file: await this.#create(path), path }
-    } catch (error) {
-      return { because: this.#health.failed(error, 'beginning a download') }
-    }
+      const examined = await this.examine(digest, { size, algorithms: ['sha256'], onRead })
+      // Verified content has come under this digest meanwhile.
+      if (!unproven.has(digest)) return true
+      if (examined.found === 'unknown') return false
+      const found = examined.found === 'whole' ? examined.digests.get('sha256') : undefined
+      if (found === digest) {
+        blobs.fresh.add(digest)
+        unproven.delete(digest)
+        checkpoints.soon()
+        return true
+      }
+      this.log.warn('a content did not survive the last stop', { digest })
+      journal.removeRows(journal.index.referring(digest))
+      await blobs.discard(digest)
+      return false
+    })
   }
 
-  async #create(path: string): Promise<GrowingFile> {
-    try {
-      return await this.#createFile(path)
-    } catch (error) {
-      if (systemCode(error) !== 'ENOENT') throw error
-      await mkdir(this.layout.temporary, { recursive: true })
-      return this.#createFile(path)
+  async #proveAll(): Promise<void> {
+    const { unproven, journal } = this.#parts
+    this.log.info('hashing what was not yet durable at the last stop', { contents: unproven.size })
+    for (const digest of [...unproven]) {
+      const [row] = journal.index.referring(digest)
+      if (this.#closed) return
+      if (row === undefined) unproven.delete(digest)
+      else await this.#prove(digest, journal.index.size(row)).catch(() => false)
     }
   }
-
-  async #count(): Promise<void> {
-    const { signal } = this.#closing
-    try {
-      await this.entryTally.countAll(nameOfEntryFile, signal)
-      await this.blobTally.countAll(file => (isDigest(file) ? file : undefined), signal)
-    } catch (error) {
-      this.log.warn('cannot count what is stored', { because: explainError(error) })
-    }
-  }
-}
-
-function createFile(path: string): Promise<FileHandle> {
-  return open(path, 'wx+', 0o644)
 }
 
 function checkShape(entry: Entry): void {
   const because =
     checkEntry({ ...entry }).because ??
-    (Buffer.byteLength(encodeEntry(entry)) > maxEntryBytes ? 'it is too long' : undefined)
+    (Buffer.byteLength(JSON.stringify(entry)) > maxEntryBytes ? 'it is too long' : undefined)
   if (because === undefined) return
   throw new Failure(`The entry of ${entry.key} cannot be stored: ${because}.`, {
     code: 'malformed-entry',

@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { iterate } from '../../bytes/source.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
-import type { ReadableStore } from '../store/disk/reading.ts'
+import type { ReadableStore } from '../store/reading.ts'
 import type { StoredFile } from './inventory.ts'
 
 export class Contents {

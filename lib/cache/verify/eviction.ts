@@ -9,7 +9,8 @@ import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { askOwner } from '../store/disk/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
-import { openStore, type Store, type StoreOptions } from '../store/store.ts'
+import { openStore, type Store } from '../store/store.ts'
+import type { StoreOptions } from '../store/wiring.ts'
 import { isWrongBecause, type Wrong, warningWords } from './report.ts'
 
 /** What became of a wrong file. */

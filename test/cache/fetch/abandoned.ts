@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { watchOrphan } from '../../../lib/cache/fetch/abandoned.ts'
+import { watchAbandoned } from '../../../lib/cache/fetch/abandoned.ts'
 import { TestCache } from '../../fixtures/cache.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
@@ -19,7 +19,7 @@ function givenUpAfter({ sizes, stored = true, ...download }: Progress): number |
   const now = { ...download, stored, size: 0 }
   let ended: number | undefined
   let passed = 0
-  const stop = watchOrphan(now, clock, () => {
+  const stop = watchAbandoned(now, clock, () => {
     ended = passed
   })
   for (const size of sizes) {

@@ -25,6 +25,7 @@ async function fetcherForTest(t: { teardown(act: () => unknown): void }) {
     ask: (_uri, _fields, signal) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
     onFetched: () => undefined,
+    onImpostor: () => undefined,
     failureMemory: 10_000,
   })
   t.teardown(async () => {
@@ -60,12 +61,12 @@ t.test('so many fetches are under way at once; the next is told to come again', 
 t.test('slow origins are remembered, but not every name that was ever slow', async t => {
   const fetcher = await fetcherForTest(t)
   const first = hostNamed('0.example.org')
-  fetcher.noteSlow(first)
-  t.ok(fetcher.isFailing(first))
+  fetcher.slow.note(first)
+  t.ok(fetcher.slow.has(first))
   const last = hostNamed('2000.example.org')
-  for (let n = 1; n <= 2000; n += 1) fetcher.noteSlow(hostNamed(`${n}.example.org`))
-  t.ok(fetcher.isFailing(last))
-  t.notOk(fetcher.isFailing(first))
+  for (let n = 1; n <= 2000; n += 1) fetcher.slow.note(hostNamed(`${n}.example.org`))
+  t.ok(fetcher.slow.has(last))
+  t.notOk(fetcher.slow.has(first))
 })
 
 t.test('what is fetched because it was not there need not be looked for meanwhile', async t => {
@@ -86,6 +87,6 @@ t.test('what is fetched because it was not there need not be looked for meanwhil
     initialAge: 0,
   }
   fetcher.fetch({ ...stored, stored: entry })
-  t.ok(fetcher.isFlying(stored.key))
+  t.ok(fetcher.isFetching(stored.key))
   t.notOk(fetcher.isFetchedAnew(stored.key), 'a revalidation is not told apart by its key')
 })

@@ -23,7 +23,7 @@ const services: ReadonlyArray<readonly [name: string, given: OperationsSources]>
   ['without data', sources()],
   ['with data', fullSources()],
   ['with hostile values', hostileSources()],
-  ['intercepting, still counting', fullSources({ httpsMode: 'intercept', usage: counting })],
+  ['intercepting', fullSources({ httpsMode: 'intercept' })],
   ['refusing HTTPS, on loopback only', fullSources({ httpsMode: 'disabled', listeners: loopback })],
 ]
 
@@ -31,11 +31,6 @@ const services: ReadonlyArray<readonly [name: string, given: OperationsSources]>
 const homely = /^(\/(?!\/)|#[\w-]+$|https:\/\/cachesvc\.example\.org\/$)/
 
 const paths = ['', 'cache', 'stats', 'setup', 'explain', 'lost']
-
-function counting() {
-  const filesystem = { total: 100, used: 99, free: 1 }
-  return { objects: 1, bytes: 1, counting: true, filesystem }
-}
 
 function loopback() {
   return [{ address: '127.0.0.1', port: 3142, secure: false }]
@@ -163,7 +158,6 @@ t.test('figures that cannot be had are not made up', async t => {
   const cache = await render(sources(), 'cache')
   t.match(cache, '<strong>unknown</strong>')
   t.notMatch(cache, 'role="meter"')
-  t.match(await render(services[3]?.[1] ?? sources(), 'cache'), '<strong>Counting</strong>')
 })
 
 t.test(

@@ -1,49 +1,24 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, readFile, rm } from 'node:fs/promises'
 import t from 'tap'
+import { iterate } from '../../../lib/bytes/source.ts'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
-import { startChild } from '../../fixtures/store/child.ts'
+import { openStoreForReading } from '../../../lib/cache/store/reading.ts'
+import { scriptedFiles } from '../../fixtures/store/files.ts'
+import { hand, settle } from '../../fixtures/store/growing.ts'
 import {
   bytesOf,
+  collect,
   contentBytes,
   entryOf,
   keep,
   openBelow,
   opened,
+  pour,
   sha256,
   until,
 } from '../../fixtures/store/opened.ts'
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'
-
-t.test('a process killed in the middle leaves whole contents and whole entries', async t => {
-  const directory = t.testdir({})
-  let entries = 0
-  for (let round = 0; round < 6; round += 1) {
-    const child = startChild(t, 'commit', { directory })
-    const wanted = String(3 + round * 4)
-    for (let line = await child.line(); line !== wanted; line = await child.line()) {
-      if (line === undefined) throw new Error('the child ended by itself')
-    }
-    await child.kill()
-    const { store, log } = await opened(t, { directory })
-    entries = 0
-    for await (const entry of store.entries()) {
-      entries += 1
-      const hash = createHash('sha256')
-      for await (const block of createReadStream(new Layout(directory).blob(entry.digest))) {
-        hash.update(block)
-      }
-      t.equal(hash.digest('hex'), entry.digest)
-      t.equal((await contentBytes(await store.content(entry)))?.length, entry.size)
-    }
-    t.notOk(log.lines.some(line => line.level === 'warn'))
-    t.strictSame(await readdir(new Layout(directory).temporary), [])
-    await store.close()
-  }
-  t.equal(entries, 10)
-})
 
 t.test('the same bytes under several keys are one blob', async t => {
   const { store, directory } = await opened(t)
@@ -54,55 +29,167 @@ t.test('the same bytes under several keys are one blob', async t => {
   t.ok((await readFile(path)).equals(content))
 })
 
+t.test('a cold small content costs four file operations, and no flush', async t => {
+  const scripted = scriptedFiles()
+  const { store } = await opened(t, { files: scripted.files })
+  const { digest } = await keep(store, key, bytesOf(100))
+  await store.checkpoint()
+  let content = bytesOf(30_000)
+  // The directory it goes to is there.
+  while (sha256(content).slice(0, 2) !== digest.slice(0, 2)) content = bytesOf(30_000)
+  scripted.calls.length = 0
+  await keep(store, `${key}?2`, content)
+  await until(() => scripted.calls.some(call => call.startsWith('close')))
+  const words = scripted.calls.filter(call => !call.endsWith('entries.log'))
+  t.strictSame(words.map(call => call.split(' ')[0]).sort(), ['close', 'open', 'rename', 'writev'])
+})
+
+t.test('entries that cannot be are not put', async t => {
+  const { store } = await opened(t)
+  const content = bytesOf(10)
+  await keep(store, key, content)
+  const malformed = { code: 'malformed-entry', fault: 'internal' }
+  t.throws(() => store.put(entryOf('', content)), malformed)
+  t.throws(() => store.put(entryOf(key, content, { fields: [['a', 'b\r\nc']] })), malformed)
+  const long = entryOf(key, content, { fields: [['a', 'b'.repeat(300_000)]] })
+  t.throws(() => store.put(long), { ...malformed, message: /too long/ })
+  t.strictSame(store.put(entryOf(key, bytesOf(11))), {
+    stored: false,
+    because: 'its content is not in the store',
+  })
+  t.strictSame(await store.get(key), entryOf(key, content), 'the old one stands')
+})
+
 t.test('directories removed by hand come back when they are needed', async t => {
   const { store, directory } = await opened(t)
   const layout = new Layout(directory)
-  await keep(store, key, bytesOf(100))
-  for (const gone of [layout.temporary, layout.blobs, layout.entries]) {
-    await rm(gone, { recursive: true })
-  }
+  await keep(store, `${key}?gone`, bytesOf(100))
+  for (const gone of [layout.temporary, layout.blobs]) await rm(gone, { recursive: true })
   const entry = await keep(store, key, bytesOf(200))
   t.equal((await contentBytes(await store.content(entry)))?.length, 200)
-  t.strictSame(await store.sweep({ unusedDays: 30, now: 0 }), {
-    entriesKept: 1,
-    entriesRemoved: 0,
-    blobsKept: 1,
-    blobsRemoved: 0,
-    bytesFreed: 0,
-    leftoversRemoved: 0,
+  t.equal(await store.content(entryOf(`${key}?gone`, bytesOf(100))), undefined)
+})
+
+t.test('entries that cannot be written wait, and the store is red until they can', async t => {
+  const scripted = scriptedFiles()
+  const { store, directory, clock, log } = await opened(t, { files: scripted.files })
+  const layout = new Layout(directory)
+  const entry = await keep(store, key, bytesOf(100))
+  await store.checkpoint()
+  scripted.decide = (call, about) =>
+    (call === 'writev' && about === layout.log) || about.endsWith('.part')
+      ? { code: 'ENOSPC' }
+      : 'done'
+  const later = { ...entry, validated: entry.validated + 1 }
+  t.strictSame(store.put(later), { stored: true })
+  t.equal(store.peek(key), later)
+  await until(() => !store.health().writable)
+  t.match(store.health(), { because: 'writing entries: no space left on the file system' })
+  clock.advance(14_999)
+  t.match(store.health(), { writable: false })
+  scripted.decide = () => 'done'
+  clock.advance(1)
+  await until(() => store.health().writable)
+  const reader = await openStoreForReading({ directory, clock, log })
+  await until(async () => (await reader.get(key))?.validated === later.validated)
+  await reader.close()
+})
+
+t.test('a disk that hangs: red at once, served from memory, green when it answers', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { files: scripted.files, deadline: 10_000 })
+  const content = bytesOf(1000)
+  const entry = await keep(store, key, content)
+  const other = await keep(store, `${key}?other`, bytesOf(2000))
+  for (let n = 0; n < 2; n += 1) await store.content(entry)
+  scripted.decide = () => 'hang'
+  const reading = store.content(other)
+  await until(() => {
+    clock.advance(1000)
+    return !store.health().writable
+  })
+  t.match(store.health(), { because: 'waiting for the disk: the disk does not answer' })
+  t.equal(await reading, undefined)
+  t.ok((await contentBytes(await store.content(entry)))?.equals(content), 'from memory')
+  t.equal(await store.content(other), undefined, 'at once')
+  const download = store.download()
+  const reader = hand(download)
+  t.match(download.because, 'the disk does not answer')
+  await pour(download, content)
+  download.complete()
+  t.ok((await reader.takeAll()).equals(content))
+  clock.advance(15_000)
+  t.match(store.health(), { writable: false })
+  scripted.decide = () => 'done'
+  scripted.release()
+  await until(async () => {
+    await settle()
+    clock.advance(15_000)
+    return store.health().writable
+  })
+  t.equal((await contentBytes(await store.content(other)))?.length, 2000, 'nothing is lost')
+})
+
+t.test('a reader beside the owner sees everything and changes nothing', async t => {
+  const { store, directory, clock, log } = await opened(t)
+  const entry = await keep(store, key, bytesOf(10))
+  await store.checkpoint()
+  const reader = await openStoreForReading({ directory, clock, log })
+  t.strictSame(await reader.get(key), entry)
+  const later = await keep(store, `${key}?later`, bytesOf(3_000_000))
+  await store.checkpoint()
+  t.strictSame(await reader.get(later.key), later)
+  const streamed = await reader.content(later)
+  t.match(streamed, { kind: 'stream' })
+  if (streamed?.kind === 'stream') {
+    t.equal(sha256(await collect(iterate(streamed.open()))), later.digest)
+  }
+  t.match(await reader.content(entry), { kind: 'bytes' })
+  const { size, digest } = later
+  const examined = await reader.examine(digest, { size, algorithms: ['sha256'] })
+  t.match(examined, { found: 'whole' })
+  await reader.close()
+  await rm(new Layout(directory).blob(entry.digest))
+  const another = await openStoreForReading({ directory, clock, log })
+  t.equal(await another.content(entry), undefined)
+  t.strictSame(await another.get(key), entry, 'removing is the owner’s')
+  await another.close()
+})
+
+t.test('a reader finds nothing where nothing is, and says so of what is no directory', async t => {
+  const { clock, log, directory } = await opened(t)
+  const nowhere = await openStoreForReading({ directory: `${directory}/nowhere`, clock, log })
+  t.equal(await nowhere.get('http://archive.example.org/a'), undefined)
+  for await (const entry of nowhere.entries()) t.fail(entry.key)
+  await nowhere.close()
+  const file = `${directory}/CACHEDIR.TAG`
+  await t.rejects(openStoreForReading({ directory: file, clock, log }), {
+    message: `The cache directory ${file} is not a directory`,
   })
 })
 
-t.test(
-  'an entry that cannot be written is remembered, and the store is red until it can',
-  async t => {
-    const { store, directory, clock } = await opened(t)
-    const layout = new Layout(directory)
-    const entry = await keep(store, key, bytesOf(100))
-    const path = layout.entry(key)
-    await rm(path)
-    await mkdir(`${path}/in-the-way`, { recursive: true })
-    const later = { ...entry, validated: entry.validated + 1 }
-    t.match(await store.put(later), { stored: false, because: /^writing an entry: / })
-    t.strictSame(await store.get(key), later)
-    t.match(store.health(), { writable: false })
-    clock.advance(14_999)
-    t.match(store.health(), { writable: false })
-    clock.advance(1)
-    await until(() => store.health().writable)
-  },
-)
-
 t.test('closing fails what is under way and leaves nothing open or half-written', async t => {
   const { store, directory } = await opened(t)
-  const download = await store.download()
-  await download.append(bytesOf(1000))
-  const blocks = download.open(1000, undefined, new AbortController().signal)
-  const cut = t.rejects(blocks[Symbol.asyncIterator]().next(), { code: 'store-closing' })
+  const download = store.download()
+  await pour(download, bytesOf(3_000_000))
+  const reader = hand(download, 3_000_000)
+  const cut = t.rejects(reader.take(), { code: 'store-closing' })
   await keep(store, key, bytesOf(400_000))
   await store.content(entryOf(key, bytesOf(400_000)))
+  await store.close()
   await store.close()
   await cut
   await until(async () => (await openBelow(directory)).length === 0)
   t.strictSame(await readdir(new Layout(directory).temporary), [])
+})
+
+t.test('a store that was closed in order need not be proven', async t => {
+  const { store, directory } = await opened(t)
+  const entry = await keep(store, key, bytesOf(1000))
+  await store.close()
+  const scripted = scriptedFiles()
+  const { store: again, log } = await opened(t, { directory, files: scripted.files })
+  t.notOk(scripted.calls.some(call => call.includes('/blobs/')))
+  t.strictSame(log.lines, [])
+  t.strictSame(await again.get(key), entry)
 })

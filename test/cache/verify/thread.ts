@@ -72,8 +72,10 @@ t.test('a check can be broken off, and one that fails says why', async t => {
 
 t.test('a file that is no entry is told and passed by', async t => {
   const { store, directory } = await opened(t)
-  const { key } = await keep(store, 'http://archive.example.org/a', bytesOf(10))
-  await writeFile(new Layout(directory).entry(key), 'torn')
+  await keep(store, 'http://archive.example.org/a', bytesOf(10))
+  await store.close()
+  const path = new Layout(directory).log
+  await writeFile(path, (await readFile(path)).fill('?', 100, 110))
   const log = createMemoryLog()
   const report = await verifyInThread({
     directory,
@@ -83,5 +85,5 @@ t.test('a file that is no entry is told and passed by', async t => {
     onWrong: () => undefined,
   })
   t.match(report, { files: 0, wrong: [] })
-  t.match(log.lines, [{ level: 'warn', message: /not an entry/ }])
+  t.match(log.lines, [{ level: 'warn', message: /damaged/ }])
 })

@@ -1,48 +1,50 @@
 /**
- * One reader of a growing content: from the window when it keeps up, from the file when it does not.
+ * The readers of a growing content: each from the tail when it keeps up, from the file when it does not.
  */
-import type { Milliseconds } from '../../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Piece } from '../../../bytes/piece.ts'
+import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
-import { type BlockSource, ReadAhead, type ReadableFile } from './blocks.ts'
-import type { Window } from './tail-buffer.ts'
+import type { OpenContent } from './open-content.ts'
+import type { Tail } from './tail.ts'
 
 /** What a reader sees of its download. */
 export interface GrowingContent {
-  readonly window: Window
-  readonly state: () => {
-    readonly failure: Error | undefined
-    readonly file: ReadableFile | undefined
-    /** How far it may read, exclusive. */
-    readonly visible: number
-    /** No more will come, and all of it is verified. */
-    readonly done: boolean
-  }
-  /** Kept at the next change of any of this. */
-  readonly changed: () => Promise<void>
-  /** Tells that a reader took a block; answers the moment. */
+  readonly tail: () => Tail
+  readonly failure: () => Error | undefined
+  /** What is in the file; undefined when there is none. */
+  readonly behind: () => OpenContent | undefined
+  /** How far it may read, exclusive. */
+  readonly visible: () => number
+  /** No more will come, and all of it is verified. */
+  readonly done: () => boolean
+  /** Notes that a reader took a piece; answers the moment. */
   readonly moved: () => Milliseconds
-  readonly left: (reader: Reader) => void
+  readonly left: (reader: DownloadReader) => void
 }
 
-export class Reader implements BlockSource {
+export class DownloadReader implements Source {
   /** The next byte it wants. */
   position: number
   /** When it last took something. */
   movedAt: Milliseconds
   readonly #end: number
   readonly #content: GrowingContent
+  #take: Take | undefined
+  #behind: Source | undefined
+  /** The file is being read for it. */
+  #reading = false
   #dropped: Error | undefined
   #closed = false
-  #behind: ReadAhead | undefined
 
   constructor(
-    from: { readonly first: number; readonly last: number | undefined; readonly now: Milliseconds },
     content: GrowingContent,
+    from: { readonly first: number; readonly end: number; readonly now: Milliseconds },
   ) {
-    this.position = from.first
-    this.movedAt = from.now
-    this.#end = from.last === undefined ? Number.POSITIVE_INFINITY : from.last + 1
     this.#content = content
+    this.position = from.first
+    this.#end = from.end
+    this.movedAt = from.now
   }
 
   /** The oldest byte it still needs; infinite when it has all it asked for. */
@@ -50,29 +52,34 @@ export class Reader implements BlockSource {
     return this.position < this.#end ? this.position : Number.POSITIVE_INFINITY
   }
 
-  async next(): Promise<Buffer | undefined> {
-    for (;;) {
-      const { failure, file, visible, done } = this.#content.state()
-      const wrong = this.#dropped ?? failure
-      if (wrong !== undefined) throw wrong
-      if (this.#closed || this.position >= this.#end) return undefined
-      if (this.#behind !== undefined) {
-        const block = await this.#catchUp(this.#behind)
-        if (block !== undefined) return this.#take(block)
-        continue
-      }
-      const block = this.#fromWindow(visible)
-      if (block !== undefined) return this.#take(block)
-      if (this.position < Math.min(visible, this.#end)) this.#fallBehind(file, visible)
-      else if (done) return undefined
-      else await this.#content.changed()
-    }
+  next(take: Take): void {
+    if (this.#closed) return take(undefined, undefined)
+    this.#take = take
+    this.wake()
   }
 
-  async close(finished: boolean): Promise<void> {
+  close(): void {
+    if (this.#closed) return
     this.#closed = true
+    this.#take = undefined
+    this.#behind?.close()
     this.#content.left(this)
-    await this.#behind?.close(finished)
+  }
+
+  /** There may be more, or an end: looks, if a piece is waited for and not already being read. */
+  wake(): void {
+    if (this.#take === undefined) return
+    const content = this.#content
+    const wrong = this.#dropped ?? content.failure()
+    if (wrong !== undefined) return this.#give(wrong, undefined)
+    if (this.#behind !== undefined) return this.#readBehind(this.#behind)
+    const end = Math.min(content.visible(), this.#end)
+    const tail = content.tail()
+    if (this.position >= this.#end) this.#give(undefined, undefined)
+    else if (this.position >= end) {
+      if (content.done()) this.#give(undefined, undefined)
+    } else if (this.position >= tail.start) this.#give(undefined, tail.slice(this.position, end))
+    else this.#fallBehind(end)
   }
 
   /** Fails it from now on, for it has stood still for `stall` while others waited. */
@@ -83,33 +90,109 @@ export class Reader implements BlockSource {
       publicText: 'The client did not take what it asked for.',
       facts: { stall },
     })
+    this.wake()
   }
 
-  #take(block: Buffer): Buffer {
-    this.position += block.length
-    this.movedAt = this.#content.moved()
-    return block
+  /** What the tail has let go is in the file, up to where the tail begins now; by then it may have moved on. */
+  #fallBehind(end: number): void {
+    const behind = this.#content.behind()
+    if (behind === undefined) {
+      return this.#give(new Error('the bytes are neither in memory nor on disk'), undefined)
+    }
+    this.#behind = behind.read(this.position, Math.min(end, this.#content.tail().start))
+    this.#readBehind(this.#behind)
   }
 
-  async #catchUp(behind: ReadAhead): Promise<Buffer | undefined> {
-    const block = await behind.next()
-    if (block !== undefined) return block
-    await behind.close(true)
-    this.#behind = undefined
-    return undefined
+  #readBehind(behind: Source): void {
+    if (this.#reading) return
+    this.#reading = true
+    behind.next((error, piece) => {
+      this.#reading = false
+      if (piece === undefined) {
+        behind.close()
+        this.#behind = undefined
+        if (error === undefined) return this.wake()
+      }
+      this.#give(error, piece)
+    })
   }
 
-  #fromWindow(visible: number): Buffer | undefined {
-    const end = Math.min(visible, this.#end)
-    const { window } = this.#content
-    if (this.position >= end || this.position < window.start) return undefined
-    return window.slice(this.position, end)
+  #give(error: Error | undefined, piece: Piece | undefined): void {
+    const take = this.#take
+    this.#take = undefined
+    // It was told of a failure while the file was being read for it.
+    if (take === undefined) return piece?.release()
+    if (piece !== undefined) {
+      this.position += piece.bytes.length
+      this.movedAt = this.#content.moved()
+    }
+    take(error, piece)
+  }
+}
+
+/** All readers of a download. */
+export class Readers {
+  readonly #clock: Clock
+  readonly #stall: Milliseconds
+  readonly #readers = new Set<DownloadReader>()
+  #watching = false
+
+  /** `stall` is how long one of them may stand still while the origin waits for it. */
+  constructor(clock: Clock, stall: Milliseconds) {
+    this.#clock = clock
+    this.#stall = stall
   }
 
-  /** What the window has let go is in the file, up to where the window begins now; by then it may have moved on. */
-  #fallBehind(file: ReadableFile | undefined, visible: number): void {
-    if (file === undefined) throw new Error('the bytes are neither in memory nor on disk')
-    const end = Math.min(visible, this.#end, this.#content.window.start)
-    this.#behind = new ReadAhead(file, this.position, end)
+  get size(): number {
+    return this.#readers.size
   }
+
+  /** The oldest byte that one of them still needs; infinite when none does. */
+  get needed(): number {
+    let needed = Number.POSITIVE_INFINITY
+    for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
+    return needed
+  }
+
+  add(content: GrowingContent, first: number, end: number): DownloadReader {
+    const reader = new DownloadReader(content, { first, end, now: this.#clock.elapsed() })
+    this.#readers.add(reader)
+    return reader
+  }
+
+  delete(reader: DownloadReader): void {
+    this.#readers.delete(reader)
+  }
+
+  wake(): void {
+    for (const reader of this.#readers) reader.wake()
+  }
+
+  /** The origin waits for those who need bytes before `end`: fails the ones that stand still, and calls `then`. */
+  watch(end: number, then: () => void): void {
+    if (this.#watching) return
+    this.#watching = true
+    const blockers = [...this.#readers].filter(reader => reader.needs < end)
+    const now = this.#clock.elapsed()
+    const since = Math.min(now, ...blockers.map(reader => reader.movedAt))
+    this.#clock.after(Math.max(1, since + this.#stall - now), () => {
+      this.#watching = false
+      const before = this.#clock.elapsed() - this.#stall
+      for (const reader of blockers) {
+        if (reader.movedAt > before || !this.#readers.delete(reader)) continue
+        reader.drop(this.#stall)
+      }
+      then()
+    })
+  }
+}
+
+/** The bytes asked for have passed. */
+export function tooLate(offset: number): Failure {
+  return new Failure(`Byte ${offset} of the download has passed and was not stored.`, {
+    code: 'too-late',
+    fault: 'internal',
+    publicText: 'The beginning of this download is no longer available.',
+    facts: { offset },
+  })
 }

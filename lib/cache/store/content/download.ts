@@ -1,96 +1,95 @@
 /**
- * A content while it arrives: one writer, many readers, a temporary file and a window of the latest bytes.
+ * A content while it arrives: one origin, many readers, the latest pieces in memory, a temporary file behind them.
  *
- * # How bytes flow
- * `append` hashes a block, copies it into the window, wakes the readers and has it written behind; it holds the writer back
- * when the disk is more than a little behind. A reader that keeps up lives on the window; one that is late or slow reads the
- * file and returns to the window when it catches up.
+ * # How pieces flow
+ * `take` hashes a piece, keeps it in the tail by reference, gives it to the readers who wait and has it written behind. It
+ * answers that the origin is to wait when the disk is more than a little behind. A reader that keeps up lives on the tail; one
+ * that is late or slow reads the file and returns to the tail when it catches up.
  *
  * # When the disk fails
- * Nobody notices. The download becomes a relay: what the file already has stays readable, the rest lives in the window alone,
- * and the writer waits for the slowest reader, but for none that stands still longer than `stall`.
+ * No reader notices. The download passes through: what the file already has stays readable, the rest lives in the tail alone,
+ * and the origin waits for the slowest reader, but for none that stands still longer than `stall`.
  *
  * # The end
- * `complete` verifies, then shows the last block, then flushes and names the blob. Readers in the middle keep the same handle;
- * whoever comes after they have all gone reads the blob.
+ * `complete` verifies at once and shows the last bytes; flushing and naming the file come behind it. Readers in the middle keep
+ * what they read from; those who come when all of them have gone read the stored content.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { Change } from '../../../async/condition.ts'
-import { Failure } from '../../../errors.ts'
-import { iterate } from './blocks.ts'
-import { Reader } from './download-reader.ts'
+import type { Piece } from '../../../bytes/piece.ts'
+import type { Source } from '../../../bytes/source.ts'
+import type { Disk } from '../disk/disk.ts'
+import { type GrowingContent, Readers, tooLate } from './download-reader.ts'
 import type { Expectation } from './expectation.ts'
-import { Window } from './tail-buffer.ts'
-import { type Disk, Spool } from './write-behind.ts'
+import type { SharedBlocks } from './shared-blocks.ts'
+import { Tail } from './tail.ts'
+import { type Destination, WriteBehind } from './write-behind.ts'
 
-/** What came of a download: its content is in the store, or everybody was served and the disk did not take it. */
-export type Completion =
-  | { readonly digest: string; readonly size: number; readonly stored: true }
-  | {
-      readonly digest: string
-      readonly size: number
-      readonly stored: false
-      readonly because: string
-    }
+/** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
+export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
+
+/** A content that is whole and what was expected. */
+export interface Completed {
+  readonly digest: string
+  readonly size: number
+  /** Never rejects: what became of it on disk. */
+  readonly kept: Promise<Kept>
+}
 
 /** What a download needs of its store. */
 export interface DownloadParts {
   readonly clock: Clock
-  readonly expectation: Expectation
   readonly disk: Disk
-  /** Names the finished file. Throws when the disk fails. */
-  readonly commit: (path: string, digest: string, size: number) => Promise<void>
-  /** Reads the content after it was committed and the temporary handle is gone. */
-  readonly reopen: (
-    digest: string,
-    range: { readonly first: number; readonly last: number; readonly size: number },
-    signal: AbortSignal,
-  ) => AsyncIterable<Buffer>
+  readonly blocks: SharedBlocks
+  readonly expectation: Expectation
+  readonly to: Destination
+  /** Told at once when the content is whole and verified. */
+  readonly onWhole: (digest: string) => void
+  /** Names the finished file. Rejects when the disk fails. */
+  readonly commit: (file: WriteBehind, digest: string) => Promise<void>
+  /** Reads the content after it was committed and the temporary file let go. */
+  readonly reopen: (digest: string, first: number, end: number) => Source
   /** Notes that the disk failed; answers the reason in words. */
   readonly diskFailed: (error: unknown) => string
   /** Called once, when it is complete or has failed and its file is dealt with. */
   readonly onEnd: () => void
-  /** Bytes of the window; more than is ever held back. */
-  readonly window?: number
-  /** How long a reader may stand still while a relay waits for it, and the disk before it is given up. */
+  /** Bytes kept for readers at most; more than is ever held back. */
+  readonly most?: number | undefined
+  /** How long a reader may stand still while a download that is not stored waits for it. */
   readonly stall?: Milliseconds
 }
 
-const windowBytes = 4 * 1024 * 1024
 const stallTime: Milliseconds = 30_000
 
 export class Download {
   readonly #parts: DownloadParts
-  readonly #window: Window
-  readonly #spool: Spool
-  readonly #limit: number
-  readonly #stall: Milliseconds
-  readonly #readers = new Set<Reader>()
-  /** Whether a reader has ever begun: content may be whole before the first one does. */
-  #joined = false
+  readonly #tail: Tail
+  readonly #file: WriteBehind
+  readonly #readers: Readers
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
-  /** The blob's name, once it has it. */
-  #committed: string | undefined
-  readonly #change = new Change()
+  /** The name it is stored under, once it is. */
+  #stored: string | undefined
+  #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
+    const { to } = parts
     this.#parts = parts
-    this.#limit = parts.window ?? windowBytes
-    this.#stall = parts.stall ?? stallTime
-    this.#window = new Window(parts.expectation.length)
-    this.#spool = new Spool({
+    this.#readers = new Readers(parts.clock, parts.stall ?? stallTime)
+    this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
+    this.#file = new WriteBehind({
       disk: parts.disk,
-      window: this.#window,
-      limit: this.#limit,
+      to,
+      tail: this.#tail,
+      blocks: parts.blocks,
+      most: parts.most,
       failed: parts.diskFailed,
-      changed: () => this.#change.announce(),
+      changed: () => this.#changed(),
     })
   }
 
   /** Bytes so far, also those that are still held back. */
   get size(): number {
-    return this.#window.end
+    return this.#tail.end
   }
 
   /** The final length, when the origin or the archive named it. */
@@ -103,7 +102,7 @@ export class Download {
     return this.#parts.expectation.digestSoFar()
   }
 
-  /** How many read it now: when nobody does and it is not stored, fetching on serves nobody. */
+  /** How many read it now: when there are none and it is not stored, fetching on serves no client. */
   get readers(): number {
     return this.#readers.size
   }
@@ -114,85 +113,101 @@ export class Download {
   }
 
   get because(): string | undefined {
-    return this.#spool.because
+    return this.#file.because
+  }
+
+  /** Its temporary file, for the store alone. */
+  get file(): WriteBehind {
+    return this.#file
   }
 
   /** Whether a reader may still begin at this byte. */
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
-    if (this.#committed !== undefined) return true
-    if (this.#state === 'settled' && this.#joined && this.#readers.size === 0) return false
-    if (offset >= this.#window.start) return true
-    return this.#spool.file !== undefined && this.#window.start <= this.#spool.written
+    if (this.#stored !== undefined) return true
+    if (this.#state === 'settled' && this.#readers.size === 0) return false
+    const { start } = this.#tail
+    return offset >= start || (this.#file.file !== undefined && start <= this.#file.written)
   }
 
   /**
-   * The content from `first` to `last` inclusive, or to the end, following the growth. Ends early when the content is shorter.
-   * Throws the download's failure, and the signal's reason. Throws at once when `canJoin(first)` is false.
+   * The content from `first` to `last` inclusive, or to the end, following the growth. It ends early when the content is
+   * shorter, and fails with the download. Throws when `canJoin(first)` is false.
    */
-  open(first: number, last: number | undefined, signal: AbortSignal): AsyncIterable<Buffer> {
+  open(first: number, last?: number): Source {
     if (!this.canJoin(first)) throw this.#failure ?? tooLate(first)
-    if (this.#committed !== undefined && this.#spool.file === undefined) {
-      const { size } = this
-      const end = Math.min(last ?? size - 1, size - 1)
-      return this.#parts.reopen(this.#committed, { first, last: end, size }, signal)
+    const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
+    if (this.#stored !== undefined && this.#unread) {
+      return this.#parts.reopen(this.#stored, first, Math.min(end, this.size))
     }
-    const reader = new Reader({ first, last, now: this.#parts.clock.now() }, this.#content)
-    this.#readers.add(reader)
-    this.#joined = true
-    return iterate(reader, signal)
+    return this.#readers.add(this.#content, first, end)
   }
 
   /**
-   * Takes the next bytes; the block may be used again when the promise is kept. Throws a Failure when there are more than
-   * expected, which fails the download, and whatever the download failed with meanwhile.
+   * Takes a piece over. False: no more until `whenReady` says so. Throws a Failure when there are more bytes than expected,
+   * which fails the download, and what the download failed with before.
    */
-  async append(block: Buffer): Promise<void> {
-    this.#mustGrow()
-    if (block.length === 0) return
+  take(piece: Piece): boolean {
+    const { bytes } = piece
     try {
-      this.#parts.expectation.update(block, this.size + block.length)
+      this.#mustGrow()
+      this.#parts.expectation.update(bytes, this.size + bytes.length)
     } catch (error) {
-      throw await this.#fail(error)
+      piece.release()
+      throw this.#fail(error)
     }
-    this.#window.append(block)
-    this.#spool.write()
-    this.#change.announce()
-    while (this.#state === 'growing' && this.#pressed()) await this.#relief()
-    if (this.#failure !== undefined) throw this.#failure
+    if (bytes.length === 0) piece.release()
+    else this.#tail.append(piece)
+    this.#file.write()
+    this.#readers.wake()
+    this.#trim()
+    return !this.#pressed
+  }
+
+  /** Calls `act` once when the download takes more, or has failed. */
+  whenReady(act: () => void): void {
+    this.#ready = act
+    this.#relieve()
   }
 
   /**
-   * Everything has arrived: verifies it, lets readers have the rest, and stores it. Throws a Failure when it is not what was
-   * expected: then readers fail and nothing is stored. A failing disk is an answer, not an error.
+   * Everything has arrived: verifies it, lets readers have the rest, and stores it behind the answer. Throws a Failure when it
+   * is not what was expected: then readers fail and nothing is stored.
    */
-  async complete(): Promise<Completion> {
-    this.#mustGrow()
+  complete(): Completed {
     const { size } = this
-    let digest: string
     try {
-      digest = this.#parts.expectation.verify(size)
+      this.#mustGrow()
+      const digest = this.#parts.expectation.verify(size)
+      this.#state = 'verified'
+      this.#parts.onWhole(digest)
+      this.#readers.wake()
+      return { digest, size, kept: this.#keep(digest) }
     } catch (error) {
-      throw await this.#fail(error)
+      throw this.#fail(error)
     }
-    this.#state = 'verified'
-    this.#change.announce()
-    while (this.#spool.busy) await this.#relief()
-    await this.#spool.finish(async path => {
-      await this.#parts.commit(path, digest, size)
-      this.#committed = digest
-    })
-    this.#state = 'settled'
-    this.#release()
-    this.#parts.onEnd()
-    return this.because === undefined
-      ? { digest, size, stored: true }
-      : { digest, size, stored: false, because: this.because }
   }
 
   /** Gives it up: readers fail with the reason, the temporary file goes. Does nothing after `complete` has verified. */
-  async discard(reason: Error): Promise<void> {
-    if (this.#state === 'growing') await this.#fail(reason)
+  discard(reason: Error): void {
+    if (this.#state === 'growing') this.#fail(reason)
+  }
+
+  async #keep(digest: string): Promise<Kept> {
+    await this.#file.flush()
+    if (this.because === undefined) {
+      try {
+        await this.#parts.commit(this.#file, digest)
+        this.#stored = digest
+      } catch (error) {
+        this.#file.giveUp(error)
+      }
+    }
+    await (this.because === undefined ? undefined : this.#file.remove())
+    this.#state = 'settled'
+    this.#release()
+    this.#parts.onEnd()
+    return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
   }
 
   #mustGrow(): void {
@@ -200,118 +215,85 @@ export class Download {
     if (this.#state !== 'growing') throw new Error('the download is complete')
   }
 
-  async #fail(error: unknown): Promise<Error> {
+  #fail(error: unknown): Error {
     const failure = error instanceof Error ? error : new Error(String(error))
+    if (this.#state !== 'growing') return failure
     this.#state = 'failed'
     this.#failure = failure
     this.#release()
-    this.#change.announce()
-    await this.#spool.remove()
-    this.#parts.onEnd()
+    this.#readers.wake()
+    this.#relieve()
+    void this.#file.remove().then(this.#parts.onEnd)
     return failure
   }
 
-  // Holding the writer back.
+  // Holding the origin back.
 
-  #pressed(): boolean {
-    if (this.because === undefined) return this.#spool.behind
-    this.#window.trim(this.#limit, this.#slowest())
+  get #pressed(): boolean {
+    if (this.#state !== 'growing' || !this.#file.behind) return false
+    if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0, () => this.#changed())
+    return true
+  }
+
+  #relieve(): void {
+    if (this.#ready === undefined || this.#pressed) return
+    const ready = this.#ready
+    this.#ready = undefined
+    ready()
+  }
+
+  /** What is in the file and larger than what may be kept goes as soon as every reader has taken it. */
+  #trim(): void {
+    const { size, needed } = this.#readers
+    const large = (this.length ?? this.size) > this.#file.most
+    this.#file.trim(needed, large && size > 0 && this.stored)
     this.#release()
-    return this.#window.length > this.#limit
-  }
-
-  #slowest(): number {
-    let needed = Number.POSITIVE_INFINITY
-    for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
-    return needed
-  }
-
-  /** Waits until something changes; gives up on the disk, or on a reader, that has stood still for too long. */
-  async #relief(): Promise<void> {
-    const { clock } = this.#parts
-    const now = clock.now()
-    const since = Math.min(now, ...this.#blockers().map(reader => reader.movedAt))
-    const cancel = clock.after(Math.max(1, since + this.#stall - now), () => this.#cut())
-    try {
-      await this.#change.wait()
-    } finally {
-      cancel()
-    }
-  }
-
-  /** Readers a relay waits for: those who have not taken the oldest chunk. */
-  #blockers(): readonly Reader[] {
-    if (this.because === undefined) return []
-    return [...this.#readers].filter(reader => reader.needs < this.#window.firstEnd)
-  }
-
-  #cut(): void {
-    if (this.because === undefined) {
-      this.#spool.giveUp(new Error(`the disk took nothing for ${this.#stall} ms`))
-      return
-    }
-    const before = this.#parts.clock.now() - this.#stall
-    for (const reader of this.#blockers()) {
-      if (reader.movedAt > before) continue
-      reader.drop(this.#stall)
-      this.#readers.delete(reader)
-    }
-    this.#change.announce()
   }
 
   // Readers come, move and go.
 
-  get #content() {
-    return {
-      window: this.#window,
-      state: () => this.#view(),
-      changed: () => this.#change.wait(),
-      moved: () => this.#moved(),
-      left: (reader: Reader) => this.#left(reader),
-    }
+  readonly #content: GrowingContent = {
+    tail: () => this.#tail,
+    failure: () => this.#failure,
+    behind: () => this.#file.content,
+    visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
+    done: () => this.#done,
+    moved: () => {
+      if (!this.stored || this.#done) this.#changed()
+      return this.#parts.clock.elapsed()
+    },
+    left: reader => {
+      this.#readers.delete(reader)
+      this.#changed()
+    },
   }
 
-  #view() {
-    const done = this.#state === 'verified' || this.#state === 'settled'
-    return {
-      failure: this.#failure,
-      file: this.#spool.file,
-      visible: done ? this.size : this.#parts.expectation.visible(this.size),
-      done,
-    }
+  get #done(): boolean {
+    return this.#state === 'verified' || this.#state === 'settled'
   }
 
-  #moved(): Milliseconds {
-    if (this.because !== undefined) this.#change.announce()
-    return this.#parts.clock.now()
+  /** It is over and no reader is in the middle of it. */
+  get #unread(): boolean {
+    return this.#state === 'settled' && this.#readers.size === 0
   }
 
-  #left(reader: Reader): void {
-    this.#readers.delete(reader)
-    this.#release()
-    this.#change.announce()
+  /** More is written, or a reader moved or left. */
+  #changed(): void {
+    this.#trim()
+    this.#relieve()
   }
 
-  /** Closes the file, and empties the window, as soon as nobody can need them. */
+  /** Lets go of the file and the pieces as soon as no reader can need them. */
   #release(): void {
-    const unread = this.#state === 'settled' && this.#joined && this.#readers.size === 0
-    if (this.#state === 'failed' || unread) {
-      this.#window.clear()
-      this.#spool.close()
+    if (this.#state === 'failed' || this.#unread) {
+      this.#tail.clear()
+      this.#file.close()
       return
     }
-    // A relay whose window has left the file behind: nobody new can begin in it, and all who did are through.
-    const { written } = this.#spool
-    const passed = this.because !== undefined && this.#window.start > written
-    if (passed && this.#slowest() >= written) this.#spool.close()
+    // The tail has left the file behind: no reader can begin in it, and those who did are through.
+    const { written } = this.#file
+    if (!this.stored && this.#tail.start > written && this.#readers.needed >= written) {
+      this.#file.close()
+    }
   }
-}
-
-function tooLate(offset: number): Failure {
-  return new Failure(`Byte ${offset} of the download has passed and was not stored.`, {
-    code: 'too-late',
-    fault: 'internal',
-    publicText: 'The beginning of this download is no longer available.',
-    facts: { offset },
-  })
 }

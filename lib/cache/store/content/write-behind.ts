@@ -1,142 +1,211 @@
 /**
- * The temporary file a download grows into, written behind the window, and what happens when the disk will not take it.
+ * The temporary file a download grows into: written behind the tail in large batches, and what happens when the disk will not
+ * take it.
+ *
+ * The file is made with the first batch: small content touches the disk only when all of it is there. What was written stays
+ * readable until `close`, also after the disk has failed.
  */
-import { rm } from 'node:fs/promises'
-import type { ReadableFile } from './blocks.ts'
-import type { Window } from './tail-buffer.ts'
+import type { Disk, DiskFile } from '../disk/disk.ts'
+import { OpenContent } from './open-content.ts'
+import type { SharedBlocks } from './shared-blocks.ts'
+import type { Tail } from './tail.ts'
 
-/** The temporary file, as far as a download needs it; a FileHandle fits. */
-export interface GrowingFile extends ReadableFile {
-  writev(buffers: Buffer[], position: number): Promise<{ bytesWritten: number }>
-  sync(): Promise<void>
-  close(): Promise<void>
-}
-
-/** The temporary file, or why there is none. */
-export type Disk =
-  | { readonly file: GrowingFile; readonly path: string }
+/** Where the content goes, or why it does not go to the disk. */
+export type Destination =
+  | {
+      readonly path: string
+      /** A file that has the beginning already. */
+      readonly begun?: { readonly file: DiskFile; readonly size: number }
+    }
   | { readonly because: string }
 
-export interface SpoolParts {
+export interface WriteBehindParts {
   readonly disk: Disk
-  readonly window: Window
-  /** Bytes the window may hold beyond what is not yet written. */
-  readonly limit: number
+  readonly to: Destination
+  readonly tail: Tail
+  readonly blocks: SharedBlocks
+  /** Bytes of the tail that are kept for readers. */
+  readonly most: number | undefined
   /** Notes that the disk failed; answers the reason in words. */
   readonly failed: (error: unknown) => string
   /** Told whenever more is written, or nothing more will be. */
   readonly changed: () => void
 }
 
-/** How far the disk may be behind before the writer waits, and the most that is written at once. */
-const behindBytes = 1024 * 1024
+/** What waits before the file is made, and before the next write. */
+const firstBatch = 1024 * 1024
+const batch = 256 * 1024
+/** The most that is written at once. */
+const mostAtOnce = 1024 * 1024
+/** How far the disk may be behind before the origin waits; the second when blocks are scarce. */
+const mostBehind = 2 * 1024 * 1024
+const mostBehindScarce = 512 * 1024
+/** What is kept for readers; the second when blocks are scarce. */
+const mostKept = 4 * 1024 * 1024
+const mostKeptScarce = 256 * 1024
 
-export class Spool {
-  /** Bytes in the file; they stay readable until `close`, also after the disk failed. */
-  written = 0
-  readonly #parts: SpoolParts
-  readonly #path: string | undefined
-  #file: GrowingFile | undefined
-  #because: string | undefined
-  #running = false
-  #removing: Promise<void> | undefined
-
-  constructor(parts: SpoolParts) {
-    this.#parts = parts
-    if ('file' in parts.disk) {
-      this.#file = parts.disk.file
-      this.#path = parts.disk.path
-    } else this.#because = parts.disk.because
-  }
-
+export class WriteBehind {
+  /** Bytes in the file. */
+  written: number
   /** Why nothing more is written; undefined while all goes well. */
-  get because(): string | undefined {
-    return this.#because
+  because: string | undefined
+  readonly path: string | undefined
+  readonly #parts: WriteBehindParts
+  #file: DiskFile | undefined
+  #content: OpenContent | undefined
+  #busy = false
+  #closed = false
+  /** Up to here it is written without waiting for a batch. */
+  #wanted = 0
+  #flushed: (() => void)[] = []
+  #creating: Promise<void> | undefined
+  #removing: Promise<unknown> | undefined
+
+  constructor(parts: WriteBehindParts) {
+    const { to } = parts
+    this.#parts = parts
+    this.path = 'path' in to ? to.path : undefined
+    this.because = 'path' in to ? undefined : to.because
+    this.#file = 'path' in to ? to.begun?.file : undefined
+    this.written = 'path' in to ? (to.begun?.size ?? 0) : 0
   }
 
-  /** For reading what is written; undefined when there is none or it was let go. */
-  get file(): ReadableFile | undefined {
+  /** The file; undefined before the first batch and after `close`. */
+  get file(): DiskFile | undefined {
     return this.#file
   }
 
-  /** Whether the writer should wait for the disk. */
+  /** Bytes of the tail that are kept for readers. */
+  get most(): number {
+    const { most = mostKept, blocks } = this.#parts
+    return blocks.scarce ? Math.min(most, mostKeptScarce) : most
+  }
+
+  /** Whether the origin should wait: for the disk, or without one for the readers who keep the tail from going. */
   get behind(): boolean {
-    return this.#because === undefined && this.#missing > behindBytes
+    const { tail, blocks } = this.#parts
+    if (this.because !== undefined) return tail.length > this.most
+    return tail.end - this.written > (blocks.scarce ? mostBehindScarce : mostBehind)
   }
 
-  /** Whether something is still to be written, and will be. */
-  get busy(): boolean {
-    return this.#because === undefined && this.#missing > 0
+  /**
+   * Lets go of the oldest pieces of the tail: what is in the file, and without a disk what no reader needs any more. Only what
+   * is more than may be kept; with `passed` also everything before `needed`, the oldest byte a reader needs.
+   */
+  trim(needed: number, passed: boolean): void {
+    const { tail } = this.#parts
+    for (let end = tail.firstEnd; end !== undefined; end = tail.firstEnd) {
+      const taken = end <= needed
+      const safe = this.#file !== undefined && end <= this.written
+      if (!safe && !(taken && this.because !== undefined)) return
+      if (tail.length <= this.most && !(passed && taken)) return
+      tail.dropFirst()
+    }
   }
 
-  get #missing(): number {
-    return this.#parts.window.end - this.written
+  /** For reading what is written; undefined when there is no file. */
+  get content(): OpenContent | undefined {
+    if (this.#file === undefined) return undefined
+    const { blocks } = this.#parts
+    const extent = () => ({ readable: this.written, whole: false })
+    this.#content ??= new OpenContent(this.#file, blocks, extent, () => {})
+    return this.#content
   }
 
-  /** Starts writing what the window has and the file has not, unless that is under way. */
+  /** Starts writing when there is enough of it. */
   write(): void {
-    if (this.#running || !this.busy) return
-    this.#running = true
-    void this.#run()
+    const { tail, blocks } = this.#parts
+    if (this.#busy || this.because !== undefined || this.#closed) return
+    const waiting = tail.end - this.written
+    const least = this.#file === undefined && !blocks.scarce ? firstBatch : batch
+    const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
+    if (waiting < least && !now) return
+    this.#busy = true
+    if (this.#file === undefined) this.#create()
+    else this.#writeTo(this.#file)
+  }
+
+  /** Resolves when all that there is now is in the file, or will never be. */
+  flush(): Promise<void> {
+    return new Promise(resolve => {
+      this.#wanted = this.#parts.tail.end
+      this.#flushed.push(resolve)
+      this.write()
+      this.#tell()
+    })
   }
 
   /** No more disk from here on: the name goes, what is written stays readable. */
   giveUp(error: unknown): void {
-    if (this.#because !== undefined) return
-    this.#because = this.#parts.failed(error)
-    this.#removing = this.#unlink()
+    if (this.because !== undefined) return
+    this.because = this.#parts.failed(error)
+    void this.remove()
+    this.#tell()
     this.#parts.changed()
-  }
-
-  /** Flushes the file and has it named. A failing disk ends in `because`. */
-  async finish(commit: (path: string) => Promise<void>): Promise<void> {
-    if (this.#because === undefined && this.#file !== undefined && this.#path !== undefined) {
-      try {
-        await this.#file.sync()
-        await commit(this.#path)
-      } catch (error) {
-        this.giveUp(error)
-      }
-    }
-    await this.#removing
   }
 
   /** Takes the temporary name away. */
   async remove(): Promise<void> {
-    this.#removing ??= this.#unlink()
+    const { disk } = this.#parts
+    // A file that is just being made would come after its removal.
+    await this.#creating
+    if (this.path !== undefined) this.#removing ??= disk.remove(this.path).catch(() => undefined)
     await this.#removing
   }
 
-  /** Lets go of the file. Reads under way end first. */
+  /** Lets go of the file. Operations under way end first. */
   close(): void {
-    const file = this.#file
+    this.#closed = true
+    this.#file?.close()
     this.#file = undefined
-    // A complaint about bytes nobody will read again helps nobody.
-    void file?.close().catch(() => undefined)
+    this.#content = undefined
+    this.#tell()
   }
 
-  async #run(): Promise<void> {
-    const { window, limit, changed } = this.#parts
-    try {
-      while (this.busy && this.#file !== undefined) {
-        const end = Math.min(window.end, this.written + behindBytes)
-        const pieces = window.pieces(this.written, end)
-        const { bytesWritten } = await this.#file.writev(pieces, this.written)
-        if (bytesWritten === 0) throw new Error('the disk took no bytes')
-        // The disk was given up meanwhile: the window, not the file, has what follows.
-        if (this.#because !== undefined) return
-        this.written += bytesWritten
-        window.trim(limit, this.written)
-        changed()
-      }
-    } catch (error) {
-      this.giveUp(error)
-    } finally {
-      this.#running = false
+  #create(): void {
+    const { disk } = this.#parts
+    this.#creating = disk.open(this.path ?? '', 'creating').then(
+      file => {
+        if (this.#closed) return file.close()
+        this.#file = file
+        this.#goOn()
+      },
+      error => this.giveUp(error),
+    )
+  }
+
+  #writeTo(file: DiskFile): void {
+    const pieces = this.#parts.tail.slices(this.written, mostAtOnce)
+    const release = (): void => {
+      for (const piece of pieces) piece.release()
     }
+    const buffers = pieces.map(({ bytes }) => bytes)
+    file.write(
+      buffers,
+      this.written,
+      (error, written = 0) => {
+        if (error) return this.giveUp(error)
+        if (written === 0 && buffers.length > 0)
+          return this.giveUp(new Error('the disk took no bytes'))
+        // The disk was given up meanwhile: the tail, not the file, has what follows.
+        if (this.because !== undefined) return
+        this.written += written
+        this.#goOn()
+        this.#parts.changed()
+      },
+      release,
+    )
   }
 
-  async #unlink(): Promise<void> {
-    if (this.#path !== undefined) await rm(this.#path, { force: true }).catch(() => undefined)
+  #goOn(): void {
+    this.#busy = false
+    this.#tell()
+    this.write()
+  }
+
+  #tell(): void {
+    const done = this.because !== undefined || this.#closed
+    if (!done && (this.written < this.#wanted || this.#file === undefined)) return
+    for (const resolve of this.#flushed.splice(0)) resolve()
   }
 }

@@ -2,9 +2,8 @@
  * A look at every byte of a blob: is it there, as long as it should be, and what does it hash to?
  */
 import { createHash } from 'node:crypto'
-import { constants } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
 import { explainError, systemCode } from '../../../errors.ts'
+import type { Disk, DiskFile } from './disk.ts'
 
 export type HashAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
@@ -19,64 +18,59 @@ export interface Examination {
   readonly size: number
   readonly algorithms: readonly HashAlgorithm[]
   /** Told of every piece that was read, and waited for: how the reading is slowed down. */
-  readonly onRead: (bytes: number) => Promise<void> | void
-}
-
-/** Reads the file at `path` once. Throws only what `onRead` throws. */
-export async function examineFile(path: string, examination: Examination): Promise<Examined> {
-  let file: FileHandle | undefined
-  try {
-    // Without O_NONBLOCK a pipe of that name would hold a thread for ever.
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-  } catch (error) {
-    return failed(error)
-  }
-  try {
-    return await read(file, examination)
-  } finally {
-    await file.close().catch(() => undefined)
-  }
+  readonly onRead?: (bytes: number) => Promise<void> | void
 }
 
 const pieceBytes = 1024 * 1024
 
-async function read(
-  file: FileHandle,
+/** Reads the file at `path` once, one operation at a time. Throws only what `onRead` throws. */
+export async function examineFile(
+  disk: Disk,
+  path: string,
   { size, algorithms, onRead }: Examination,
 ): Promise<Examined> {
   const hashes = algorithms.map(name => ({ name, hash: createHash(name) }))
-  const buffer = Buffer.allocUnsafe(Math.max(1, Math.min(size, pieceBytes)))
+  const opened = await sizedFile(disk, path, size)
+  if ('found' in opened) return opened
   try {
-    const found = await file.stat()
-    if (!found.isFile()) return { found: 'broken', because: 'it is not a plain file' }
-    if (found.size !== size) {
-      return { found: 'broken', because: `it has ${found.size} bytes instead of ${size}` }
+    for (let at = 0; at < size; ) {
+      const piece = await opened.bytes(at, Math.min(pieceBytes, size - at)).catch(failed)
+      if ('found' in piece) return piece
+      if (piece.length === 0) return broken(`it ends at byte ${at} of ${size}`)
+      for (const { hash } of hashes) hash.update(piece)
+      at += piece.length
+      await onRead?.(piece.length)
     }
+  } finally {
+    opened.close()
+  }
+  const digests = new Map(hashes.map(({ name, hash }) => [name, hash.digest('hex')]))
+  return { found: 'whole', digests }
+}
+
+async function sizedFile(disk: Disk, path: string, size: number): Promise<DiskFile | Examined> {
+  let file: DiskFile | undefined
+  try {
+    file = await disk.open(path, 'reading')
+    const found = await file.look()
+    if (found.isFile() && found.size === size) return file
+    file.close()
+    if (!found.isFile()) return broken('it is not a plain file')
+    return broken(`it has ${found.size} bytes instead of ${size}`)
   } catch (error) {
+    file?.close()
     return failed(error)
-  }
-  for (let at = 0; at < size; ) {
-    let bytesRead: number
-    try {
-      ;({ bytesRead } = await file.read(buffer, 0, buffer.length, at))
-    } catch (error) {
-      return failed(error)
-    }
-    if (bytesRead === 0) return { found: 'broken', because: `it ends at byte ${at} of ${size}` }
-    for (const { hash } of hashes) hash.update(buffer.subarray(0, bytesRead))
-    at += bytesRead
-    await onRead(bytesRead)
-  }
-  return {
-    found: 'whole',
-    digests: new Map(hashes.map(({ name, hash }) => [name, hash.digest('hex')])),
   }
 }
 
 function failed(error: unknown): Examined {
   const code = systemCode(error)
-  if (code === 'ENOENT') return { found: 'broken', because: 'it is missing' }
-  if (code === 'ELOOP') return { found: 'broken', because: 'it is a link' }
-  if (code === 'EIO') return { found: 'broken', because: 'the disk cannot read it any more' }
+  if (code === 'ENOENT') return broken('it is missing')
+  if (code === 'ELOOP') return broken('it is a link')
+  if (code === 'EIO') return broken('the disk cannot read it any more')
   return { found: 'unknown', because: explainError(error) }
+}
+
+function broken(because: string): Examined {
+  return { found: 'broken', because }
 }

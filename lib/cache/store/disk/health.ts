@@ -1,12 +1,14 @@
 /**
- * Whether the disk takes what it is given. Turns red on a failed write and stays so until a trial succeeds; trials come by
- * the clock, and only while it is red.
+ * Whether the disk takes what it is given: red after a failed write or one that hangs, until a trial succeeds.
+ *
+ * Trials come by the clock, and only while it is red.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import { DiskHung } from './slots.ts'
 
-/** Readiness of the store for writing; reading goes on regardless. */
+/** Readiness of the store for writing; reading goes on as long as the disk answers. */
 export type Health =
   | { readonly writable: true }
   | { readonly writable: false; readonly because: string }
@@ -18,6 +20,7 @@ export class DiskHealth {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #trial: () => Promise<void>
+  readonly #recovered: () => void
   #because: string | undefined
   #cancel: (() => void) | undefined
   #closed = false
@@ -26,10 +29,13 @@ export class DiskHealth {
     readonly clock: Clock
     readonly log: Logger
     readonly trial: () => Promise<void>
+    /** Told when a trial has succeeded. */
+    readonly recovered: () => void
   }) {
     this.#clock = parts.clock
     this.#log = parts.log
     this.#trial = parts.trial
+    this.#recovered = parts.recovered
   }
 
   get state(): Health {
@@ -58,7 +64,7 @@ export class DiskHealth {
     if (this.#cancel !== undefined || this.#closed) return
     this.#cancel = this.#clock.after(trialInterval, () => {
       this.#trial().then(
-        () => this.#recovered(),
+        () => this.#green(),
         error => {
           this.#cancel = undefined
           this.failed(error, 'trial')
@@ -67,14 +73,16 @@ export class DiskHealth {
     })
   }
 
-  #recovered(): void {
+  #green(): void {
     this.#cancel = undefined
     this.#because = undefined
     this.#log.info('the disk takes writes again')
+    this.#recovered()
   }
 }
 
 function plainly(error: unknown): string {
+  if (error instanceof DiskHung) return 'the disk does not answer'
   switch (systemCode(error)) {
     case 'ENOSPC':
       return 'no space left on the file system'

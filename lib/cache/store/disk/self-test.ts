@@ -3,32 +3,25 @@
  * sentence when one of them fails.
  */
 import { randomBytes } from 'node:crypto'
-import {
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  statfs,
-  writeFile,
-} from 'node:fs/promises'
 import { join } from 'node:path'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { Disk } from './disk.ts'
 import { cacheDirectoryTag, type Layout, layoutVersion } from './layout.ts'
 
 /** Creates what is missing of the layout. Throws what the file system throws. */
-export async function createDirectories(layout: Layout): Promise<void> {
-  for (const directory of [layout.entries, layout.blobs, layout.temporary]) {
-    await mkdir(directory, { recursive: true })
-  }
-  await writeFile(layout.tag, cacheDirectoryTag, { flag: 'wx' }).catch(async error => {
-    if (systemCode(error) === 'EEXIST') return
+export async function createDirectories(disk: Disk, layout: Layout): Promise<void> {
+  for (const directory of [layout.blobs, layout.temporary]) await disk.makeDirectory(directory)
+  if ((await disk.look(layout.tag)) !== undefined) return
+  const tag = await disk.open(layout.tag, 'writing')
+  try {
+    await tag.put(Buffer.from(cacheDirectoryTag), 0)
+  } catch (error) {
     if (!isFull(error)) throw error
-    await rm(layout.tag, { force: true })
-  })
+    await disk.remove(layout.tag)
+  } finally {
+    tag.close()
+  }
 }
 
 /** Whether a disk has no room left: what it holds can still be read, and room may come. */
@@ -37,9 +30,11 @@ export function isFull(error: unknown): boolean {
 }
 
 /** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */
-export async function checkVersion(layout: Layout, log: Logger): Promise<void> {
+export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Promise<void> {
   const { directory } = layout
-  const versions = (await readdir(directory)).flatMap(name => /^v(\d{1,6})$/.exec(name)?.[1] ?? [])
+  const versions = (await disk.list(directory)).flatMap(
+    name => /^v(\d{1,6})$/.exec(name)?.[1] ?? [],
+  )
   for (const version of versions.map(Number)) {
     if (version > layoutVersion) {
       throw new Failure(
@@ -61,44 +56,42 @@ export async function checkVersion(layout: Layout, log: Logger): Promise<void> {
   }
 }
 
-/** Removes what earlier runs left in `tmp/`. Only for the owner of the directory, before it writes. Returns how many. */
-export async function sweepTemporary(layout: Layout): Promise<number> {
-  const names = await readdir(layout.temporary)
-  for (const name of names) await rm(join(layout.temporary, name), { recursive: true, force: true })
-  return names.length
-}
-
 /** Bytes of a trial: enough that a full disk shows. */
 const trialBytes = 256 * 1024
 
 /** Writes, flushes, renames, reads back and removes a file the way a commit does, and asks for the free space. */
-export async function tryDisk(layout: Layout): Promise<void> {
+export async function tryDisk(disk: Disk, layout: Layout): Promise<void> {
   const content = randomBytes(trialBytes)
   const first = layout.temporaryFile()
   const second = layout.temporaryFile()
   try {
-    const file = await open(first, 'wx')
+    const file = await disk.open(first, 'creating')
     try {
-      await file.writeFile(content)
+      await file.put(content, 0)
       await file.sync()
+      await disk.rename(first, second)
+      if (!content.equals(await file.bytes(0, trialBytes))) {
+        throw new Error('what was read back is not what was written')
+      }
     } finally {
-      await file.close()
+      file.close()
     }
-    await rename(first, second)
-    if (!content.equals(await readFile(second))) {
-      throw new Error('what was read back is not what was written')
-    }
-    await statfs(layout.temporary)
+    await disk.space(layout.temporary)
   } finally {
-    await rm(first, { force: true }).catch(() => undefined)
-    await rm(second, { force: true }).catch(() => undefined)
+    await disk.remove(first).catch(() => undefined)
+    await disk.remove(second).catch(() => undefined)
   }
 }
 
 /** The Failure for a cache directory that cannot be used: what is wrong with it and how to mend it, in one sentence. */
-export async function directoryFailure(directory: string, error: unknown): Promise<Failure> {
+export async function directoryFailure(
+  disk: Disk,
+  directory: string,
+  error: unknown,
+): Promise<Failure> {
   if (error instanceof Failure) return error
-  const { problem, mend } = diagnose(error, await ownerOf(directory))
+  const owner = await disk.look(directory).catch(() => undefined)
+  const { problem, mend } = diagnose(error, owner?.uid)
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
     fault: 'internal',
@@ -160,17 +153,10 @@ function diagnose(error: unknown, owner: number | undefined): { problem: string;
   }
 }
 
-async function ownerOf(directory: string): Promise<number | undefined> {
-  return stat(directory).then(
-    found => found.uid,
-    () => undefined,
-  )
-}
-
 /** The error of a full disk: no reason not to start, for what it holds can be served. Throws every other one. */
-export async function trial(layout: Layout): Promise<unknown> {
+export async function trial(disk: Disk, layout: Layout): Promise<unknown> {
   try {
-    await tryDisk(layout)
+    await tryDisk(disk, layout)
     return undefined
   } catch (error) {
     if (isFull(error)) return error

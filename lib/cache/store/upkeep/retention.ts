@@ -1,25 +1,22 @@
 /**
- * What goes: entries nobody used for long, contents no entry names, leftovers of crashes.
+ * What goes: entries unused for long, contents that no entry names, what crashes have left.
  *
- * # Mark and sweep, and a commit at the same time
- * The entries are read first and the digests they name are marked; then the blobs are walked and the unmarked ones go. An
- * entry written meanwhile marks its digest before its file is written (`Naming`), also one whose writing began before the
- * sweep. A blob whose entry is not yet being written is younger than the grace, because a commit makes it or touches it, and
- * commits and removals of one content take turns (blob.ts). So there is no moment at which a content in demand can go.
+ * Entries are found in the index by their last use, without reading anything, and removed in batches. A content goes some
+ * time after its last entry, once the log says so even after a power cut. Files that neither the index nor this process knows
+ * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
+ * not known.
  */
-import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { temporaryPrefix } from '../../../atomic-file.ts'
 import { explainError } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs } from '../disk/blobs.ts'
-import type { Entries } from '../disk/entries.ts'
+import type { Disk } from '../disk/disk.ts'
 import { isDigest, type Layout, shards } from '../disk/layout.ts'
-import { listed } from './usage.ts'
 
 export interface SweepOptions {
-  /** Entries nobody asked for in so many days go; 0 keeps them for ever. */
+  /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
   readonly unusedDays: number
   readonly now: Milliseconds
   readonly signal?: AbortSignal
@@ -35,153 +32,177 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-export interface SweepParts {
+export interface RetentionParts {
+  readonly disk: Disk
   readonly layout: Layout
-  readonly entries: Entries
+  readonly clock: Clock
+  readonly log: Logger
+  readonly journal: Journal
   readonly blobs: Blobs
-  readonly naming: Naming
+  /** Told that the disk failed. */
+  readonly failed: (error: unknown) => void
+  /** Makes the log survive a power cut. */
+  readonly checkpoint: () => Promise<void>
+  /** Whether a file below `tmp/` is in use. */
+  readonly inUse: (path: string) => boolean
 }
 
 const day: Milliseconds = 24 * 60 * 60 * 1000
 
-/** How young a file must be to be left alone, whatever names it. */
-export const grace: Milliseconds = 60 * 60 * 1000
+/** How long a content stays after its last entry: a client may have been promised it. */
+const grace: Milliseconds = 60_000
+/** How young a content must be to be left alone when nothing is known of it. Below `tmp/` it is a day. */
+const strayGrace: Milliseconds = 60 * 60 * 1000
 
-/**
- * Removes what is due, one file at a time, so that requests go first. Throws what the file system throws, and the reason of
- * `signal`; what was removed by then is gone, and nothing is half gone.
- */
-export async function sweep(parts: SweepParts, options: SweepOptions): Promise<Swept> {
-  const { entries, blobs, naming, layout } = parts
-  const before = options.now - grace
-  const unusedSince = options.unusedDays > 0 ? options.now - options.unusedDays * day : undefined
-  const swept = {
-    entriesKept: 0,
-    entriesRemoved: 0,
-    blobsKept: 0,
-    blobsRemoved: 0,
-    bytesFreed: 0,
-    leftoversRemoved: 0,
-  }
-  const marks = naming.begin()
-  try {
-    for await (const { key, digest, lastUsed } of entries.walk()) {
-      options.signal?.throwIfAborted()
-      const unused = unusedSince !== undefined && lastUsed < unusedSince
-      if (unused && unusedSince !== undefined && (await entries.remove(key, { unusedSince }))) {
-        swept.entriesRemoved += 1
-      } else {
-        swept.entriesKept += 1
-        marks.add(digest)
-      }
-    }
-    for (const shard of shards) {
-      const directory = join(layout.blobs, shard)
-      for (const digest of (await listed(directory)).filter(isDigest)) {
-        options.signal?.throwIfAborted()
-        const freed = marks.has(digest)
-          ? undefined
-          : await blobs.removeOrphan(digest, { before, named: () => marks.has(digest) })
-        if (freed === undefined) swept.blobsKept += 1
-        else {
-          swept.blobsRemoved += 1
-          swept.bytesFreed += freed
-        }
-      }
-      const leftovers = join(layout.entries, shard)
-      swept.leftoversRemoved += await removeLeftovers(leftovers, before)
-    }
-    return swept
-  } finally {
-    naming.end(marks)
-  }
-}
-
-/** Temporary files of entries that a crash left behind. Those in `tmp/` go at the start. */
-async function removeLeftovers(directory: string, before: Milliseconds): Promise<number> {
-  let removed = 0
-  for (const name of await listed(directory)) {
-    if (!name.startsWith(temporaryPrefix)) continue
-    const path = join(directory, name)
-    const found = await stat(path).catch(() => undefined)
-    if (found === undefined || found.mtimeMs >= before) continue
-    await rm(path, { force: true })
-    removed += 1
-  }
-  return removed
-}
-
-/** Sweeps once after a while and then every day by the clock, and logs the figures. The answer stops it. */
-export function scheduleSweeps(
-  run: (signal: AbortSignal) => Promise<Swept>,
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
-): () => void {
-  const stopped = new AbortController()
-  let cancel: () => void
-  const once = (): void => {
-    run(stopped.signal)
-      .then(
-        swept => log.info('retention: swept', { ...swept }),
-        error => {
-          if (stopped.signal.aborted) return
-          log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
-        },
-      )
-      .finally(() => {
-        if (!stopped.signal.aborted) cancel = clock.after(day, once)
-      })
-  }
-  cancel = clock.after(firstSweep, once)
-  return () => {
-    stopped.abort(new Error('the store closes'))
-    cancel()
-  }
-}
-
-/** Not while everybody comes back after a restart. */
+/** Not while every client comes back after a restart. */
 const firstSweep: Milliseconds = 15 * 60 * 1000
 
-/**
- * Digests that entries name or are about to: 48 bits of each, which is enough, for two that look the same only keep a blob
- * for another day.
- */
-export class Marks {
-  readonly #marks = new Set<number>()
+/** Rows removed at once, and looked at; files removed at once. */
+const rowsAtOnce = 2_000
+const rowsLookedAt = 16_384
+const filesAtOnce = 4
 
-  add(digest: string): void {
-    this.#marks.add(Number.parseInt(digest.slice(0, 12), 16))
+export class Retention {
+  readonly #parts: RetentionParts
+  readonly #closing = new AbortController()
+  #collecting: (() => void) | undefined
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts
   }
 
-  has(digest: string): boolean {
-    return this.#marks.has(Number.parseInt(digest.slice(0, 12), 16))
+  /** A content has no entry any more: it goes after a while. */
+  soon(): void {
+    if (this.#closing.signal.aborted) return
+    this.#collecting ??= this.#parts.clock.after(grace, () => {
+      this.#collecting = undefined
+      this.#collect().catch(error => {
+        this.#parts.failed(error)
+        this.soon()
+      })
+    })
   }
-}
 
-/** Entries that are just being written, told to every sweep under way. */
-export class Naming {
-  readonly #now = new Map<string, number>()
-  readonly #sweeps = new Set<Marks>()
-
-  /** An entry is about to name this digest. Call the answer when it is written, or was not. */
-  start(digest: string): () => void {
-    this.#now.set(digest, (this.#now.get(digest) ?? 0) + 1)
-    for (const marks of this.#sweeps) marks.add(digest)
-    return () => {
-      const left = (this.#now.get(digest) ?? 1) - 1
-      if (left > 0) this.#now.set(digest, left)
-      else this.#now.delete(digest)
+  /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
+  async sweep({ unusedDays, now, signal = this.#closing.signal }: SweepOptions): Promise<Swept> {
+    const { journal, blobs, clock, checkpoint } = this.#parts
+    const { index } = journal
+    const before = { count: index.count, bytes: index.bytes }
+    const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
+    if (!journal.incomplete) {
+      const freed =
+        unusedDays > 0 ? await this.#removeUnused((now - unusedDays * day) / 1000, signal) : []
+      swept.entriesRemoved = before.count - index.count
+      swept.bytesFreed = before.bytes - index.bytes
+      const moment = clock.elapsed()
+      const due = [...freed, ...blobs.unnamed(moment - grace)]
+      if (due.length > 0) await checkpoint()
+      swept.blobsRemoved = await this.#removeContents(due, moment, signal)
+      swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
+    return { ...swept, entriesKept: index.count, blobsKept: index.contents }
   }
 
-  /** A sweep begins: its marks, to which entries written from now on add themselves. */
-  begin(): Marks {
-    const marks = new Marks()
-    for (const digest of this.#now.keys()) marks.add(digest)
-    this.#sweeps.add(marks)
-    return marks
+  /** Sweeps once after a while and then every day, and logs the figures; `unusedDays` is asked anew each time. */
+  daily(unusedDays: () => number, after: Milliseconds = firstSweep): void {
+    const { clock, log } = this.#parts
+    const { signal } = this.#closing
+    const cancel = clock.after(after, () => {
+      this.sweep({ unusedDays: unusedDays(), now: clock.now() })
+        .then(
+          swept => log.info('retention: swept', { ...swept }),
+          error => {
+            if (signal.aborted) return
+            log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
+          },
+        )
+        .finally(() => this.daily(unusedDays, day))
+    })
+    if (signal.aborted) cancel()
+    else signal.addEventListener('abort', cancel, { once: true })
   }
 
-  end(marks: Marks): void {
-    this.#sweeps.delete(marks)
+  close(): void {
+    this.#closing.abort(new Error('the store closes'))
+    this.#collecting?.()
+  }
+
+  async #collect(): Promise<void> {
+    const { journal, blobs, clock, checkpoint } = this.#parts
+    if (journal.incomplete) return
+    const before = clock.elapsed() - grace
+    const due = blobs.unnamed(before)
+    if (due.length > 0) {
+      await checkpoint()
+      await this.#removeContents(due, before, this.#closing.signal)
+    }
+    if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
+  }
+
+  /** Removes entries last used before a moment, in seconds. Answers the digests they alone named. */
+  async #removeUnused(before: number, signal: AbortSignal): Promise<readonly string[]> {
+    const { journal } = this.#parts
+    const { index } = journal
+    const freed: string[] = []
+    let unused: number[] = []
+    const remove = (): void => {
+      const digests = new Set(unused.map(row => index.digest(row)))
+      journal.removeRows(unused)
+      freed.push(...[...digests].filter(digest => !index.references(digest)))
+      unused = []
+    }
+    let looked = 0
+    for (const row of index.rows()) {
+      if (index.used(row) < before) unused.push(row)
+      looked += 1
+      if (unused.length < rowsAtOnce && looked % rowsLookedAt > 0) continue
+      remove()
+      await new Promise(resolve => setImmediate(resolve))
+      signal.throwIfAborted()
+    }
+    remove()
+    return freed
+  }
+
+  /** A few at a time, so that requests go first. Answers how many are gone. */
+  async #removeContents(
+    digests: readonly string[],
+    before: Milliseconds,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const rest = digests.values()
+    let removed = 0
+    const lane = async (): Promise<void> => {
+      for (const digest of rest) {
+        signal.throwIfAborted()
+        if (await this.#parts.blobs.remove(digest, before)) removed += 1
+      }
+    }
+    await Promise.all(Array.from({ length: filesAtOnce }, lane))
+    return removed
+  }
+
+  async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
+    const { disk, layout, blobs, inUse } = this.#parts
+    let removed = 0
+    const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
+      const found = await disk.look(path)
+      return found !== undefined && found.mtimeMs < now - age
+    }
+    for (const shard of shards) {
+      for (const digest of await disk.names(join(layout.blobs, shard))) {
+        signal.throwIfAborted()
+        if (!isDigest(digest) || blobs.has(digest)) continue
+        if (!(await olderThan(layout.blob(digest), strayGrace))) continue
+        if (await blobs.removeStray(digest)) removed += 1
+      }
+    }
+    for (const name of await disk.names(layout.temporary)) {
+      const path = join(layout.temporary, name)
+      if (inUse(path) || !(await olderThan(path, day))) continue
+      await disk.removeTree(path)
+      removed += 1
+    }
+    return removed
   }
 }

@@ -1,178 +1,186 @@
-import { type FileHandle, readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import t from 'tap'
-import type { GrowingFile } from '../../../../lib/cache/store/content/write-behind.ts'
+import { Piece } from '../../../../lib/bytes/piece.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { type ScriptedFiles, scriptedFiles } from '../../../fixtures/store/files.ts'
 import { grown, hand, KiB, settle } from '../../../fixtures/store/growing.ts'
 import {
   bytesOf,
   entryOf,
   openBelow,
   opened,
+  pour,
   sha256,
   until,
 } from '../../../fixtures/store/opened.ts'
 import { mountTmpfs, withTmpfs } from '../../../fixtures/store/tmpfs.ts'
 
-t.test("a disk that fills up in the middle is nobody else's business", withTmpfs, async t => {
+const MiB = 1024 * KiB
+
+t.test('a disk that fills up in the middle is unnoticed by readers', withTmpfs, async t => {
   const directory = mountTmpfs(t, 'size=2m')
   const { store, log, clock } = await opened(t, { directory })
-  const content = bytesOf(12 * 1024 * KiB)
-  const download = await store.download()
-  const quick = hand(download)
+  const content = bytesOf(12 * MiB)
+  const download = store.download()
+  const quickly = hand(download).takeAll()
   const behind = hand(download)
-  const drive = async (reader: ReturnType<typeof hand>) => reader.takeAll()
-  const quickly = drive(quick)
   let slowly: Promise<Buffer> | undefined
   for (let at = 0; at < content.length; at += 64 * KiB) {
-    await download.append(content.subarray(at, at + 64 * KiB))
-    if (!download.stored) slowly ??= drive(behind)
+    await pour(download, content.subarray(at, at + 64 * KiB))
+    await settle()
+    if (!download.stored) slowly ??= behind.takeAll()
   }
-  const completion = await download.complete()
-  t.match(completion, { stored: false, digest: sha256(content), because: /no space left/ })
+  const { digest, kept } = download.complete()
+  t.equal(digest, sha256(content))
   t.ok((await quickly).equals(content), 'the quick one has it all')
   t.ok((await slowly)?.equals(content), 'and so has the one that began after the disk was full')
+  t.match(await kept, { stored: false, because: /no space left/ })
   t.match(store.health(), { writable: false, because: /no space left/ })
   t.ok(log.lines.some(line => line.level === 'warn' && /disk fails/.test(line.message)))
   t.strictSame(await readdir(new Layout(directory).temporary), [], 'the space is given back')
   await until(async () => (await openBelow(directory)).length === 0)
   clock.advance(15_000)
   await until(() => store.health().writable)
-  const small = await store.download()
-  await small.append(Buffer.from('fits'))
-  t.match(await small.complete(), { stored: true })
+  const small = store.download()
+  await pour(small, Buffer.from('fits'))
+  t.strictSame(await small.complete().kept, { stored: true })
 })
 
 t.test('what cannot fit is not begun', withTmpfs, async t => {
   const { store } = await opened(t, { directory: mountTmpfs(t, 'size=2m') })
-  const download = await store.download({ length: 5_000_000 })
+  const download = store.download({ length: 5_000_000 })
   t.notOk(download.stored)
   t.match(download.because, /5000000 bytes do not fit/)
   t.ok(store.health().writable, 'which is no fault of the disk: what fits is stored')
-  const small = await store.download({ length: 4 })
-  await small.append(Buffer.from('fits'))
-  t.match(await small.complete(), { stored: true })
+  const small = store.download({ length: 4 })
+  await pour(small, Buffer.from('fits'))
+  t.strictSame(await small.complete().kept, { stored: true })
 })
 
-t.test('without any disk a download is a relay from the start', async t => {
-  const { store, directory } = await opened(t, {
-    createFile: () => Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' })),
-  })
-  const download = await store.download()
+t.test('without any disk a download passes through', async t => {
+  const scripted = scriptedFiles()
+  const { store, directory } = await opened(t, { files: scripted.files })
+  scripted.decide = call => (call === 'open' ? { code: 'EIO' } : 'done')
+  const download = store.download()
   const reader = hand(download)
   const content = bytesOf(20_000)
-  await download.append(content)
-  const completion = await download.complete()
-  t.match(completion, { stored: false, because: /input\/output error/ })
-  t.ok(download.canJoin(0), 'as long as somebody reads')
+  await pour(download, content)
+  const { kept } = download.complete()
+  store.put(entryOf('k', content))
+  t.ok(store.peek('k'), 'its content is whole')
+  t.match(await kept, { stored: false, because: /input\/output error/ })
+  t.equal(store.peek('k'), undefined, 'but was not stored')
+  t.ok(download.canJoin(0), 'as long as a reader is there')
   t.ok((await reader.takeAll()).equals(content))
   t.notOk(download.canJoin(0), 'and no longer')
-  t.strictSame(await store.put(entryOf('k', content)), {
-    stored: false,
-    because: 'its content is not in the store',
-  })
+  t.match(store.put(entryOf('k', content)), { stored: false })
   t.strictSame(await readdir(new Layout(directory).temporary), [])
 })
 
-t.test('a relay waits for its slowest reader, but not for one that stands still', async t => {
-  const { download, clock } = await grown(t, { noDisk: true, window: 128 * KiB })
-  const moving = hand(download)
-  const still = hand(download)
-  const content = bytesOf(512 * KiB)
-  await download.append(content.subarray(0, 128 * KiB))
-  await moving.takeUntil(128 * KiB)
-  let through = false
-  const waiting = download.append(content.subarray(128 * KiB, 192 * KiB)).then(() => {
-    through = true
-  })
-  await moving.takeUntil(192 * KiB)
-  clock.advance(29_000)
-  await settle()
-  t.notOk(through, 'it waits')
-  await still.take()
-  await until(() => through)
-  await waiting
-  const again = download.append(content.subarray(192 * KiB, 256 * KiB))
-  await moving.takeUntil(256 * KiB)
-  clock.advance(29_999)
-  t.equal(download.readers, 2, 'patience begins anew with each block taken')
-  clock.advance(1)
-  await again
-  t.equal(download.readers, 1)
-  await t.rejects(still.take(), { code: 'reader-stalled', fault: 'downstream' })
-  t.notOk(download.canJoin(0), 'the beginning is gone')
-  t.ok(download.canJoin(200 * KiB), 'what the window has is not')
-  const rest = moving.takeAll()
-  for (let at = 256 * KiB; at < content.length; at += 64 * KiB) {
-    await download.append(content.subarray(at, at + 64 * KiB))
-  }
-  await download.complete()
-  t.ok((await rest).equals(content))
-})
+t.test(
+  'one that is not stored waits for its slowest reader, but not for one that stands still',
+  async t => {
+    const { download, clock } = grown(t, { noDisk: true, most: 128 * KiB })
+    const moving = hand(download)
+    const still = hand(download)
+    const content = bytesOf(512 * KiB)
+    const give = (from: number, to: number) =>
+      download.take(new Piece(Buffer.from(content.subarray(from * KiB, to * KiB))))
+    let ready = true
+    const onReady = () => {
+      ready = false
+      download.whenReady(() => {
+        ready = true
+      })
+    }
+    t.ok(give(0, 64))
+    t.ok(give(64, 128))
+    await moving.takeUntil(128 * KiB)
+    t.notOk(give(128, 192))
+    onReady()
+    await moving.takeUntil(192 * KiB)
+    clock.advance(29_000)
+    t.notOk(ready, 'it waits')
+    await still.take()
+    t.ok(ready)
+    t.notOk(give(192, 256))
+    onReady()
+    await moving.takeUntil(256 * KiB)
+    clock.advance(29_999)
+    t.equal(download.readers, 2, 'patience begins anew with each piece taken')
+    clock.advance(1)
+    t.ok(ready)
+    t.equal(download.readers, 1)
+    await t.rejects(still.take(), { code: 'reader-stalled', fault: 'downstream' })
+    still.leave()
+    t.notOk(download.canJoin(0), 'the beginning is gone')
+    t.ok(download.canJoin(200 * KiB), 'what the tail has is not')
+    const rest = moving.takeAll()
+    for (let at = 256; at < 512; at += 64) {
+      give(at, at + 64)
+      await settle()
+    }
+    download.complete()
+    t.ok((await rest).equals(content))
+  },
+)
 
-t.test('a reader that has all it asked for holds nobody up', async t => {
-  const { download } = await grown(t, { noDisk: true })
+t.test('a reader that has all it asked for holds none up', async t => {
+  const { download } = grown(t, { noDisk: true })
   const part = hand(download, 10, 19)
-  await download.append(Buffer.alloc(KiB))
+  download.take(new Piece(Buffer.alloc(KiB)))
   await part.take()
   t.equal(part.size, 10)
-  for (let n = 0; n < 10; n += 1) await download.append(Buffer.alloc(64 * KiB))
+  for (let n = 0; n < 10; n += 1) t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
   t.equal(await part.take(), false)
+  part.leave()
 })
 
-t.test('a relay nobody reads goes on in bounded memory', async t => {
-  const { download } = await grown(t, { noDisk: true })
-  for (let n = 0; n < 100; n += 1) await download.append(Buffer.alloc(64 * KiB))
+t.test('one that is neither stored nor read goes on in bounded memory', async t => {
+  const { download } = grown(t, { noDisk: true })
+  for (let n = 0; n < 100; n += 1) t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
   t.equal(download.readers, 0)
   t.notOk(download.canJoin(0))
-  t.match(await download.complete(), { stored: false, because: 'no disk today' })
+  t.strictSame(await download.complete().kept, { stored: false, because: 'no disk today' })
 })
 
 t.test('every step at which a disk can fail leaves readers whole', async t => {
-  const eio = () => Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }))
-  const content = bytesOf(700 * KiB)
-  const table: ReadonlyArray<readonly [string, (file: FileHandle) => Partial<GrowingFile>]> = [
-    ['the first write', () => ({ writev: eio })],
+  const content = bytesOf(3000 * KiB)
+  const table: ReadonlyArray<readonly [string, ScriptedFiles['decide']]> = [
+    ['making the file', call => (call === 'open' ? { code: 'EMFILE' } : 'done')],
+    ['the first write', call => (call === 'writev' ? { code: 'EIO' } : 'done')],
     [
       'a later write',
-      file => ({
-        writev: (buffers, position) => (position > 0 ? eio() : file.writev(buffers, position)),
-      }),
+      (call, _, count) => (call === 'writev' && count > 3 ? { code: 'ENOSPC' } : 'done'),
     ],
-    ['a write that takes nothing', () => ({ writev: async () => ({ bytesWritten: 0 }) })],
-    ['the flush', () => ({ sync: eio })],
+    ['a write that takes nothing', call => (call === 'writev' ? { part: 0 } : 'done')],
   ]
-  for (const [what, spoil] of table) {
-    const { download, failures, directory } = await grown(t, { spoil, window: 4096 * KiB })
+  for (const [what, decide] of table) {
+    const { download, failures, directory, pool } = grown(t, { decide, most: 4096 * KiB })
     const early = hand(download)
-    await download.append(content.subarray(0, 300 * KiB))
+    await pour(download, content.subarray(0, 300 * KiB), 100 * KiB)
     await early.take()
-    for (let at = 300 * KiB; at < content.length; at += 40 * KiB) {
-      await download.append(content.subarray(at, at + 40 * KiB))
-      await new Promise(resolve => setImmediate(resolve))
+    for (let at = 300 * KiB; at < content.length; at += 90 * KiB) {
+      await pour(download, content.subarray(at, at + 90 * KiB))
+      await settle()
     }
-    const completion = await download.complete()
-    t.match(completion, { stored: false, because: /^the disk: / }, what)
+    const { kept } = download.complete()
     t.ok((await early.takeAll()).equals(content), what)
+    t.match(await kept, { stored: false, because: /^the disk: / }, what)
     t.equal(failures.length, 1, 'told once')
-    t.strictSame(await readdir(directory), [], 'no file')
+    await until(async () => (await readdir(directory)).length === 0)
+    t.equal(pool.used, 0)
   }
 })
 
 t.test('a reader far behind when the disk fails reads on from what was written', async t => {
-  const { download } = await grown(t, {
-    window: 128 * KiB,
-    spoil: file => ({
-      writev: async (buffers, position) => {
-        if (position > 600 * KiB) throw new Error('worn out')
-        return file.writev(buffers, position)
-      },
-    }),
-  })
-  const content = bytesOf(3000 * KiB)
+  const { download, scripted } = grown(t, { most: 128 * KiB })
+  const content = bytesOf(6000 * KiB)
   const behind = hand(download)
   let at = 0
   const feed = async () => {
-    await download.append(content.subarray(at, at + 50 * KiB))
+    if (at > 3000 * KiB) scripted.decide = call => (call === 'writev' ? { code: 'EIO' } : 'done')
+    await pour(download, content.subarray(at, at + 50 * KiB))
     at += 50 * KiB
     await settle()
   }
@@ -181,61 +189,39 @@ t.test('a reader far behind when the disk fails reads on from what was written',
   t.ok(download.canJoin(0), 'even the beginning can still be had')
   const rest = behind.takeAll()
   while (at < content.length) await feed()
-  t.match(await download.complete(), { stored: false, because: 'the disk: worn out' })
+  const { kept } = download.complete()
   t.ok((await rest).equals(content))
+  t.match(await kept, { stored: false })
 })
 
 t.test('writes that take only a part are continued where they stopped', async t => {
-  const { download, path } = await grown(t, {
-    spoil: file => ({
-      writev: (buffers, position) =>
-        file.writev([Buffer.concat(buffers).subarray(0, 777)], position),
-    }),
+  const { download, path } = grown(t, {
+    decide: call => (call === 'writev' ? { part: 777 } : 'done'),
   })
   const content = bytesOf(50_000)
-  for (let at = 0; at < content.length; at += 5000) {
-    await download.append(content.subarray(at, at + 5000))
-  }
-  t.match(await download.complete(), { stored: true })
+  await pour(download, content, 5000)
+  t.strictSame(await download.complete().kept, { stored: true })
   t.ok((await readFile(path)).equals(content))
 })
 
-t.test('a disk that never answers is given up after a while', async t => {
-  const { download, clock } = await grown(t, {
-    spoil: () => ({ writev: () => new Promise(() => undefined), close: async () => undefined }),
-    window: 4096 * KiB,
+t.test('a disk that never answers is given up after its deadline', async t => {
+  const { download, clock, scripted, pool, ended } = grown(t, {
+    decide: call => (call === 'writev' ? 'hang' : 'done'),
+    most: 4096 * KiB,
   })
-  const content = bytesOf(2048 * KiB)
+  const content = bytesOf(4096 * KiB)
   const reader = hand(download)
-  const appended = download.append(content)
-  clock.advance(30_000)
-  await appended
-  t.match(download.because, /took nothing for 30000 ms/)
-  t.match(await download.complete(), { stored: false })
+  const poured = pour(download, content, 256 * KiB)
+  await until(() => scripted.calls.some(call => call.startsWith('writev')))
+  await until(() => {
+    clock.advance(1_000)
+    return !download.stored
+  })
+  await poured
+  t.match(download.because, /not answered for 10 seconds/)
+  const { kept } = download.complete()
   t.ok((await reader.takeAll()).equals(content))
-})
-
-t.test('the writer waits for the disk, in bounded memory', async t => {
-  let free: () => void = () => undefined
-  const gate = new Promise<void>(resolve => {
-    free = resolve
-  })
-  const { download } = await grown(t, {
-    spoil: file => ({
-      writev: async (buffers, position) => {
-        await gate
-        return file.writev(buffers, position)
-      },
-    }),
-  })
-  let through = false
-  await download.append(Buffer.alloc(1024 * KiB))
-  const waiting = download.append(Buffer.alloc(1)).then(() => {
-    through = true
-  })
-  await settle()
-  t.notOk(through)
-  free()
-  await waiting
-  t.match(await download.complete(), { stored: true })
+  scripted.release()
+  t.match(await kept, { stored: false })
+  await until(() => ended() && pool.used === 0)
 })

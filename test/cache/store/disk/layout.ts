@@ -1,13 +1,13 @@
 import t from 'tap'
-import { entryName, isDigest, Layout, shards } from '../../../../lib/cache/store/disk/layout.ts'
+import { isDigest, Layout, shards } from '../../../../lib/cache/store/disk/layout.ts'
 
 t.test('names are what docs/disk-layout.md says', t => {
   const layout = new Layout('/cache')
   const abc = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-  t.equal(entryName('abc'), abc)
-  t.equal(layout.entry('abc'), `/cache/v1/entries/ba/${abc}.json`)
-  t.equal(layout.blob(abc), `/cache/v1/blobs/ba/${abc}`)
-  t.match(layout.temporaryFile(), /^\/cache\/v1\/tmp\/[0-9a-f]{32}\.part$/)
+  t.equal(layout.log, '/cache/v2/entries.log')
+  t.equal(layout.snapshot, '/cache/v2/entries.index')
+  t.equal(layout.blob(abc), `/cache/v2/blobs/ba/${abc}`)
+  t.match(layout.temporaryFile(), /^\/cache\/v2\/tmp\/[0-9a-f]{32}\.part$/)
   t.equal(layout.tag, '/cache/CACHEDIR.TAG')
   t.equal(shards.length, 256)
   t.strictSame([shards[0], shards[171], shards[255]], ['00', 'ab', 'ff'])

@@ -19,17 +19,17 @@ async function refusal(directory: string): Promise<Failure> {
 
 t.test('a fit directory gets its layout, its tag, and nothing else', async t => {
   const { directory } = await opened(t, { directory: join(t.testdir({}), 'deep', 'cache') })
-  t.strictSame((await readdir(directory)).sort(), ['CACHEDIR.TAG', 'lock.1', 'v1'])
-  t.strictSame((await readdir(join(directory, 'v1'))).sort(), ['blobs', 'entries', 'tmp'])
-  t.strictSame(await readdir(join(directory, 'v1', 'tmp')), [])
+  t.strictSame((await readdir(directory)).sort(), ['CACHEDIR.TAG', 'lock.1', 'v2'])
+  t.strictSame((await readdir(join(directory, 'v2'))).sort(), ['blobs', 'entries.log', 'tmp'])
+  t.strictSame(await readdir(join(directory, 'v2', 'tmp')), [])
   const tag = await readFile(join(directory, 'CACHEDIR.TAG'), 'utf8')
   t.ok(tag.startsWith('Signature: 8a477f597d28d172789f06886806bc55\n'))
 })
 
 t.test('what an earlier run left half-written is cleared away and said', async t => {
-  const directory = t.testdir({ v1: { tmp: { 'a.part': 'half', odd: { file: '' } } } })
+  const directory = t.testdir({ v2: { tmp: { 'a.part': 'half', odd: { file: '' } } } })
   const { log } = await opened(t, { directory })
-  t.strictSame(await readdir(join(directory, 'v1', 'tmp')), [])
+  t.strictSame(await readdir(join(directory, 'v2', 'tmp')), [])
   t.match(log.lines, [{ level: 'info', facts: { removed: 2 } }])
 })
 
@@ -44,18 +44,18 @@ t.test('a file where the directory should be', async t => {
 })
 
 t.test('a newer layout is refused, an older one mentioned', async t => {
-  const newer = t.testdir({ v1: {}, v3: {} })
+  const newer = t.testdir({ v2: {}, v3: {} })
   const failure = await refusal(newer)
   t.equal(failure.code, 'directory-too-new')
-  t.match(failure.message, /written by a newer cachesvc \(layout v3, this one knows v1\)/)
-  t.strictSame((await readdir(newer)).sort(), ['v1', 'v3'], 'and nothing is touched')
+  t.match(failure.message, /written by a newer cachesvc \(layout v3, this one knows v2\)/)
+  t.strictSame((await readdir(newer)).sort(), ['v2', 'v3'], 'and nothing is touched')
 })
 
 t.test('an older layout is mentioned and left alone', async t => {
-  const directory = t.testdir({ v0: { old: 'x' } })
+  const directory = t.testdir({ v1: { old: 'x' } })
   const { log } = await opened(t, { directory })
-  t.match(log.lines, [{ level: 'warn', facts: { version: 0 } }])
-  t.strictSame(await readdir(join(directory, 'v0')), ['old'])
+  t.match(log.lines, [{ level: 'warn', facts: { version: 1 } }])
+  t.strictSame(await readdir(join(directory, 'v1')), ['old'])
 })
 
 t.test('a directory of somebody else', withTmpfs, async t => {

@@ -1,17 +1,15 @@
-import { readdir, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
-import { temporaryPrefix } from '../../../../lib/atomic-file.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
-import { Marks, Naming, scheduleSweeps } from '../../../../lib/cache/store/upkeep/retention.ts'
-import { createMemoryLog } from '../../../../lib/log/log.ts'
+import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   bytesOf,
   contentBytes,
   entryOf,
   keep,
   opened,
+  pour,
   until,
 } from '../../../fixtures/store/opened.ts'
 
@@ -24,16 +22,13 @@ async function age(path: string, now: number, by: number): Promise<void> {
   await utimes(path, moment, moment)
 }
 
-t.test('what nobody used for long goes, with its content if nobody else names it', async t => {
+t.test('what was unused for long goes, with its content if no other entry names it', async t => {
   const { store, directory, clock } = await opened(t)
-  const layout = new Layout(directory)
-  await store.counted()
   const shared = bytesOf(1000)
   const alone = await keep(store, `${key}?alone`, bytesOf(700))
   const old = await keep(store, `${key}?old`, shared)
+  clock.advance(31 * day)
   const young = await keep(store, `${key}?young`, shared)
-  for (const one of [alone, old]) await age(layout.entry(one.key), clock.now(), 31 * day)
-  for (const one of [alone, old]) await age(layout.blob(one.digest), clock.now(), 31 * day)
   t.strictSame(await store.sweep({ unusedDays: 30, now: clock.now() }), {
     entriesKept: 1,
     entriesRemoved: 2,
@@ -42,72 +37,149 @@ t.test('what nobody used for long goes, with its content if nobody else names it
     bytesFreed: 700,
     leftoversRemoved: 0,
   })
+  t.equal(store.peek(old.key), undefined)
   t.equal(await store.get(old.key), undefined)
   t.strictSame(await store.get(young.key), young)
   t.ok((await contentBytes(await store.content(young)))?.equals(shared))
-  t.match(await store.usage(), { objects: 1, blobs: 1, bytes: 1000 })
+  t.match(store.usage(), { objects: 1, blobs: 1, bytes: 1000 })
+  await t.rejects(stat(new Layout(directory).blob(alone.digest)), { code: 'ENOENT' })
+  await store.close()
+  const { store: again } = await opened(t, { directory })
+  t.equal(await again.get(old.key), undefined, 'also after a restart')
 })
 
-t.test('a use that is not yet on disk counts', async t => {
-  const { store, directory, clock } = await opened(t)
+t.test('many entries go in batches, and nothing is read for it', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { files: scripted.files })
+  const content = bytesOf(10)
+  await keep(store, key, content)
+  for (let n = 0; n < 9000; n += 1) store.put(entryOf(`${key}/${n}`, content))
+  await store.checkpoint()
+  clock.advance(31 * day)
+  for (let n = 0; n < 4000; n += 1) store.put(entryOf(`${key}/${n}`, content))
+  await store.checkpoint()
+  scripted.calls.length = 0
+  const swept = await store.sweep({ unusedDays: 30, now: clock.now() })
+  t.match(swept, { entriesKept: 4000, entriesRemoved: 5001, blobsKept: 1, blobsRemoved: 0 })
+  t.notOk(scripted.calls.some(call => call.startsWith('readv')))
+})
+
+t.test('a use counts before it is on disk', async t => {
+  const { store, clock } = await opened(t)
   const entry = await keep(store, key, bytesOf(10))
-  await age(new Layout(directory).entry(key), clock.now(), 31 * day)
-  clock.advance(day)
+  clock.advance(31 * day)
   store.touch(key)
   t.match(await store.sweep({ unusedDays: 30, now: clock.now() }), { entriesKept: 1 })
   t.strictSame(await store.get(key), entry)
 })
 
 t.test('zero days keep entries for ever', async t => {
-  const { store, directory, clock } = await opened(t)
+  const { store, clock } = await opened(t)
   await keep(store, key, bytesOf(10))
-  await age(new Layout(directory).entry(key), clock.now(), 3000 * day)
-  t.match(await store.sweep({ unusedDays: 0, now: clock.now() }), {
-    entriesKept: 1,
-    blobsKept: 1,
-  })
+  clock.advance(3000 * day)
+  t.match(await store.sweep({ unusedDays: 0, now: clock.now() }), { entriesKept: 1, blobsKept: 1 })
 })
 
-t.test('temporary files of entries go when they are old; foreign files stay', async t => {
+t.test('files that nothing knows go when they are old; foreign files stay', async t => {
   const { store, directory, clock } = await opened(t)
   const layout = new Layout(directory)
   const entry = await keep(store, key, bytesOf(10))
-  const shelf = dirname(layout.entry(key))
-  const [old, young] = [join(shelf, `${temporaryPrefix}1-x`), join(shelf, `${temporaryPrefix}2-x`)]
-  const foreign = join(dirname(layout.blob(entry.digest)), 'README')
-  for (const path of [old, young, foreign]) await writeFile(path, '')
-  for (const path of [old, foreign]) await age(path, clock.now(), day)
-  t.match(await store.sweep({ unusedDays: 30, now: clock.now() }), { leftoversRemoved: 1 })
-  t.notOk((await readdir(shelf)).includes(`${temporaryPrefix}1-x`))
-  t.ok(await stat(young))
-  t.ok(await stat(foreign))
+  const shelf = dirname(layout.blob(entry.digest))
+  const [old, young] = [`${'a'.repeat(64)}`, `${'b'.repeat(64)}`].map(digest => layout.blob(digest))
+  const foreign = join(shelf, 'README')
+  const [part, fresh] = [join(layout.temporary, 'x.part'), join(layout.temporary, 'y.part')]
+  for (const path of [old, young, part, fresh, foreign]) {
+    if (path === undefined) continue
+    await mkdir(dirname(path), { recursive: true })
+    await writeFile(path, '')
+  }
+  for (const path of [old ?? '', foreign, layout.blob(entry.digest)])
+    await age(path, clock.now(), day)
+  await age(part, clock.now(), 2 * day)
+  const download = store.download()
+  await pour(download, bytesOf(2_000_000))
+  await until(async () => (await readdir(layout.temporary)).length === 3)
+  const busy = (await readdir(layout.temporary)).find(name => name.length > 10) ?? ''
+  await age(join(layout.temporary, busy), clock.now(), 2 * day)
+  t.match(await store.sweep({ unusedDays: 30, now: clock.now() }), { leftoversRemoved: 2 })
+  await t.rejects(stat(old ?? ''), { code: 'ENOENT' })
+  t.strictSame((await readdir(layout.temporary)).sort(), [busy, 'y.part'].sort())
+  for (const path of [young ?? '', foreign, layout.blob(entry.digest)]) t.ok(await stat(path))
+  t.match(await download.complete().kept, { stored: true })
+})
+
+t.test('when a part of the log could not be read, nothing is removed', async t => {
+  const { store, directory, clock } = await opened(t)
+  const layout = new Layout(directory)
+  const entry = await keep(store, key, bytesOf(10))
+  await store.close()
+  const scripted = scriptedFiles()
+  let reads = 0
+  scripted.decide = (call, about) => {
+    if (call === 'open' && about === layout.snapshot) return { code: 'ENOENT' }
+    if (call !== 'readv' || about !== layout.log) return 'done'
+    reads += 1
+    return reads > 1 ? { code: 'EIO' } : 'done'
+  }
+  const { store: again, log } = await opened(t, { directory, files: scripted.files })
+  scripted.decide = () => 'done'
+  t.equal(await again.get(key), undefined)
+  t.ok(log.lines.some(line => /cannot read a part of the log/.test(line.message)))
+  await age(layout.blob(entry.digest), clock.now(), 100 * day)
+  t.match(await again.sweep({ unusedDays: 1, now: clock.now() + 100 * day }), {
+    blobsRemoved: 0,
+    leftoversRemoved: 0,
+  })
+  await keep(again, `${key}?other`, bytesOf(20))
+  await again.close()
+  const { store: third } = await opened(t, { directory })
+  t.strictSame(await third.get(key), entry)
+  t.equal((await contentBytes(await third.content(entry)))?.length, 10)
+})
+
+t.test('a disk that fails in the middle of a sweep loses nothing', async t => {
+  const scripted = scriptedFiles()
+  const { store, directory, clock } = await opened(t, { files: scripted.files })
+  const kept = await keep(store, key, bytesOf(10))
+  for (const call of ['readdir', 'lstat', 'fdatasync', 'unlink'] as const) {
+    await keep(store, `${key}?old`, bytesOf(20))
+    clock.advance(31 * day)
+    store.touch(key)
+    await writeFile(new Layout(directory).blob(kept.digest).replace(/.$/, '_'), '')
+    scripted.decide = asked => (asked === call ? { code: 'EIO' } : 'done')
+    await store.sweep({ unusedDays: 30, now: clock.now() }).catch(() => undefined)
+    scripted.decide = () => 'done'
+    t.ok(await contentBytes(await store.content(kept)), call)
+  }
+  await store.sweep({ unusedDays: 30, now: clock.now() })
+  t.match(store.usage(), { objects: 1, blobs: 1 })
 })
 
 t.test('an entry written during a sweep keeps an old content alive', async t => {
   const { store, directory, clock } = await opened(t)
   const layout = new Layout(directory)
-  // Old contents nobody names, and for each an entry that begins to name it at some moment of the sweep.
+  // Old contents without entries, and for each an entry that begins to name it at some moment of the sweep.
   const contents = Array.from({ length: 60 }, () => bytesOf(100))
   for (const content of contents) {
     const entry = await keep(store, key, content)
     await age(layout.blob(entry.digest), clock.now(), day)
   }
-  await store.remove(key)
+  store.remove(key)
+  clock.advance(61_000)
   const sweeping = store.sweep({ unusedDays: 30, now: clock.now() })
   const named: string[] = []
   for (const [n, content] of contents.entries()) {
-    const { stored } = await store.put(entryOf(`${key}/${n}`, content))
-    if (stored) named.push(`${key}/${n}`)
+    if (store.put(entryOf(`${key}/${n}`, content)).stored) named.push(`${key}/${n}`)
+    await new Promise(resolve => setImmediate(resolve))
   }
-  const swept = await sweeping
+  await sweeping
   for (const one of named) {
     const entry = await store.get(one)
     t.ok(entry !== undefined && (await store.content(entry)) !== undefined, one)
   }
-  t.equal(swept.blobsRemoved, contents.length - named.length, 'the others were gone before')
 })
 
-t.test('a commit during a sweep keeps its content', async t => {
+t.test('a content that is stored during a sweep stays', async t => {
   const { store, directory, clock } = await opened(t)
   const layout = new Layout(directory)
   const contents = Array.from({ length: 30 }, () => bytesOf(100))
@@ -115,7 +187,8 @@ t.test('a commit during a sweep keeps its content', async t => {
     const entry = await keep(store, key, content)
     await age(layout.blob(entry.digest), clock.now(), day)
   }
-  await store.remove(key)
+  store.remove(key)
+  clock.advance(61_000)
   const sweeping = store.sweep({ unusedDays: 30, now: clock.now() })
   const entries = await Promise.all(contents.map((one, n) => keep(store, `${key}/${n}`, one)))
   await sweeping
@@ -125,73 +198,38 @@ t.test('a commit during a sweep keeps its content', async t => {
 t.test('a sweep that is told to stop stops', async t => {
   const { store, clock } = await opened(t)
   await keep(store, key, bytesOf(10))
+  clock.advance(100 * day)
   const signal = AbortSignal.abort(new Error('later'))
   const swept = store.sweep({ unusedDays: 30, now: clock.now(), signal })
   await t.rejects(swept, { message: 'later' })
 })
 
-t.test('sweeps come every day, after a failed one too, until they are stopped', async t => {
-  const clock = new ManualClock(0)
-  const log = createMemoryLog()
-  const runs: number[] = []
-  const nothing = {
-    entriesKept: 0,
-    entriesRemoved: 0,
-    blobsKept: 0,
-    blobsRemoved: 0,
-    bytesFreed: 0,
-    leftoversRemoved: 0,
-  }
-  const stop = scheduleSweeps(
-    async () => {
-      runs.push(clock.now())
-      if (runs.length === 2) throw new Error('the disk is busy')
-      return nothing
-    },
-    { clock, log },
-  )
-  for (let n = 0; n < 3; n += 1) {
-    clock.advance(day)
-    await until(() => log.lines.length === n + 1)
-    await new Promise(resolve => setImmediate(resolve))
-  }
-  t.strictSame(runs, [15 * 60_000, 2 * day, 3 * day])
-  t.match(log.lines[1], { level: 'warn', facts: { because: 'the disk is busy' } })
-  stop()
-  clock.advance(10 * day)
-  t.equal(runs.length, 3)
-})
-
-t.test('the daily sweep of a store asks for the days anew', async t => {
-  const { store, directory, clock, log } = await opened(t)
+t.test('sweeps come every day, after a failed one too, until the store closes', async t => {
+  const scripted = scriptedFiles()
+  const { store, clock, log } = await opened(t, { files: scripted.files })
   await keep(store, key, bytesOf(10))
-  await age(new Layout(directory).entry(key), clock.now(), 40 * day)
+  const said = () => log.lines.filter(({ message }) => message.startsWith('retention'))
   let days = 0
   store.sweepDaily(() => days)
   clock.advance(15 * 60_000)
-  await until(() => log.lines.some(line => line.message === 'retention: swept'))
+  await until(() => said().length === 1)
   t.ok(await store.get(key))
-  days = 30
-  await new Promise(resolve => setImmediate(resolve))
+  scripted.decide = call => (call === 'readdir' ? { code: 'EIO' } : 'done')
+  await until(() => {
+    clock.advance(day)
+    return said().length === 2
+  })
+  t.match(said()[1], { level: 'warn', facts: { because: /EIO/ } })
+  scripted.decide = () => 'done'
+  days = 1
   clock.advance(day)
-  await until(async () => (await store.get(key)) === undefined)
-})
-
-t.test('marks cover whoever is writing when a sweep begins', t => {
-  const naming = new Naming()
-  const digest = 'ab'.repeat(32)
-  const done = naming.start(digest)
-  const again = naming.start(digest)
-  done()
-  t.ok(naming.begin().has(digest), 'still being written by the other')
-  again()
-  const marks = naming.begin()
-  t.notOk(marks.has(digest))
-  naming.start(digest)
-  t.ok(marks.has(digest))
-  naming.end(marks)
-  naming.start('cd'.repeat(32))
-  t.notOk(marks.has('cd'.repeat(32)))
-  t.notOk(new Marks().has(digest))
-  t.end()
+  await until(() => {
+    clock.advance(day)
+    return said().length > 2
+  })
+  t.equal(await store.get(key), undefined, 'the days are asked for anew')
+  await store.close()
+  const before = said().length
+  clock.advance(10 * day)
+  t.equal(said().length, before)
 })

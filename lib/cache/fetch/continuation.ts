@@ -1,0 +1,149 @@
+/**
+ * How a broken download is continued: what the origin is asked, and whether its answer is the rest of the same file (RFC 9110
+ * sections 13.1.5 and 14).
+ *
+ * # Facts
+ * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date
+ *   is asked by only where the archive promises a digest, which then decides.
+ * - Servers of one archive often make entity tags of their own for the same file. An answer with the whole file is therefore
+ *   compared by its beginning, byte for byte.
+ */
+import { createHash } from 'node:crypto'
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Piece } from '../../bytes/piece.ts'
+import { prefixed, type Source } from '../../bytes/source.ts'
+import { Failure } from '../../errors.ts'
+import { formatDate } from '../../http/message/date.ts'
+import { Fields } from '../../http/message/field.ts'
+import { parseContentRange } from '../../http/message/range.ts'
+import {
+  formatEntityTag,
+  isLastModifiedStrong,
+  strongMatch,
+  type Validators,
+  validatorsOf,
+} from '../../http/message/validator.ts'
+
+/** A file whose beginning is here. */
+export interface Begun {
+  /** Bytes that are here. */
+  readonly size: number
+  /** All of them, when the origin named it. */
+  readonly length: number | undefined
+  /** Fields of the response they came with. */
+  readonly fields: Fields
+  /** Whether the archive promises a digest, by which wrong bytes show. */
+  readonly promised: boolean
+  /** When those fields came. */
+  readonly received: Milliseconds
+}
+
+/** The fields that ask for the rest; undefined when only the whole can be asked for. */
+export function restFields(begun: Begun): Fields | undefined {
+  const validator = ifRange(begun)
+  return validator === undefined || begun.size === 0
+    ? undefined
+    : Fields.of(['Range', `bytes=${begun.size}-`], ['If-Range', validator])
+}
+
+function ifRange({ fields, promised, received }: Begun): string | undefined {
+  const validators = validatorsOf(fields, received)
+  const { etag, lastModified } = validators
+  if (etag !== undefined && !etag.weak) return formatEntityTag(etag)
+  return promised && lastModified !== undefined && isLastModifiedStrong(validators)
+    ? formatDate(lastModified)
+    : undefined
+}
+
+/**
+ * The size of the whole, of which a 206 with these fields is the rest. Throws ContentChanged when it begins elsewhere, does not
+ * reach the end, or belongs to another representation.
+ */
+export function checkRest(begun: Begun, part: Fields, now: Milliseconds): number {
+  const range = parseContentRange(part.get('Content-Range') ?? '')
+  if (range?.kind !== 'range' || range.range.first !== begun.size) {
+    throw new ContentChanged('the part the origin sent does not begin where the content broke off')
+  }
+  if (begun.length !== undefined && range.size !== undefined && range.size !== begun.length) {
+    throw new ContentChanged('the part the origin sent belongs to content of another length')
+  }
+  const size = begun.length ?? range.size
+  if (size === undefined || range.range.last !== size - 1) {
+    throw new ContentChanged('the part the origin sent does not reach the end')
+  }
+  const before = validatorsOf(begun.fields, begun.received)
+  if (contradict(before, validatorsOf(part, now)) || recoded(begun.fields, part)) {
+    throw new ContentChanged('the part the origin sent belongs to another representation')
+  }
+  return size
+}
+
+/** RFC 9110 section 15.3.7: a 206 may leave Content-Encoding out, and says the same when it does not. */
+function recoded(before: Fields, part: Fields): boolean {
+  const coding = part.get('Content-Encoding')
+  return coding !== undefined && coding !== before.get('Content-Encoding')
+}
+
+/** Whether two sets of validators cannot be of one representation. */
+function contradict(a: Validators, b: Validators): boolean {
+  if (a.etag !== undefined && b.etag !== undefined && !strongMatch(a.etag, b.etag)) return true
+  const dates = [a.lastModified, b.lastModified].filter(date => date !== undefined)
+  return dates.length === 2 && dates[0] !== dates[1]
+}
+
+/** Throws ContentChanged when a second 200, with these fields, is of another file. Where there is a date, it decides. */
+export function checkWhole(
+  begun: Begun,
+  whole: { readonly fields: Fields; readonly length: number | undefined },
+  now: Milliseconds,
+): void {
+  const before = validatorsOf(begun.fields, begun.received)
+  const after = validatorsOf(whole.fields, now)
+  const dated = before.lastModified !== undefined || after.lastModified !== undefined
+  const replaced = dated ? before.lastModified !== after.lastModified : contradict(before, after)
+  if (replaced || whole.fields.get('Content-Encoding') !== begun.fields.get('Content-Encoding')) {
+    throw new ContentChanged('the file was replaced')
+  }
+  if (begun.length !== undefined && whole.length !== undefined && begun.length !== whole.length) {
+    throw new ContentChanged('the content has another length now')
+  }
+}
+
+/**
+ * What follows the first `size` bytes of a source, once those are found to have this SHA-256. Rejects with ContentChanged when
+ * they have not, and with what breaks the source off.
+ */
+export function restOf(
+  whole: Source,
+  { size, sha256 }: { readonly size: number; readonly sha256: string },
+): Promise<Source> {
+  const hash = createHash('sha256')
+  let seen = 0
+  return new Promise((resolve, reject) => {
+    const step = (error: Error | undefined, piece: Piece | undefined): void => {
+      if (error !== undefined) return reject(error)
+      if (piece === undefined) return reject(new ContentChanged('the content is shorter now'))
+      const use = Math.min(piece.bytes.length, size - seen)
+      seen += use
+      hash.update(piece.bytes.subarray(0, use))
+      const rest = use < piece.bytes.length ? [piece.slice(use)] : []
+      piece.release()
+      if (seen < size) return whole.next(step)
+      if (hash.digest('hex') === sha256) return resolve(prefixed(rest, whole))
+      for (const left of rest) left.release()
+      reject(new ContentChanged('the content begins differently now'))
+    }
+    whole.next(step)
+  })
+}
+
+/** The origin has other content now: what was received cannot be completed. */
+export class ContentChanged extends Failure {
+  constructor(message: string) {
+    super(message, {
+      code: 'ORIGIN_CONTENT_CHANGED',
+      fault: 'upstream',
+      publicText: 'The origin changed the file while it was being fetched.',
+    })
+  }
+}

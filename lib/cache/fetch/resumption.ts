@@ -1,0 +1,63 @@
+/**
+ * Continues a large download of which a crash or a stop has left the beginning on disk.
+ */
+import type { Clock } from '../../async/clock.ts'
+import type { Source } from '../../bytes/source.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import type { Logger } from '../../log/log.ts'
+import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
+import type { Download } from '../store/content/download.ts'
+import type { Resumable } from '../store/content/downloads.ts'
+import { checkRest, restFields } from './continuation.ts'
+import type { Wanted } from './found.ts'
+
+/** A download with the content that belongs into it. */
+export interface Begun {
+  readonly draft: EntryDraft
+  readonly download: Download
+  readonly length: number | undefined
+  /** What is still to come. */
+  readonly content: Source
+}
+
+export interface ResumptionOptions {
+  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly signal: AbortSignal
+}
+
+/** The download and the rest of its content; undefined when the file must be fetched as a whole. Rejects when asking fails. */
+export async function resumed(
+  { key, uri, archive }: Wanted,
+  left: Resumable,
+  { clock, log, ask, signal }: ResumptionOptions,
+): Promise<Begun | undefined> {
+  const requested = clock.now()
+  const fields = Fields.of(...Object.entries(left.fields))
+  const { size, length } = left
+  const expected = archive.digest && { digest: archive.digest }
+  const begun = { size, length, fields, promised: expected !== undefined, received: requested }
+  const more = restFields(begun)
+  if (more === undefined) return undefined
+  const { status, content, fields: part } = await ask(uri, more, signal)
+  try {
+    const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined
+    const download = whole === undefined ? undefined : await left.resume(expected)
+    if (download !== undefined) {
+      log.info('continues a fetch that a stop broke off', { key, received: size })
+      const draft = draftEntry(key, fields, {
+        requested,
+        received: clock.now(),
+        previous: undefined,
+      })
+      return { draft, download, length: whole, content }
+    }
+  } catch (error) {
+    log.warn('cannot continue a fetch that a stop broke off', { key, error })
+  }
+  content.close()
+  return undefined
+}

@@ -1,0 +1,54 @@
+/**
+ * Remembers origins that have just let a deadline pass. Clients who want what is stored do not wait for them again, for a while.
+ * An origin that says no at once costs no time and is asked every time.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
+
+/** Origins remembered: a client can ask for any name. */
+const capacity = 1000
+
+export class SlowOrigins {
+  readonly #clock: Clock
+  readonly #memory: Milliseconds
+  readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
+  readonly #probed = new Set<string>()
+
+  constructor(clock: Clock, memory: Milliseconds) {
+    this.#clock = clock
+    this.#memory = memory
+  }
+
+  /** Whether stored answers should not wait for this origin. */
+  has(uri: TargetUri): boolean {
+    const origin = nameOf(uri)
+    const until = this.#until.get(origin)
+    if (until === undefined) return false
+    if (until > this.#clock.elapsed()) return true
+    this.#until.delete(origin)
+    return false
+  }
+
+  /** It let a client wait for too long. */
+  note(uri: TargetUri): void {
+    this.#until.set(nameOf(uri), this.#clock.elapsed() + this.#memory)
+  }
+
+  /** It has answered. */
+  forget(uri: TargetUri): void {
+    this.#until.delete(nameOf(uri))
+  }
+
+  /** Undefined while a probe of this origin is under way; else what to call when the one that begins now is over. */
+  beginProbe(uri: TargetUri): (() => void) | undefined {
+    const origin = nameOf(uri)
+    if (this.#probed.has(origin)) return undefined
+    this.#probed.add(origin)
+    return () => this.#probed.delete(origin)
+  }
+}
+
+function nameOf(uri: TargetUri): string {
+  return formatAuthority(uri, uri.scheme)
+}

@@ -1,0 +1,257 @@
+/**
+ * Entries by key: the log on disk, the index of it, and the decoded entries in demand.
+ *
+ * This part reads. It is all a process without the lock has: it looks at the log again before each answer and sees what the
+ * owner has appended meanwhile. The owner's part is journal.ts.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Milliseconds, Seconds } from '../../../async/clock.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { explainError, systemCode } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { Disk } from '../disk/disk.ts'
+import type { Layout } from '../disk/layout.ts'
+import { DiskHung } from '../disk/slots.ts'
+import type { Entry } from '../entry.ts'
+import { Index, nameOf, notWritten } from './index.ts'
+import { type Line, Log } from './log.ts'
+import type { Durable } from './record.ts'
+import { readSnapshot } from './snapshot.ts'
+
+/** An entry with the moment a client last asked for it. */
+export interface UsedEntry extends Entry {
+  readonly lastUsed: Milliseconds
+}
+
+export interface CatalogueParts {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly log: Logger
+}
+
+/** A decoded entry. */
+export interface Known {
+  readonly entry: Entry
+  readonly name: string
+  /** The last use that is in the index. */
+  used: Seconds
+}
+
+/** An entry that is not yet in the log, or the removal of one. */
+export interface Unwritten {
+  readonly entry: Entry | undefined
+  readonly line: Buffer | undefined
+}
+
+/** Memory for decoded entries, roughly in bytes. */
+const memoryBytes = 32 * 1024 * 1024
+
+export class Catalogue {
+  index = new Index()
+  /** Up to where contents survive a power cut, as the log says. */
+  durable: Durable = nothingDurable
+  /** The disk failed while the log was read: entries may be missing. */
+  incomplete = false
+  protected readonly parts: CatalogueParts
+  protected file: Log | undefined
+  /** How much of the log the last snapshot holds. */
+  protected covered = 0
+  protected walks = 0
+  /** By name. */
+  protected readonly unwritten = new Map<string, Unwritten>()
+  protected readonly memory = new LRUCache<string, Known>({
+    maxSize: memoryBytes,
+    sizeCalculation: weigh,
+  })
+  readonly #loads = new SingleFlight<Entry | undefined>()
+  #garbled = 0
+
+  constructor(parts: CatalogueParts) {
+    this.parts = parts
+  }
+
+  /** Reads the log and its snapshot. Throws what the file system throws when there is no opening it. */
+  async load(how: 'reading' | 'writing'): Promise<void> {
+    const { disk, layout } = this.parts
+    this.file = await Log.open(disk, layout.log, how)
+    if (this.file === undefined) return
+    await this.#useSnapshot(this.file)
+    await this.#follow(this.file)
+    this.#tellOfDamage()
+  }
+
+  /** The entry, if it is in memory. */
+  peek(key: string): Entry | undefined {
+    return this.memory.get(key)?.entry
+  }
+
+  /** The entry: at once when it is in memory or not stored. Rejects when the disk fails. */
+  get(key: string): Entry | undefined | Promise<Entry | undefined> {
+    const known = this.memory.get(key)
+    if (known !== undefined) return known.entry
+    const name = nameOf(key)
+    const waiting = this.unwritten.get(name)?.entry
+    if (waiting?.key === key) return waiting
+    if (this.index.find(name) === undefined) return undefined
+    return this.#loads.run(key, () => this.#read(key, name))
+  }
+
+  /** Every entry, in the order of the log. One that is replaced meanwhile may come twice. */
+  async *walk(): AsyncGenerator<UsedEntry> {
+    this.walks += 1
+    try {
+      const { file } = this
+      for (let at = 0; file !== undefined && at < file.position; ) {
+        const before = at
+        for await (const lines of file.lines(at, error => this.#unreadable(error))) {
+          for (const { record, offset, length } of lines) {
+            at = offset + length
+            if (record === undefined) this.#garbled += 1
+            const used = record?.is === 'entry' && this.#used(record.entry, offset)
+            if (used) yield used
+          }
+        }
+        if (at === before) break
+      }
+      for (const { entry } of [...this.unwritten.values()]) {
+        const used = entry && this.#used(entry, notWritten)
+        if (used) yield used
+      }
+    } finally {
+      this.walks -= 1
+      this.#tellOfDamage()
+    }
+  }
+
+  /** Takes notice of what the owner has written since; for a process that is not the owner. */
+  async refresh(): Promise<void> {
+    const { disk, layout } = this.parts
+    const found = await disk.look(layout.log)
+    if (found === undefined) return
+    this.memory.clear()
+    if (this.file?.inode === found.ino) return this.#follow(this.file)
+    // The entries of a walk stand in the old log.
+    if (this.walks > 0) return
+    this.file?.close()
+    this.index = new Index()
+    await this.load('reading')
+  }
+
+  /** Where and how the entry stood was no entry: the owner removes it. */
+  protected lost(_row: number): void {}
+
+  async #useSnapshot(file: Log): Promise<void> {
+    const { disk, layout, log } = this.parts
+    const { index } = this
+    const { generation } = file
+    try {
+      const known = await readSnapshot(disk, { path: layout.snapshot, index, generation })
+      if (known !== undefined && known.covered <= (await file.size())) {
+        this.durable = known
+        this.covered = known.covered
+        file.position = known.covered
+        return
+      }
+    } catch (error) {
+      if (error instanceof DiskHung) throw error
+      if (systemCode(error) !== 'ENOENT') {
+        log.warn('cannot read the index of entries', { because: explainError(error) })
+      }
+    }
+    this.index = new Index()
+    this.durable = nothingDurable
+  }
+
+  #follow(file: Log): Promise<void> {
+    return file.follow(
+      line => this.#apply(line),
+      error => this.#unreadable(error),
+    )
+  }
+
+  #apply({ record, offset, length }: Line): void {
+    const { index } = this
+    if (record?.is === 'durable') {
+      this.durable = record
+      return
+    }
+    if (this.durable.clean) this.durable = { ...this.durable, clean: false }
+    if (record === undefined) this.#garbled += 1
+    else if (record.is === 'entry') {
+      const { entry, used } = record
+      const { digest, size } = entry
+      index.put({ name: nameOf(entry.key), offset, length, used, digest, size })
+    } else if (record.is === 'uses') {
+      for (const [name, at] of record.uses) {
+        const row = index.find(name)
+        if (row !== undefined) index.use(row, at)
+      }
+    } else if (record.is === 'gone') {
+      for (const name of record.gone) {
+        const row = index.find(name)
+        if (row !== undefined) index.remove(row)
+      }
+    }
+  }
+
+  async #read(key: string, name: string): Promise<Entry | undefined> {
+    for (;;) {
+      const row = this.index.find(name)
+      const { file } = this
+      if (row === undefined || file === undefined) return undefined
+      const waiting = this.unwritten.get(name)?.entry
+      if (waiting !== undefined) return waiting.key === key ? waiting : undefined
+      const offset = this.index.offset(row)
+      const record = await file.record(offset, this.index.length(row))
+      // It was replaced meanwhile, or moved.
+      if (this.file !== file || this.index.find(name) !== row) continue
+      if (this.index.offset(row) !== offset) continue
+      if (record?.is !== 'entry' || nameOf(record.entry.key) !== name) {
+        this.parts.log.warn('not an entry; treated as absent', {
+          path: this.parts.layout.log,
+          offset,
+        })
+        this.lost(row)
+        return undefined
+      }
+      if (record.entry.key !== key) return undefined
+      this.memory.set(key, { entry: record.entry, name, used: this.index.used(row) })
+      return record.entry
+    }
+  }
+
+  /** The entry with its last use, if that is where it stands. */
+  #used(entry: Entry, offset: number): UsedEntry | undefined {
+    const row = this.index.find(nameOf(entry.key))
+    if (row === undefined || this.index.offset(row) !== offset) return undefined
+    return { ...entry, lastUsed: this.index.used(row) * 1000 }
+  }
+
+  #tellOfDamage(): void {
+    if (this.#garbled === 0) return
+    this.parts.log.warn('lines of the log of entries are damaged and were passed over', {
+      path: this.parts.layout.log,
+      lines: this.#garbled,
+    })
+    this.#garbled = 0
+  }
+
+  #unreadable(error: unknown): void {
+    if (!this.incomplete) {
+      this.parts.log.warn('the disk cannot read a part of the log of entries', {
+        path: this.parts.layout.log,
+        because: explainError(error),
+      })
+    }
+    this.incomplete = true
+  }
+}
+
+const nothingDurable: Durable = { durable: 0, unproven: [], clean: false }
+
+/** Roughly what an entry costs in memory, bytes. */
+function weigh({ entry }: Known): number {
+  let weight = 700 + entry.key.length
+  for (const [name, value] of entry.fields) weight += 80 + name.length + value.length
+  return weight
+}

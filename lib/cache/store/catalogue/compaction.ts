@@ -1,0 +1,174 @@
+/**
+ * Writes the log of entries anew without its dead lines, while it is being appended to.
+ *
+ * The old log is read from its beginning; what is live is copied with its last use, to a file of another name. Removals and
+ * uses are copied only when they came after the beginning, for by then their entry may have been copied. What was appended
+ * meanwhile follows, and at the end, while nothing is appended, the rest; the new file is flushed and takes the name. A crash
+ * before that leaves the old log, and a file the next owner removes.
+ */
+import type { Disk } from '../disk/disk.ts'
+import { type Index, nameOf } from './index.ts'
+import { type Line, Log } from './log.ts'
+import { type Durable, encodeRecord } from './record.ts'
+
+export interface CompactionParts {
+  readonly disk: Disk
+  readonly path: string
+  readonly from: Log
+  readonly index: Index
+  /** What the old log says of contents; nothing may change it meanwhile. */
+  readonly durable: Durable
+  /** Runs the last step while nothing is appended. */
+  readonly alone: (act: () => Promise<void>) => Promise<void>
+  /** The old log may be left now: no reading of all entries is under way. */
+  readonly mayEnd: () => boolean
+}
+
+export interface Compacted {
+  readonly log: Log
+  readonly durable: Durable
+}
+
+/** So little is left to copy that appending may wait for it. */
+const littleLeft = 1024 * 1024
+
+/**
+ * Calls `swap` with the new log as soon as it has its name and the index leads to it; not at all when the old one may not be
+ * left. Throws what the disk throws, and the old log is then still in place.
+ */
+export async function compact(
+  parts: CompactionParts,
+  swap: (compacted: Compacted) => void,
+): Promise<void> {
+  const { disk, path, from, alone, mayEnd } = parts
+  const temporary = `${path}.new`
+  await disk.remove(temporary)
+  const to = await Log.open(disk, temporary, 'creating')
+  if (to === undefined) return
+  const copy = new Copy(parts, to)
+  let swapped = false
+  try {
+    for (let before = -1; copy.at > before && from.position - copy.at > littleLeft; ) {
+      before = copy.at
+      await copy.go()
+    }
+    await alone(async () => {
+      await copy.go()
+      if (!mayEnd() || copy.incomplete) return
+      const durable = await copy.mark()
+      await to.sync()
+      await disk.rename(temporary, path)
+      copy.place()
+      swapped = true
+      swap({ log: to, durable })
+    })
+  } finally {
+    if (!swapped) {
+      to.close()
+      await disk.remove(temporary)
+    }
+  }
+}
+
+/** Two words for each row of the index: where its line stands in the new log, and how long it is. */
+const words = 2
+
+class Copy {
+  /** How far the old log has been read. */
+  at = 0
+  /** The disk could not read all of it. */
+  incomplete = false
+  readonly #parts: CompactionParts
+  readonly #to: Log
+  /** Where the old log ended at the beginning. */
+  readonly #begun: number
+  #places = new Float64Array(1024)
+  /** Where the new log stood when the first line came that the old one does not call durable. */
+  #durable: number | undefined
+
+  constructor(parts: CompactionParts, to: Log) {
+    this.#parts = parts
+    this.#to = to
+    this.#begun = parts.from.position
+  }
+
+  /** Copies what is live from where it stopped to the end. */
+  async go(): Promise<void> {
+    const { from, durable } = this.#parts
+    const unreadable = (): void => {
+      this.incomplete = true
+    }
+    for await (const lines of from.lines(this.at, unreadable)) {
+      const first = lines.findIndex(({ offset }) => offset >= durable.durable)
+      if (this.#durable === undefined && first >= 0) {
+        await this.#append(lines.slice(0, first))
+        this.#durable = this.#to.position
+        await this.#append(lines.slice(first))
+      } else await this.#append(lines)
+      const last = lines.at(-1)
+      if (last !== undefined) this.at = last.offset + last.length
+    }
+  }
+
+  async mark(): Promise<Durable> {
+    const { unproven } = this.#parts.durable
+    const durable = { durable: this.#durable ?? this.#to.position, unproven, clean: false }
+    await this.#to.append([encodeRecord({ is: 'durable', ...durable })])
+    return durable
+  }
+
+  /** Leads the index to the new log. */
+  place(): void {
+    const { index } = this.#parts
+    for (const row of index.rows()) {
+      if (index.offset(row) < 0) continue
+      index.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
+    }
+  }
+
+  async #append(lines: readonly Line[]): Promise<void> {
+    const kept: Buffer[] = []
+    const rows: { readonly row: number; readonly before: number; readonly length: number }[] = []
+    let length = 0
+    for (const line of lines) {
+      const row = this.#rowOf(line)
+      const copied = row === undefined ? this.#lasting(line) : this.#renewed(line, row)
+      if (copied === undefined) continue
+      if (row !== undefined) rows.push({ row, before: length, length: copied.length })
+      kept.push(copied)
+      length += copied.length
+    }
+    if (kept.length === 0) return
+    const first = await this.#to.append(kept)
+    for (const one of rows) this.#moved(one.row, first + one.before, one.length)
+  }
+
+  /** The row of an entry whose line is live. */
+  #rowOf({ record, offset }: Line): number | undefined {
+    if (record?.is !== 'entry') return undefined
+    const { index } = this.#parts
+    const row = index.find(nameOf(record.entry.key))
+    return row !== undefined && index.offset(row) === offset ? row : undefined
+  }
+
+  #renewed({ record, bytes }: Line, row: number): Buffer {
+    const used = this.#parts.index.used(row)
+    if (record?.is !== 'entry' || record.used === used) return bytes
+    return encodeRecord({ ...record, used })
+  }
+
+  #lasting({ record, offset, bytes }: Line): Buffer | undefined {
+    const lasts = record?.is === 'gone' || record?.is === 'uses'
+    return lasts && offset >= this.#begun ? bytes : undefined
+  }
+
+  #moved(row: number, offset: number, length: number): void {
+    if (row * words >= this.#places.length) {
+      const more = new Float64Array(Math.max(row * words * 2, this.#places.length * 2))
+      more.set(this.#places)
+      this.#places = more
+    }
+    this.#places[row * words] = offset
+    this.#places[row * words + 1] = length
+  }
+}

@@ -1,0 +1,289 @@
+/**
+ * What is stored, as a compact table in memory: where each entry stands in the log, and which content it names.
+ *
+ * # Representation
+ * A row of 72 bytes for each entry, in typed arrays that grow by chunks. Two hash tables lead to the rows: by the name of an
+ * entry, and by digest to the first of the rows that name it; rows of one digest form a list. So a key that is not stored is known without touching
+ * the disk, as is the last reference to a content, and totals are exact without any walk.
+ *
+ *     word   0..1   name: the first 64 bits of the SHA-256 of the key
+ *            2..3   position of the entry's line in the log, a double; -1 while it is not written
+ *            4..5   bytes of its content, a double
+ *            6      bytes of the line; 0 in a row that is free
+ *            7      last use, seconds since the epoch
+ *            8..15  SHA-256 of the content
+ *            16     the next row of the same digest, or the next free one, plus one
+ *            17     the row before in that list, plus one
+ *
+ * Two keys whose names agree would take turns at one row. The key stands in the entry, so neither is ever given the other's.
+ */
+import { hash } from 'node:crypto'
+import type { Seconds } from '../../../async/clock.ts'
+import { RowTable } from './row-table.ts'
+
+/** An entry as the index knows it. */
+export interface Row {
+  /** 16 hex digits. */
+  readonly name: string
+  /** Where its line begins in the log, or `notWritten`. */
+  readonly offset: number
+  /** Bytes of the line. */
+  readonly length: number
+  readonly used: Seconds
+  /** SHA-256 of its content, lower-case hex. */
+  readonly digest: string
+  /** Bytes of the content. */
+  readonly size: number
+}
+
+/** The place of an entry that is not yet in the log. */
+export const notWritten = -1
+
+/** Words of a row, and of those that say something outside this process. */
+const rowWords = 18
+export const dumpedWords = 16
+
+const chunkBits = 13
+const inChunk = (1 << chunkBits) - 1
+
+interface Chunk {
+  readonly words: Uint32Array
+  readonly doubles: Float64Array
+}
+
+/** The name an entry goes by in the index and the log. */
+export function nameOf(key: string): string {
+  return hash('sha256', key).slice(0, 16)
+}
+
+export class Index {
+  /** Entries. */
+  count = 0
+  /** Different contents, and their bytes. */
+  contents = 0
+  bytes = 0
+  /** Bytes of the log that entries stand in. */
+  live = 0
+  readonly #chunks: Chunk[] = []
+  /** By the low word of the name. */
+  readonly #names = new RowTable()
+  /** The first row of each digest, by its first word. */
+  readonly #digests = new RowTable()
+  readonly #scratch = chunkOf(1)
+  /** Rows there have been, and the first of those that are free, plus one. */
+  #rows = 0
+  #free = 0
+
+  /** Makes room for so many entries, to spare growing step by step. */
+  reserve(entries: number): void {
+    this.#names.reserve(entries)
+    this.#digests.reserve(entries)
+  }
+
+  /** The row of an entry. */
+  find(name: string): number | undefined {
+    const [high, low] = [hexWord(name, 0), hexWord(name, 1)]
+    return this.#find(high, low)
+  }
+
+  /** Adds or replaces an entry. Answers the digest that is referenced no more, if there is one. */
+  put({ name, offset, length, used, digest, size }: Row): string | undefined {
+    const { words, doubles } = this.#scratch
+    for (let i = 0; i < 2; i += 1) words[i] = hexWord(name, i)
+    for (let i = 0; i < 8; i += 1) words[8 + i] = hexWord(digest, i)
+    doubles[1] = offset
+    doubles[2] = size
+    words[6] = length
+    words[7] = used
+    return this.load(words, 0)
+  }
+
+  /** `put` with the first sixteen words of a row, as `dump` wrote them at `at`. */
+  load(from: Uint32Array, at: number): string | undefined {
+    const before = this.#find(from[at] ?? 0, from[at + 1] ?? 0)
+    const row = before ?? this.#take()
+    const same = before !== undefined && this.#sameDigest(row, from, at)
+    const freed = before === undefined || same ? undefined : this.#unlink(row)
+    if (before !== undefined) this.live -= this.#onDisk(row)
+    const { words, doubles } = this.#chunkOf(row)
+    const to = (row & inChunk) * rowWords
+    const size = same ? this.size(row) : undefined
+    for (let i = 0; i < dumpedWords; i += 1) words[to + i] = from[at + i] ?? 0
+    if (size !== undefined) doubles[to / 2 + 2] = size
+    if (before === undefined) {
+      this.count += 1
+      this.#names.add(row, this.#word(row, 1))
+    }
+    if (!same) this.#link(row)
+    this.live += this.#onDisk(row)
+    return freed
+  }
+
+  /** Writes the words of a row that mean something elsewhere. */
+  dump(row: number, into: Uint32Array, at: number): void {
+    const from = (row & inChunk) * rowWords
+    into.set(this.#chunkOf(row).words.subarray(from, from + dumpedWords), at)
+  }
+
+  /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
+  remove(row: number): string | undefined {
+    this.live -= this.#onDisk(row)
+    this.count -= 1
+    this.#names.replace(row, this.#word(row, 1), undefined)
+    const freed = this.#unlink(row)
+    this.#set(row, 6, 0)
+    this.#set(row, 16, this.#free)
+    this.#free = row + 1
+    return freed
+  }
+
+  /** All rows in use; what comes and goes meanwhile may or may not be among them. */
+  *rows(): Generator<number> {
+    for (let row = 0; row < this.#rows; row += 1) if (this.length(row) > 0) yield row
+  }
+
+  name(row: number): string {
+    return wordHex(this.#word(row, 0)) + wordHex(this.#word(row, 1))
+  }
+
+  digest(row: number): string {
+    let hex = ''
+    for (let i = 8; i < 16; i += 1) hex += wordHex(this.#word(row, i))
+    return hex
+  }
+
+  offset(row: number): number {
+    return this.#double(row, 1)
+  }
+
+  size(row: number): number {
+    return this.#double(row, 2)
+  }
+
+  length(row: number): number {
+    return this.#word(row, 6)
+  }
+
+  used(row: number): Seconds {
+    return this.#word(row, 7)
+  }
+
+  use(row: number, at: Seconds): void {
+    this.#set(row, 7, at)
+  }
+
+  /** The line of an entry now stands at `offset`. */
+  place(row: number, offset: number, length: number): void {
+    this.live -= this.#onDisk(row)
+    this.#chunkOf(row).doubles[((row & inChunk) * rowWords) / 2 + 1] = offset
+    this.#set(row, 6, length)
+    this.live += this.#onDisk(row)
+  }
+
+  /** Whether an entry names this content. */
+  references(digest: string): boolean {
+    return this.#first(digest) !== undefined
+  }
+
+  /** The rows that name this content. */
+  referring(digest: string): readonly number[] {
+    const rows: number[] = []
+    for (let row = this.#first(digest) ?? -1; row >= 0; row = this.#word(row, 16) - 1)
+      rows.push(row)
+    return rows
+  }
+
+  #find(high: number, low: number): number | undefined {
+    return this.#names.find(low, row => this.#word(row, 0) === high && this.#word(row, 1) === low)
+  }
+
+  #first(digest: string): number | undefined {
+    const { words } = this.#scratch
+    for (let i = 0; i < 8; i += 1) words[8 + i] = hexWord(digest, i)
+    return this.#digests.find(words[8] ?? 0, row => this.#sameDigest(row, words, 0))
+  }
+
+  #sameDigest(row: number, words: Uint32Array, at: number): boolean {
+    for (let i = 8; i < 16; i += 1) if (this.#word(row, i) !== words[at + i]) return false
+    return true
+  }
+
+  /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
+  #link(row: number): void {
+    const { words, doubles } = this.#chunkOf(row)
+    const at = (row & inChunk) * rowWords
+    const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, at))
+    words[at + 16] = first === undefined ? 0 : this.#word(first, 16)
+    words[at + 17] = (first ?? -1) + 1
+    if (first === undefined) {
+      this.contents += 1
+      this.bytes += this.size(row)
+      this.#digests.add(row, this.#word(row, 8))
+      return
+    }
+    doubles[at / 2 + 2] = this.size(first)
+    const next = this.#word(first, 16) - 1
+    if (next >= 0) this.#set(next, 17, row + 1)
+    this.#set(first, 16, row + 1)
+  }
+
+  #unlink(row: number): string | undefined {
+    const [next, before] = [this.#word(row, 16) - 1, this.#word(row, 17) - 1]
+    if (next >= 0) this.#set(next, 17, before + 1)
+    if (before >= 0) {
+      this.#set(before, 16, next + 1)
+      return undefined
+    }
+    this.#digests.replace(row, this.#word(row, 8), next >= 0 ? next : undefined)
+    if (next >= 0) return undefined
+    this.contents -= 1
+    this.bytes -= this.size(row)
+    return this.digest(row)
+  }
+
+  #take(): number {
+    if (this.#free > 0) {
+      const row = this.#free - 1
+      this.#free = this.#word(row, 16)
+      return row
+    }
+    if ((this.#rows & inChunk) === 0) this.#chunks.push(chunkOf(inChunk + 1))
+    this.#rows += 1
+    return this.#rows - 1
+  }
+
+  #onDisk(row: number): number {
+    return this.offset(row) < 0 ? 0 : this.length(row)
+  }
+
+  #chunkOf(row: number): Chunk {
+    const chunk = this.#chunks[row >>> chunkBits]
+    if (chunk === undefined) throw new RangeError(`there is no row ${row}`)
+    return chunk
+  }
+
+  #word(row: number, word: number): number {
+    return this.#chunkOf(row).words[(row & inChunk) * rowWords + word] ?? 0
+  }
+
+  #set(row: number, word: number, value: number): void {
+    this.#chunkOf(row).words[(row & inChunk) * rowWords + word] = value
+  }
+
+  #double(row: number, double: number): number {
+    return this.#chunkOf(row).doubles[((row & inChunk) * rowWords) / 2 + double] ?? 0
+  }
+}
+
+function chunkOf(rows: number): Chunk {
+  const memory = new ArrayBuffer(rows * rowWords * 4)
+  return { words: new Uint32Array(memory), doubles: new Float64Array(memory) }
+}
+
+function hexWord(hex: string, word: number): number {
+  return Number.parseInt(hex.slice(word * 8, word * 8 + 8), 16)
+}
+
+function wordHex(word: number): string {
+  return word.toString(16).padStart(8, '0')
+}

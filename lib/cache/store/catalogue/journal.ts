@@ -1,0 +1,281 @@
+/**
+ * The catalogue of the process that owns the directory: changes are seen at once and written behind.
+ *
+ * What changes waits by name, the latest state only, until it is in the log; everything that waits is written together. So a
+ * disk that fails for hours costs one waiting line for each key that changed, and nothing has an order to lose. Appends, the
+ * marks of a checkpoint and the last step of a compaction take turns at the log.
+ */
+import { dirname } from 'node:path'
+import type { Clock, Milliseconds, Seconds } from '../../../async/clock.ts'
+import { KeyedMutex } from '../../../async/keyed-mutex.ts'
+import type { Entry } from '../entry.ts'
+import { Catalogue, type CatalogueParts } from './catalogue.ts'
+import { compact } from './compaction.ts'
+import { nameOf, notWritten } from './index.ts'
+import type { Log } from './log.ts'
+import { type Durable, encodeRecord, type Use } from './record.ts'
+import { writeSnapshot } from './snapshot.ts'
+
+export interface JournalParts extends CatalogueParts {
+  readonly clock: Clock
+  /** Told that the disk did not take lines; they wait. */
+  readonly failed: (error: unknown) => void
+  /** Told of a digest when no entry names it any more. */
+  readonly freed: (digest: string) => void
+}
+
+/** A use is written down again only after so long: retention counts in days. */
+const useInterval: Seconds = 6 * 60 * 60
+/** Uses not yet written down: after so long, or so many. */
+const flushInterval: Milliseconds = 60_000
+const mostUses = 1_000
+
+/** Changes in one write. */
+const linesAtOnce = 1_000
+
+/** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
+const snapshotEvery = 16 * 1024 * 1024
+const snapshotRow = 64
+
+/** A smaller log is not worth being compacted. */
+const smallLog = 8 * 1024 * 1024
+
+export class Journal extends Catalogue {
+  readonly #clock: Clock
+  readonly #failed: (error: unknown) => void
+  readonly #freed: (digest: string) => void
+  readonly #uses = new Map<string, Seconds>()
+  readonly #turns = new KeyedMutex()
+  #cancelUses: (() => void) | undefined
+  #writing: Promise<void> | undefined
+  #soon = false
+  /** The name of the log survives a power cut. */
+  #named = false
+
+  constructor(parts: JournalParts) {
+    super(parts)
+    this.#clock = parts.clock
+    this.#failed = parts.failed
+    this.#freed = parts.freed
+  }
+
+  /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
+  async open(): Promise<void> {
+    await this.parts.disk.remove(`${this.parts.layout.log}.new`)
+    await this.load('writing')
+    await this.#log.toEnd()
+    // What was read counts from now on, removals among it: a power cut must not bring back what was before.
+    if (!this.durable.clean) await this.#log.sync()
+  }
+
+  /** How long the log is. */
+  get position(): number {
+    return this.#log.position
+  }
+
+  /** Digests whose contents may not have survived the last stop. */
+  unproven(): ReadonlySet<string> {
+    const { index } = this
+    const { durable, unproven, clean } = this.durable
+    const digests = new Set(unproven.filter(digest => index.references(digest)))
+    if (clean) return digests
+    for (const row of index.rows()) {
+      if (index.offset(row) >= durable) digests.add(index.digest(row))
+    }
+    return digests
+  }
+
+  /** Remembers an entry, in place of any before. It is written soon. */
+  put(entry: Entry): void {
+    const name = nameOf(entry.key)
+    const used = this.#seconds()
+    const line = encodeRecord({ is: 'entry', entry, used })
+    const { digest, size } = entry
+    const freed = this.index.put({
+      name,
+      offset: notWritten,
+      length: line.length,
+      used,
+      digest,
+      size,
+    })
+    this.unwritten.set(name, { entry, line })
+    this.memory.set(entry.key, { entry, name, used })
+    this.#uses.delete(name)
+    this.#flushSoon()
+    if (freed !== undefined) this.#freed(freed)
+  }
+
+  /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
+  remove(key: string, digest?: string): boolean {
+    const row = this.index.find(nameOf(key))
+    if (row === undefined) return true
+    if (digest !== undefined && this.index.digest(row) !== digest) return false
+    this.memory.delete(key)
+    this.#remove(row)
+    return true
+  }
+
+  /** Forgets the entries in these rows. */
+  removeRows(rows: readonly number[]): void {
+    const names = new Set(rows.map(row => this.#remove(row)))
+    for (const [key, { name }] of [...this.memory.entries()]) {
+      if (names.has(name)) this.memory.delete(key)
+    }
+  }
+
+  /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
+  touch(key: string): void {
+    const known = this.memory.peek(key)
+    const now = this.#seconds()
+    if (known !== undefined && now - known.used < useInterval) return
+    const name = known?.name ?? nameOf(key)
+    const row = this.index.find(name)
+    if (row === undefined) return
+    if (known !== undefined) known.used = now
+    if (now - this.index.used(row) < useInterval) return
+    this.index.use(row, now)
+    this.#uses.set(name, now)
+    if (this.#uses.size >= mostUses) this.#flushSoon()
+    else this.#cancelUses ??= this.#clock.after(flushInterval, () => this.#flushSoon())
+  }
+
+  /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
+  flush(): Promise<void> {
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined
+    })
+    return this.#writing
+  }
+
+  /** Notes up to where contents survive a power cut, and makes the log itself do so. */
+  async mark(durable: Durable): Promise<void> {
+    await this.#turns.run('log', async () => {
+      await this.#log.append([encodeRecord({ is: 'durable', ...durable })])
+      await this.#log.sync()
+      if (!this.#named) await this.parts.disk.syncDirectory(dirname(this.parts.layout.log))
+      this.#named = true
+    })
+    this.durable = durable
+  }
+
+  /** Writes a snapshot or compacts the log, when it is time. Not while `mark` is under way. */
+  async tidy(): Promise<void> {
+    const { position } = this
+    const dead = position - this.index.live
+    if (position > smallLog && dead > position / 2) {
+      await this.compact()
+      return
+    }
+    const due = Math.max(snapshotEvery, this.index.count * snapshotRow)
+    if (position - this.covered > due) await this.snapshot()
+  }
+
+  /** Writes the index down. */
+  async snapshot(): Promise<void> {
+    if (this.incomplete) return
+    const { index, durable, position } = this
+    const { disk, layout } = this.parts
+    const { generation } = this.#log
+    const covered = { ...durable, generation, covered: position }
+    await writeSnapshot(disk, { path: layout.snapshot, index, covered })
+    this.covered = position
+  }
+
+  /** Writes the log anew without what is dead. Not when a part of it could not be read: that would be lost. */
+  async compact(): Promise<void> {
+    if (this.incomplete) return
+    const { disk, layout } = this.parts
+    const { index, durable } = this
+    const from = this.#log
+    await compact(
+      {
+        disk,
+        path: layout.log,
+        from,
+        index,
+        durable,
+        alone: act => this.#turns.run('log', act),
+        mayEnd: () => this.walks === 0,
+      },
+      compacted => {
+        this.file = compacted.log
+        this.durable = compacted.durable
+        this.#named = false
+        from.close()
+      },
+    )
+    await this.snapshot()
+  }
+
+  /** Writes down all that waits, that the log was closed in order, and the index. Rejects when the disk fails. */
+  async close(): Promise<void> {
+    this.#cancelUses?.()
+    try {
+      await this.flush()
+      await this.snapshot()
+    } finally {
+      this.file?.close()
+    }
+  }
+
+  protected override lost(row: number): void {
+    this.#remove(row)
+  }
+
+  get #log(): Log {
+    if (this.file === undefined) throw new Error('the log of entries is not open')
+    return this.file
+  }
+
+  #seconds(): Seconds {
+    return Math.floor(this.#clock.now() / 1000)
+  }
+
+  /** Answers the name of the entry that was in the row. */
+  #remove(row: number): string {
+    const name = this.index.name(row)
+    const freed = this.index.remove(row)
+    this.unwritten.set(name, { entry: undefined, line: undefined })
+    this.#uses.delete(name)
+    this.#flushSoon()
+    if (freed !== undefined) this.#freed(freed)
+    return name
+  }
+
+  #flushSoon(): void {
+    if (this.#soon) return
+    this.#soon = true
+    setImmediate(() => {
+      this.#soon = false
+      this.flush().catch(error => this.#failed(error))
+    })
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.unwritten.size > 0 || this.#uses.size > 0) {
+      await this.#turns.run('log', () => this.#writeSome())
+    }
+  }
+
+  async #writeSome(): Promise<void> {
+    const some = [...this.unwritten].slice(0, linesAtOnce)
+    const gone = some.filter(([, { line }]) => line === undefined).map(([name]) => name)
+    const uses: readonly Use[] = [...this.#uses].slice(0, mostUses)
+    const lines = some.flatMap(([, { line }]) => line ?? [])
+    if (gone.length > 0) lines.push(encodeRecord({ is: 'gone', gone }))
+    if (uses.length > 0) lines.push(encodeRecord({ is: 'uses', uses }))
+    let offset = await this.#log.append(lines)
+    this.durable = { ...this.durable, clean: false }
+    for (const [name, waiting] of some) {
+      const { line } = waiting
+      if (this.unwritten.get(name) === waiting) {
+        this.unwritten.delete(name)
+        const row = this.index.find(name)
+        if (line !== undefined && row !== undefined) this.index.place(row, offset, line.length)
+      }
+      offset += line?.length ?? 0
+    }
+    for (const [name, at] of uses) if (this.#uses.get(name) === at) this.#uses.delete(name)
+  }
+}

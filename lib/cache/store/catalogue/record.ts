@@ -1,0 +1,103 @@
+/**
+ * One line of the log of entries: written, and read while trusting nothing in it. Pure.
+ *
+ * # Format
+ * A line of JSON with its checksum (sealed-line.ts):
+ *
+ *     {"log":2,"generation":"8d41…"}                     first line; a snapshot belongs to one generation
+ *     {"entry":{…},"used":1735689600}                    an entry, in place of any before under its key
+ *     {"uses":[["3fa1c0…",1735689600],…]}                last uses by name, seconds since the epoch
+ *     {"gone":["3fa1c0…",…]}                             entries that were removed
+ *     {"durable":81920,"unproven":["e3b0…",…]}           content named before this position survives a power cut,
+ *                                                        but for these digests, whose bytes nobody has hashed yet
+ *     {"durable":81920,"unproven":[],"clean":true}       as the last line: the log was closed in order
+ *
+ * A name is the first 16 digits of the SHA-256 of a key. Unknown properties are ignored.
+ */
+import type { Seconds } from '../../../async/clock.ts'
+import { isDigest } from '../disk/layout.ts'
+import { checkEntry, type Entry } from '../entry.ts'
+import { isCount, isRecord, type Properties, seal, unseal } from './sealed-line.ts'
+
+export type LogRecord =
+  | { readonly is: 'header'; readonly generation: string }
+  | { readonly is: 'entry'; readonly entry: Entry; readonly used: Seconds }
+  | { readonly is: 'uses'; readonly uses: readonly Use[] }
+  | { readonly is: 'gone'; readonly gone: readonly string[] }
+  | ({ readonly is: 'durable' } & Durable)
+
+export type Use = readonly [name: string, at: Seconds]
+
+/** Up to where contents survive a power cut. */
+export interface Durable {
+  /** A position in the log. */
+  readonly durable: number
+  /** Digests before that position that must be hashed before they are used. */
+  readonly unproven: readonly string[]
+  /** Nothing was written after it: the log was closed in order. */
+  readonly clean: boolean
+}
+
+/** Version of the format, in the first line. */
+const logVersion = 2
+
+/** Longest line that is read, bytes. */
+export const maxLine = 1024 * 1024
+
+/** A line of the log. */
+export function encodeRecord(record: LogRecord): Buffer {
+  return seal(shapeOf(record))
+}
+
+/** The record in a line, its line feed included; undefined when it is none. */
+export function decodeRecord(line: Buffer): LogRecord | undefined {
+  const value = unseal(line)
+  return value && recordOf(value)
+}
+
+function shapeOf(record: LogRecord): Properties {
+  switch (record.is) {
+    case 'header':
+      return { log: logVersion, generation: record.generation }
+    case 'entry':
+      return { entry: record.entry, used: record.used }
+    case 'uses':
+      return { uses: record.uses }
+    case 'gone':
+      return { gone: record.gone }
+    case 'durable': {
+      const { durable, unproven, clean } = record
+      return clean ? { durable, unproven, clean } : { durable, unproven }
+    }
+  }
+}
+
+function recordOf(value: Properties): LogRecord | undefined {
+  const { log, generation, entry, used, uses, gone, durable, unproven, clean } = value
+  if (isRecord(entry)) {
+    const checked = checkEntry(entry)
+    if (checked.entry === undefined || !isCount(used)) return undefined
+    return { is: 'entry', entry: checked.entry, used }
+  }
+  if (Array.isArray(uses)) return uses.every(isUse) ? { is: 'uses', uses } : undefined
+  if (Array.isArray(gone)) return gone.every(isName) ? { is: 'gone', gone } : undefined
+  if (isCount(durable) && isDigests(unproven)) {
+    return { is: 'durable', durable, unproven, clean: clean === true }
+  }
+  if (log === logVersion && isName(generation)) return { is: 'header', generation }
+  return undefined
+}
+
+function isUse(value: unknown): value is Use {
+  return Array.isArray(value) && value.length === 2 && isName(value[0]) && isCount(value[1])
+}
+
+export function isDigests(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every(one => typeof one === 'string' && isDigest(one))
+}
+
+export function isName(value: unknown): value is string {
+  return typeof value === 'string' && NAME.test(value)
+}
+
+const NAME = /^[0-9a-f]{16}$/

@@ -1,0 +1,115 @@
+/**
+ * The index as a file, so that a start need not read the whole log.
+ *
+ * # Format
+ * 4,096 bytes with a line of JSON and its checksum (sealed-line.ts), then 64 bytes for each entry: the first sixteen words of
+ * its row in the index (index.ts), in this machine's byte order.
+ *
+ *     {"snapshot":2,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
+ *
+ * It holds what the log of that generation says up to `covered`; what stands behind is read from the log. Rows may be newer:
+ * the log says the same of them again. A snapshot that is torn, foreign or older than its log is not used.
+ */
+import { endianness } from 'node:os'
+import { crc32 } from 'node:zlib'
+import type { Disk } from '../disk/disk.ts'
+import { dumpedWords, type Index } from './index.ts'
+import { type Durable, isDigests, isName } from './record.ts'
+import { isCount, seal, unseal } from './sealed-line.ts'
+
+/** What is known beside the rows. */
+export interface Covered extends Durable {
+  readonly generation: string
+  /** How much of the log it holds. */
+  readonly covered: number
+}
+
+const version = 2
+const headBytes = 4096
+const mostUnproven = 50
+const rowBytes = dumpedWords * 4
+/** Rows written or read at once. */
+const inPiece = 16_384
+
+/** Writes the index to `path`, in steps. Throws what the file system throws. */
+export async function writeSnapshot(
+  disk: Disk,
+  {
+    path,
+    index,
+    covered,
+  }: { readonly path: string; readonly index: Index; readonly covered: Covered },
+): Promise<void> {
+  // So many digests to prove are too many for the head: a start reads the log instead.
+  if (covered.unproven.length > mostUnproven) return
+  const temporary = `${path}.new`
+  await disk.remove(temporary)
+  const file = await disk.open(temporary, 'creating')
+  try {
+    const words = new Uint32Array(inPiece * dumpedWords)
+    let [rows, inThis, crc] = [0, 0, 0]
+    const write = async (): Promise<void> => {
+      const piece = Buffer.from(words.buffer, 0, inThis * rowBytes)
+      crc = crc32(piece, crc)
+      await file.put(piece, headBytes + (rows - inThis) * rowBytes)
+      inThis = 0
+    }
+    for (const row of index.rows()) {
+      if (index.offset(row) < 0) continue
+      index.dump(row, words, inThis * dumpedWords)
+      inThis += 1
+      rows += 1
+      if (inThis === inPiece) await write()
+    }
+    await write()
+    const { unproven, ...known } = covered
+    const head = { snapshot: version, order: endianness(), ...known, rows, crc }
+    await file.put(seal({ ...head, unproven }), 0)
+    await disk.rename(temporary, path)
+  } finally {
+    file.close()
+  }
+}
+
+/** Fills an empty index; undefined when there is no usable snapshot of this generation, and the index is then not to be used. */
+export async function readSnapshot(
+  disk: Disk,
+  {
+    path,
+    index,
+    generation,
+  }: { readonly path: string; readonly index: Index; readonly generation: string },
+): Promise<Covered | undefined> {
+  const file = await disk.open(path, 'reading')
+  try {
+    const head = headOf(await file.bytes(0, headBytes))
+    if (head === undefined || head.generation !== generation) return undefined
+    index.reserve(head.rows)
+    let crc = 0
+    for (let row = 0; row < head.rows; row += inPiece) {
+      const wanted = Math.min(inPiece, head.rows - row) * rowBytes
+      const piece = await file.bytes(headBytes + row * rowBytes, wanted)
+      if (piece.length < wanted) return undefined
+      crc = crc32(piece, crc)
+      const words = new Uint32Array(piece.buffer, piece.byteOffset, wanted / 4)
+      for (let at = 0; at < words.length; at += dumpedWords) index.load(words, at)
+    }
+    return crc === head.crc ? head : undefined
+  } finally {
+    file.close()
+  }
+}
+
+interface Head extends Covered {
+  readonly rows: number
+  readonly crc: number
+}
+
+function headOf(bytes: Buffer): Head | undefined {
+  const value = unseal(bytes.subarray(0, bytes.indexOf(10) + 1))
+  if (value?.['snapshot'] !== version || value['order'] !== endianness()) return undefined
+  const { generation, covered, durable, unproven, clean, rows, crc } = value
+  if (!isName(generation) || !isCount(covered) || !isCount(durable)) return undefined
+  if (!isDigests(unproven) || !isCount(rows) || !isCount(crc)) return undefined
+  return { generation, covered, durable, unproven, clean: clean === true, rows, crc }
+}

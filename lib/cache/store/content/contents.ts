@@ -1,0 +1,115 @@
+/**
+ * Stored contents for reading: the small ones in demand in memory, the others from open files.
+ *
+ * Content of at most 4 MiB is kept whole from its second reading on, not the first: a mirror run or an installer that reads
+ * thousands of packages once would otherwise push out the indexes every machine asks for. What is forgotten while it is being
+ * read is not kept: it may be the wrong bytes.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Source } from '../../../bytes/source.ts'
+import type { Content } from '../../../http/message/message.ts'
+import { OpenFiles, type OpenFilesParts, type Wanted } from './open-files.ts'
+
+/** Largest content that is kept in memory, and that is read whole even the first time. */
+const mostInMemory = 4 * 1024 * 1024
+const small = 256 * 1024
+
+/** How many contents read once are remembered by name, waiting for their second reading. */
+const remembered = 16_384
+
+/** What a content in memory costs beyond its bytes, roughly. */
+const perContent = 256
+
+export interface ContentsParts extends OpenFilesParts {
+  /** Bytes for content in demand; 0 keeps none. */
+  readonly memory: number
+}
+
+export class Contents {
+  readonly #parts: ContentsParts
+  readonly #files: OpenFiles
+  readonly #memory: LRUCache<string, Buffer> | undefined
+  readonly #seen = new LRUCache<string, true>({ max: remembered })
+  readonly #loads = new Map<string, Promise<Buffer | undefined>>()
+
+  constructor(parts: ContentsParts) {
+    this.#parts = parts
+    this.#files = new OpenFiles(parts)
+    if (parts.memory >= 1) {
+      this.#memory = new LRUCache<string, Buffer>({
+        maxSize: Math.floor(parts.memory),
+        maxEntrySize: mostInMemory + perContent,
+        sizeCalculation: bytes => bytes.length + perContent,
+      })
+    }
+  }
+
+  /** The content: at once when it is in memory. Undefined when there is none of that size. Rejects when the disk fails. */
+  get(wanted: Wanted): Content | Promise<Content | undefined> {
+    const { digest, size } = wanted
+    const bytes = this.#memory?.get(digest)
+    if (bytes?.length === size) return part(bytes, wanted)
+    const again = this.#seen.has(digest) && size <= mostInMemory && size < this.#parts.memory
+    if (size <= small || again) {
+      return this.#whole(digest, size).then(whole => whole && part(whole, wanted))
+    }
+    this.#seen.set(digest, true)
+    return this.#stream(wanted)
+  }
+
+  /** Reads a part of a content that is known to be there, as long as it is. */
+  read(wanted: Wanted): Source {
+    return this.#files.read(wanted)
+  }
+
+  /** The name no longer stands for these bytes: those who read them go on, the next reader begins anew. */
+  forget(digest: string): void {
+    this.#memory?.delete(digest)
+    this.#loads.delete(digest)
+    this.#files.forget(digest)
+  }
+
+  /** Closes what has no readers; a file that is being read closes with its last one. */
+  close(): void {
+    this.#memory?.clear()
+    this.#files.close()
+  }
+
+  #whole(digest: string, size: number): Promise<Buffer | undefined> {
+    const loading = this.#loads.get(digest)
+    if (loading !== undefined) return loading
+    const load = this.#load(digest, size).then(bytes => {
+      if (bytes === undefined || this.#loads.get(digest) !== load) return bytes
+      if (this.#seen.has(digest)) this.#memory?.set(digest, bytes)
+      else this.#seen.set(digest, true)
+      return bytes
+    })
+    this.#loads.set(digest, load)
+    return load.finally(() => {
+      if (this.#loads.get(digest) === load) this.#loads.delete(digest)
+    })
+  }
+
+  async #load(digest: string, size: number): Promise<Buffer | undefined> {
+    const { disk, layout } = this.#parts
+    const file = await disk.openIfThere(layout.blob(digest))
+    if (file === undefined) return undefined
+    try {
+      const [found, bytes] = await Promise.all([file.look(), file.bytes(0, size)])
+      return found.isFile() && found.size === size && bytes.length === size ? bytes : undefined
+    } finally {
+      file.close()
+    }
+  }
+
+  async #stream(wanted: Wanted): Promise<Content | undefined> {
+    const open = await this.#files.open(wanted)
+    return open && { kind: 'stream', length: wanted.end - wanted.first, open }
+  }
+}
+
+/** A part of content in memory. */
+function part(bytes: Buffer, { first, end }: Wanted): Content {
+  const whole = first === 0 && end === bytes.length
+  return { kind: 'bytes', bytes: whole ? bytes : bytes.subarray(first, end) }
+}

@@ -1,0 +1,226 @@
+/**
+ * The downloads under way: begun, continued after a crash, and read from while they are being stored.
+ */
+import type { Clock } from '../../../async/clock.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { Blobs } from '../disk/blobs.ts'
+import type { Disk } from '../disk/disk.ts'
+import type { Layout } from '../disk/layout.ts'
+import type { Space } from '../upkeep/space.ts'
+import type { Contents } from './contents.ts'
+import { Download } from './download.ts'
+import { Expectation, type Expected } from './expectation.ts'
+import {
+  type Continuation,
+  openPartial,
+  type Partial,
+  removePartial,
+  removeSidecar,
+  savePartial,
+  sidecarOf,
+  worthKeeping,
+} from './partial.ts'
+import type { SharedBlocks } from './shared-blocks.ts'
+import type { Destination } from './write-behind.ts'
+
+export interface DownloadOptions {
+  /** With `fields`, those of the origin's response: a large download can be continued after a crash. */
+  readonly key?: string
+  readonly fields?: Continuation['fields']
+  readonly expected?: Expected | undefined
+  /** What the origin announced. */
+  readonly length?: number | undefined
+  /** Why the content must not touch the disk; it is then only given to those who read it now. */
+  readonly passing?: string | undefined
+}
+
+/** The beginning of a download that a crash broke off. */
+export interface Resumable {
+  /** Bytes that are there. */
+  readonly size: number
+  readonly length: number | undefined
+  readonly fields: Continuation['fields']
+  /** Reads them again. Undefined when they are not what was written. Rejects when the disk fails. */
+  resume(expected?: Expected): Promise<Download | undefined>
+}
+
+export interface DownloadsParts {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly clock: Clock
+  readonly log: Logger
+  readonly blocks: SharedBlocks
+  readonly blobs: Blobs
+  readonly contents: Contents
+  readonly space: Space
+  readonly partials: Map<string, Partial>
+  /** Told when a download begins that a checkpoint can make continuable. */
+  readonly soon: () => void
+  /** Notes that the disk failed; answers the reason in words. */
+  readonly diskFailed: (error: unknown) => string
+  /** Told that a download is over, of which content, and whether that is stored. */
+  readonly ended: (digest: string | undefined, stored: boolean) => void
+}
+
+interface UnderWay {
+  readonly ended: Promise<void>
+  readonly continuation: Continuation | undefined
+  /** A crash now would leave something to be continued. */
+  saved: boolean
+}
+
+export class Downloads {
+  readonly #parts: DownloadsParts
+  readonly #underWay = new Map<Download, UnderWay>()
+  /** Contents that are whole and being stored. */
+  readonly #whole = new Map<string, Download>()
+
+  constructor(parts: DownloadsParts) {
+    this.#parts = parts
+  }
+
+  /** Begins one. Throws a Failure when the announced length is not the expected size. */
+  begin({ key, fields, expected, length, passing }: DownloadOptions): Download {
+    const expectation = new Expectation(expected ?? {}, length)
+    const to = passing === undefined ? this.#destination(expectation.length) : { because: passing }
+    if (key !== undefined) this.#forget(key)
+    const large = (expectation.length ?? worthKeeping) >= worthKeeping
+    const continuation =
+      key === undefined || fields === undefined || !large ? undefined : { key, fields }
+    return this.#start(expectation, to, continuation)
+  }
+
+  /** What there is of a download that a crash broke off. */
+  resumable(key: string): Resumable | undefined {
+    const partial = this.#parts.partials.get(key)
+    if (partial === undefined) return undefined
+    const { bytes, length, fields } = partial
+    return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
+  }
+
+  /** The download that has all of this content and is being stored. */
+  whole(digest: string): Download | undefined {
+    return this.#whole.get(digest)
+  }
+
+  /** Whether a file below `tmp/` belongs to a download. */
+  inUse(path: string): boolean {
+    for (const { file } of this.#underWay.keys()) {
+      if (file.path !== undefined && (path === file.path || path === sidecarOf(file.path)))
+        return true
+    }
+    return false
+  }
+
+  /** Makes those that are large enough continuable after a crash. Answers whether there may be more to save. */
+  async save(): Promise<boolean> {
+    let more = false
+    for (const [download, { continuation }] of [...this.#underWay]) {
+      if (continuation === undefined || !download.stored) continue
+      more = true
+      if (download.size >= worthKeeping) await this.#save(download, continuation)
+    }
+    return more
+  }
+
+  /** Fails all of them with `reason` and waits until their files are dealt with. */
+  async close(reason: Error): Promise<void> {
+    const underWay = [...this.#underWay]
+    for (const [download] of underWay) download.discard(reason)
+    await Promise.all(underWay.map(([, { ended }]) => ended))
+  }
+
+  #destination(length: number | undefined): Destination {
+    const { disk, layout, log, space } = this.#parts
+    if (disk.hung) return { because: 'the disk does not answer' }
+    const free = space.latest?.free
+    if (length === undefined || free === undefined || length <= free) {
+      return { path: layout.temporaryFile() }
+    }
+    // No fault of the disk: it still takes what fits.
+    const because = `${length} bytes do not fit into the ${free} that are free`
+    log.warn('not stored', { because })
+    return { because }
+  }
+
+  #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
+    const { disk, clock, blocks, blobs, contents, diskFailed } = this.#parts
+    let digest: string | undefined
+    let over = (): void => {}
+    const download: Download = new Download({
+      disk,
+      clock,
+      blocks,
+      expectation,
+      to,
+      diskFailed,
+      onWhole: found => {
+        digest = found
+        if (download.stored) this.#whole.set(found, download)
+      },
+      commit: async ({ file, path }, found) => {
+        if (file === undefined || path === undefined) throw new Error('there is no file')
+        await blobs.commit(file, { path, digest: found })
+      },
+      reopen: (found, first, end) => {
+        const { size } = download
+        return contents.read({ digest: found, size, first, end, broken: () => {} })
+      },
+      onEnd: () => {
+        this.#end(download, digest)
+        over()
+      },
+    })
+    const ended = new Promise<void>(resolve => {
+      over = resolve
+    })
+    this.#underWay.set(download, { ended, continuation, saved: 'begun' in to })
+    if (continuation !== undefined) this.#parts.soon()
+    return download
+  }
+
+  #end(download: Download, digest: string | undefined): void {
+    const { disk, ended } = this.#parts
+    const { path } = download.file
+    const saved = this.#underWay.get(download)?.saved
+    this.#underWay.delete(download)
+    if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
+    if (saved && path !== undefined) void removeSidecar(disk, path).catch(() => undefined)
+    ended(digest, download.stored)
+  }
+
+  async #save(download: Download, { key, fields }: Continuation): Promise<void> {
+    const { size, length } = download
+    const sha256 = download.digestSoFar()
+    await download.file.flush()
+    const { file, path } = download.file
+    if (file === undefined || path === undefined || !download.stored) return
+    await file.sync()
+    const underWay = this.#underWay.get(download)
+    if (underWay === undefined) return
+    underWay.saved = true
+    await savePartial(this.#parts.disk, { path, key, fields, length, bytes: size, sha256 })
+  }
+
+  async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
+    const { disk, partials } = this.#parts
+    const { key, fields, path, bytes, length } = partial
+    if (!partials.delete(key)) return undefined
+    const expectation = new Expectation(expected, length)
+    const file = await openPartial(disk, partial, expectation)
+    if (file !== undefined) {
+      return this.#start(expectation, { path, begun: { file, size: bytes } }, { key, fields })
+    }
+    await removePartial(disk, path)
+    return undefined
+  }
+
+  /** It is fetched anew: what there is of it is not wanted. */
+  #forget(key: string): void {
+    const { disk, partials } = this.#parts
+    const partial = partials.get(key)
+    if (partial === undefined) return
+    partials.delete(key)
+    void removePartial(disk, partial.path).catch(() => undefined)
+  }
+}

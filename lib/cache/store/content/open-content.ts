@@ -1,0 +1,276 @@
+/**
+ * An open file of content and its readers, who share what they read.
+ *
+ * # Representation
+ * The file is read in chunks of one block, at multiples of the block's size, so that readers from different places meet in the
+ * same chunks. Up to four chunks are read by one operation; the next four while the reader has two left. A chunk is dropped
+ * when the only reader has taken it; with several readers it is kept for those behind (shared-blocks.ts). A short range, the
+ * end of a file that still grows, and a reader for whom there is no block read what they want alone, into ordinary memory.
+ */
+import { type Block, blockBytes } from '../../../bytes/block-pool.ts'
+import { Piece } from '../../../bytes/piece.ts'
+import type { Source, Take } from '../../../bytes/source.ts'
+import type { DiskFile } from '../disk/disk.ts'
+import type { Kept, SharedBlocks } from './shared-blocks.ts'
+
+/** A file that ended before the length it should have. */
+export class ShortFile extends Error {
+  constructor(position: number, end: number) {
+    super(`the file ends at byte ${position} and should reach ${end}`)
+    this.name = 'ShortFile'
+  }
+}
+
+/** How far a file may be read. */
+export interface Extent {
+  readonly readable: number
+  /** No more will come. */
+  readonly whole: boolean
+}
+
+/** Chunks of one operation, and of how many left the next operation begins. */
+const chunksAtOnce = 4
+const chunksLeft = 2
+
+/** What is read by one reader alone at most. */
+const aloneBytes = 64 * 1024
+
+/** Told when a chunk was read; with an error, or with `alone` when the reader is to read by itself. */
+type Waiting = (error: Error | undefined, alone: boolean) => void
+
+class Chunk implements Kept {
+  readonly number: number
+  readonly waiting = new Set<Waiting>()
+  piece: Piece | undefined
+  readonly #content: OpenContent
+
+  constructor(number: number, content: OpenContent) {
+    this.number = number
+    this.#content = content
+  }
+
+  drop(): void {
+    this.#content.drop(this)
+  }
+}
+
+export class OpenContent {
+  /** It is not to be read any more, but by those who read it now. */
+  closed = false
+  readonly #file: DiskFile
+  readonly #blocks: SharedBlocks
+  readonly #extent: () => Extent
+  readonly #onIdle: () => void
+  readonly #chunks = new Map<number, Chunk>()
+  readonly #readers = new Set<ChunkReader>()
+
+  /** `onIdle` is called whenever the last reader has left. */
+  constructor(file: DiskFile, blocks: SharedBlocks, extent: () => Extent, onIdle: () => void) {
+    this.#file = file
+    this.#blocks = blocks
+    this.#extent = extent
+    this.#onIdle = onIdle
+  }
+
+  get readers(): number {
+    return this.#readers.size
+  }
+
+  /** The bytes from `first` up to and without `end`, which must be readable. `failed` is told why it broke off. */
+  read(first: number, end: number, failed: (error: Error) => void = () => {}): Source {
+    const reader = new ChunkReader(this, { first, end, failed })
+    this.#readers.add(reader)
+    return reader
+  }
+
+  /** The chunk, perhaps still being read, and what follows it if it is time; undefined when it is to be read alone. */
+  want(number: number, last: number): Chunk | undefined {
+    const ahead = this.#blocks.scarce ? number : number + chunksLeft
+    let missing = number
+    while (missing <= ahead && this.#chunks.has(missing)) missing += 1
+    if (missing <= Math.min(ahead, last)) this.#read(missing, last)
+    return this.#chunks.get(number)
+  }
+
+  /** A reader has taken what it wants of a chunk. */
+  taken(chunk: Chunk): void {
+    if (this.#readers.size > 1 && !this.#blocks.scarce) this.#blocks.keep(chunk)
+    else if (chunk.waiting.size === 0) this.drop(chunk)
+  }
+
+  drop(chunk: Chunk): void {
+    if (this.#chunks.get(chunk.number) === chunk) this.#chunks.delete(chunk.number)
+    this.#blocks.forget(chunk)
+    chunk.piece?.release()
+    chunk.piece = undefined
+  }
+
+  /** Reads some bytes from `position` on into ordinary memory. */
+  readAlone(position: number, end: number, take: Take): void {
+    const { readable } = this.#extent()
+    const bytes = Buffer.allocUnsafe(Math.min(aloneBytes, Math.min(end, readable) - position))
+    this.#file.read([bytes], position, (error, read = 0) => {
+      if (error) take(error, undefined)
+      else if (read === 0) take(new ShortFile(position, end), undefined)
+      else take(undefined, new Piece(bytes.subarray(0, read)))
+    })
+  }
+
+  left(reader: ChunkReader): void {
+    if (!this.#readers.delete(reader)) return
+    // What was read ahead for it alone is nobody's now.
+    for (const chunk of [...this.#chunks.values()]) {
+      if (this.#readers.size === 0) this.drop(chunk)
+      else if (chunk.piece !== undefined) this.#blocks.keep(chunk)
+    }
+    if (this.#readers.size > 0) return
+    if (this.closed) this.#file.close()
+    this.#onIdle()
+  }
+
+  /** Closes the file as soon as it has no readers. */
+  close(): void {
+    this.closed = true
+    if (this.#readers.size === 0) this.#file.close()
+  }
+
+  /** Reads up to four chunks that are missing, from `number` on. */
+  #read(number: number, last: number): void {
+    const most = this.#blocks.scarce ? 1 : chunksAtOnce
+    const blocks: Block[] = []
+    const buffers: Buffer[] = []
+    while (blocks.length < most && number + blocks.length <= last) {
+      const length = this.#length(number + blocks.length)
+      if (length === 0 || this.#chunks.has(number + blocks.length)) break
+      const block = this.#blocks.take()
+      if (block === undefined) break
+      blocks.push(block)
+      buffers.push(block.memory.subarray(0, length))
+    }
+    if (blocks.length === 0) return
+    const chunks = blocks.map((_, i) => new Chunk(number + i, this))
+    for (const chunk of chunks) this.#chunks.set(chunk.number, chunk)
+    this.#file.read(
+      buffers,
+      number * blockBytes,
+      (error, read = 0) => {
+        let rest = read
+        for (const [i, chunk] of chunks.entries()) {
+          const [block, bytes] = [blocks[i], buffers[i]]
+          if (block === undefined || bytes === undefined) continue
+          rest -= bytes.length
+          this.#arrived(chunk, error, rest < 0 ? undefined : { block, bytes })
+        }
+      },
+      () => {
+        for (const block of blocks) block.release()
+      },
+    )
+  }
+
+  #arrived(
+    chunk: Chunk,
+    error: Error | null | undefined,
+    came: { readonly block: Block; readonly bytes: Buffer } | undefined,
+  ): void {
+    const wanted = this.#chunks.get(chunk.number) === chunk
+    if (wanted && !error && came !== undefined) {
+      came.block.retain()
+      chunk.piece = new Piece(came.bytes, came.block)
+    } else if (wanted) this.#chunks.delete(chunk.number)
+    const waiting = [...chunk.waiting]
+    chunk.waiting.clear()
+    for (const tell of waiting) tell(error ?? undefined, chunk.piece === undefined)
+  }
+
+  /** Bytes of a chunk; 0 when it is not yet whole. */
+  #length(number: number): number {
+    const { readable, whole } = this.#extent()
+    const length = Math.min(blockBytes, readable - number * blockBytes)
+    return whole || length === blockBytes ? Math.max(0, length) : 0
+  }
+}
+
+class ChunkReader implements Source {
+  readonly #content: OpenContent
+  readonly #end: number
+  readonly #failed: (error: Error) => void
+  /** A range this short is not worth whole chunks. */
+  readonly #short: boolean
+  #position: number
+  #take: Take | undefined
+  #waitsFor: Chunk | undefined
+  #closed = false
+
+  constructor(
+    content: OpenContent,
+    of: { readonly first: number; readonly end: number; readonly failed: (error: Error) => void },
+  ) {
+    this.#content = content
+    this.#position = of.first
+    this.#end = of.end
+    this.#failed = of.failed
+    this.#short = of.end - of.first <= aloneBytes
+  }
+
+  next(take: Take): void {
+    if (this.#closed || this.#position >= this.#end) return take(undefined, undefined)
+    this.#take = take
+    this.#go()
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#take = undefined
+    this.#waitsFor?.waiting.delete(this.#arrived)
+    this.#content.left(this)
+  }
+
+  #go(): void {
+    const number = Math.floor(this.#position / blockBytes)
+    const last = Math.floor((this.#end - 1) / blockBytes)
+    const chunk = this.#short ? undefined : this.#content.want(number, last)
+    if (chunk === undefined) return this.#alone()
+    const { piece } = chunk
+    if (piece === undefined) {
+      this.#waitsFor = chunk
+      chunk.waiting.add(this.#arrived)
+      return
+    }
+    const start = number * blockBytes
+    const to = Math.min(piece.bytes.length, this.#end - start)
+    const part = piece.slice(this.#position - start, to)
+    this.#content.taken(chunk)
+    this.#give(part)
+  }
+
+  readonly #arrived: Waiting = (error, alone) => {
+    this.#waitsFor = undefined
+    if (error !== undefined) this.#fail(error)
+    else if (alone) this.#alone()
+    else this.#go()
+  }
+
+  #alone(): void {
+    this.#content.readAlone(this.#position, this.#end, (error, piece) => {
+      if (this.#closed) return
+      if (error !== undefined) this.#fail(error)
+      else if (piece !== undefined) this.#give(piece)
+    })
+  }
+
+  #give(piece: Piece): void {
+    this.#position += piece.bytes.length
+    const take = this.#take
+    this.#take = undefined
+    take?.(undefined, piece)
+  }
+
+  #fail(error: Error): void {
+    const take = this.#take
+    this.#take = undefined
+    this.#failed(error)
+    take?.(error, undefined)
+  }
+}

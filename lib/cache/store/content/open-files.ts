@@ -1,0 +1,206 @@
+/**
+ * Stored contents that are open: one file for all readers of a content, kept a while after the last.
+ */
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Source, Take } from '../../../bytes/source.ts'
+import type { Disk } from '../disk/disk.ts'
+import type { Layout } from '../disk/layout.ts'
+import { OpenContent, ShortFile } from './open-content.ts'
+import type { SharedBlocks } from './shared-blocks.ts'
+
+/** Files without readers that stay open, and for how long: the next client of a package in demand finds it open. */
+const mostIdle = 64
+const idleTime: Milliseconds = 10_000
+
+/** A part of a content. */
+export interface Wanted {
+  readonly digest: string
+  readonly size: number
+  readonly first: number
+  /** Exclusive. */
+  readonly end: number
+  /** Told when it turns out to be shorter in the middle. */
+  readonly broken: (error: Error) => void
+}
+
+export interface OpenFilesParts {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly clock: Clock
+  readonly blocks: SharedBlocks
+}
+
+interface Opened {
+  readonly content: OpenContent
+  readonly size: number
+}
+
+interface Idle {
+  readonly digest: string
+  readonly since: Milliseconds
+}
+
+export class OpenFiles {
+  readonly #parts: OpenFilesParts
+  readonly #openings = new Map<string, Promise<Opened | undefined>>()
+  readonly #files = new Map<string, Opened>()
+  /** Files without readers and since when, the one that was left first in front. */
+  readonly #idle = new Map<OpenContent, Idle>()
+  #tidying = false
+
+  constructor(parts: OpenFilesParts) {
+    this.#parts = parts
+  }
+
+  /** Opens the file now and answers how to read the part; undefined when there is none of that size. */
+  async open(wanted: Wanted): Promise<(() => Source) | undefined> {
+    const content = await this.#opened(wanted)
+    if (content === undefined) return undefined
+    return () => (content.closed ? this.read(wanted) : this.#readFrom(content, wanted))
+  }
+
+  /** Reads a part of a content that is known to be there, as long as it is. */
+  read(wanted: Wanted): Source {
+    return new LateSource(
+      this.#opened(wanted).then(content => {
+        if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
+        return this.#readFrom(content, wanted)
+      }),
+    )
+  }
+
+  /** The name no longer stands for this file: those who read it go on, the next reader opens it anew. */
+  forget(digest: string): void {
+    this.#openings.delete(digest)
+    this.#close(digest)
+  }
+
+  /** Closes what has no readers; a file that is being read closes with its last one. */
+  close(): void {
+    for (const digest of [...this.#files.keys()]) this.#close(digest)
+  }
+
+  #readFrom(content: OpenContent, { digest, first, end, broken }: Wanted): Source {
+    this.#idle.delete(content)
+    return content.read(first, end, error => {
+      if (this.#files.get(digest)?.content === content) this.#close(digest)
+      if (error instanceof ShortFile) broken(error)
+    })
+  }
+
+  /** The open file of that size. */
+  async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
+    for (;;) {
+      const known = this.#files.get(digest)
+      if (known !== undefined) return known.size === size ? known.content : undefined
+      if ((await (this.#openings.get(digest) ?? this.#open(digest))) === undefined) return undefined
+    }
+  }
+
+  /** Opens the file and puts it among those that are open, unless it is forgotten meanwhile. */
+  #open(digest: string): Promise<Opened | undefined> {
+    const opening = this.#openNow(digest).then(opened => {
+      if (this.#openings.get(digest) !== opening) opened?.content.close()
+      else if (opened !== undefined) {
+        this.#files.set(digest, opened)
+        this.#rest(digest, opened.content)
+      }
+      return opened
+    })
+    this.#openings.set(digest, opening)
+    return opening.finally(() => {
+      if (this.#openings.get(digest) === opening) this.#openings.delete(digest)
+    })
+  }
+
+  async #openNow(digest: string): Promise<Opened | undefined> {
+    const file = await this.#parts.disk.openIfThere(this.#parts.layout.blob(digest))
+    if (file === undefined) return undefined
+    try {
+      const found = await file.look()
+      const size = found.isFile() ? found.size : -1
+      const extent = { readable: size, whole: true }
+      const content: OpenContent = new OpenContent(
+        file,
+        this.#parts.blocks,
+        () => extent,
+        () => this.#rest(digest, content),
+      )
+      return { content, size }
+    } catch (error) {
+      file.close()
+      throw error
+    }
+  }
+
+  /** A file without readers stays open for a while. */
+  #rest(digest: string, content: OpenContent): void {
+    if (content.closed) return
+    this.#idle.set(content, { digest, since: this.#parts.clock.elapsed() })
+    const [oldest] = this.#idle.values()
+    if (this.#idle.size > mostIdle && oldest !== undefined) this.#close(oldest.digest)
+    this.#tidyLater()
+  }
+
+  #tidyLater(): void {
+    if (this.#tidying) return
+    this.#tidying = true
+    this.#parts.clock.after(idleTime, () => {
+      this.#tidying = false
+      const before = this.#parts.clock.elapsed() - idleTime
+      for (const { digest, since } of [...this.#idle.values()]) {
+        if (since <= before) this.#close(digest)
+      }
+      if (this.#idle.size > 0) this.#tidyLater()
+    })
+  }
+
+  #close(digest: string): void {
+    const content = this.#files.get(digest)?.content
+    if (content === undefined) return
+    this.#files.delete(digest)
+    this.#idle.delete(content)
+    content.close()
+  }
+}
+
+/** A source that is still being opened. */
+class LateSource implements Source {
+  #source: Source | undefined
+  #error: Error | undefined
+  #take: Take | undefined
+  #closed = false
+
+  constructor(opening: Promise<Source>) {
+    opening.then(
+      source => {
+        this.#source = source
+        if (this.#closed) source.close()
+        else this.#ask()
+      },
+      (error: unknown) => {
+        this.#error = error instanceof Error ? error : new Error(String(error))
+        this.#ask()
+      },
+    )
+  }
+
+  next(take: Take): void {
+    this.#take = take
+    this.#ask()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#source?.close()
+  }
+
+  #ask(): void {
+    const take = this.#take
+    if (take === undefined || this.#closed) return
+    if (this.#source === undefined && this.#error === undefined) return
+    this.#take = undefined
+    if (this.#error !== undefined) take(this.#error, undefined)
+    else this.#source?.next(take)
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The latest pieces of a growing content, in memory, by reference. Knows positions, not readers or files.
+ */
+import type { Piece } from '../../../bytes/piece.ts'
+
+interface Held {
+  /** Where its first byte stands in the content. */
+  readonly start: number
+  piece: Piece
+}
+
+/** Buffers one write takes at most (IOV_MAX is 1,024). */
+const mostPieces = 512
+
+export class Tail {
+  /** Position after the newest byte: the size of the content so far. */
+  end: number
+  #held: Held[] = []
+
+  /** `end` is what there is already, elsewhere. */
+  constructor(end = 0) {
+    this.end = end
+  }
+
+  /** Position of the oldest byte that is still here. */
+  get start(): number {
+    return this.#held[0]?.start ?? this.end
+  }
+
+  /** Bytes held. */
+  get length(): number {
+    return this.end - this.start
+  }
+
+  /** Position after the oldest piece, which goes as a whole; undefined when nothing is held. */
+  get firstEnd(): number | undefined {
+    const [first] = this.#held
+    return first && first.start + first.piece.bytes.length
+  }
+
+  /** Takes a piece over. */
+  append(piece: Piece): void {
+    const last = this.#held.at(-1)
+    this.end += piece.bytes.length
+    if (last?.piece.precedes(piece)) last.piece = last.piece.joined(piece)
+    else this.#held.push({ start: this.end - piece.bytes.length, piece })
+  }
+
+  /** Bytes from `from` up to at most `end`, as many as lie together, with a hold of their own. `from` must be here. */
+  slice(from: number, end: number): Piece {
+    const held = this.#held[this.#at(from)]
+    if (held === undefined || from < held.start) throw new RangeError('these bytes are not held')
+    const { start, piece } = held
+    return piece.slice(from - start, Math.min(piece.bytes.length, end - start))
+  }
+
+  /** The bytes from `from` on, about `wanted` of them, in pieces with holds of their own. */
+  slices(from: number, wanted: number): Piece[] {
+    const pieces: Piece[] = []
+    const end = Math.min(this.end, from + wanted)
+    for (let at = from; at < end && pieces.length < mostPieces; ) {
+      const piece = this.slice(at, end)
+      pieces.push(piece)
+      at += piece.bytes.length
+    }
+    return pieces
+  }
+
+  /** Lets the oldest piece go. */
+  dropFirst(): void {
+    this.#held.shift()?.piece.release()
+  }
+
+  clear(): void {
+    for (const { piece } of this.#held) piece.release()
+    this.#held = []
+  }
+
+  /** Which piece has the byte at `position`, by halving. */
+  #at(position: number): number {
+    let [low, high] = [0, this.#held.length - 1]
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2)
+      if ((this.#held[middle]?.start ?? 0) <= position) low = middle
+      else high = middle - 1
+    }
+    return low
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * The only way from the store to the file system: files and directories, every operation with a deadline.
+ *
+ * Paths come from layout.ts. Reading and writing content takes callbacks, because a promise for each block costs more than it
+ * gives; everything that is done once for a file is a promise.
+ */
+import * as fs from 'node:fs'
+import { dirname } from 'node:path'
+import { systemCode } from '../../../errors.ts'
+import { type End, type Operation, Slots, type SlotsOptions } from './slots.ts'
+
+/** The functions of `node:fs` the store uses; tests give others that fail, or never answer. */
+export interface FileLayer {
+  open(path: string, flags: number, mode: number, end: End<number>): void
+  close(fd: number, end: End<void>): void
+  fstat(fd: number, end: End<fs.Stats>): void
+  readv(fd: number, into: readonly Buffer[], position: number, end: End<number>): void
+  writev(fd: number, from: readonly Buffer[], position: number, end: End<number>): void
+  fdatasync(fd: number, end: End<void>): void
+  ftruncate(fd: number, length: number, end: End<void>): void
+  rename(from: string, to: string, end: End<void>): void
+  unlink(path: string, end: End<void>): void
+  rm(path: string, options: { recursive: true; force: true }, end: End<void>): void
+  mkdir(path: string, options: { recursive: true }, end: End<string | undefined>): void
+  readdir(path: string, end: End<string[]>): void
+  lstat(path: string, end: End<fs.Stats>): void
+  statfs(path: string, end: End<fs.StatsFs>): void
+}
+
+export interface DiskOptions extends SlotsOptions {
+  readonly files?: FileLayer
+}
+
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants
+
+/** How a file is opened. Without O_NONBLOCK a pipe of that name would keep a thread for ever. */
+const flags = {
+  reading: O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+  writing: O_RDWR | O_CREAT | O_NOFOLLOW,
+  creating: O_RDWR | O_CREAT | O_EXCL,
+} as const
+
+/** How many deadlines a flush may take. */
+const flushing = 6
+
+export class Disk {
+  readonly #files: FileLayer
+  readonly #slots: Slots
+
+  constructor({ files = fs, ...options }: DiskOptions) {
+    this.#files = files
+    this.#slots = new Slots(options)
+  }
+
+  /** Whether an operation is past its deadline: every new one fails at once. */
+  get hung(): boolean {
+    return this.#slots.hung
+  }
+
+  /**
+   * Opens a file: one that is there for reading; for writing also a new one; for creating only a new one, and its directory
+   * when that is missing.
+   */
+  async open(path: string, how: keyof typeof flags): Promise<DiskFile> {
+    try {
+      return await this.#open(path, how)
+    } catch (error) {
+      if (how !== 'creating' || systemCode(error) !== 'ENOENT') throw error
+      await this.makeDirectory(dirname(path))
+      return this.#open(path, how)
+    }
+  }
+
+  async #open(path: string, how: keyof typeof flags): Promise<DiskFile> {
+    const fd = await this.#wait<number>({
+      begin: end => this.#files.open(path, flags[how], 0o644, end),
+      over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
+    })
+    return new DiskFile(fd, this.#files, this.#slots)
+  }
+
+  /** Opens a file for reading; undefined when nothing has this name. */
+  async openIfThere(path: string): Promise<DiskFile | undefined> {
+    const file = await orMissing(this.open(path, 'reading'))
+    return file === missing ? undefined : file
+  }
+
+  /**
+   * Gives a file another name, whatever had that name before. The new directory is made when it is missing. When this has
+   * failed it has not happened, and will not.
+   */
+  async rename(from: string, to: string): Promise<void> {
+    const rename = (): Promise<void> =>
+      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true })
+    try {
+      await rename()
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error
+      await this.makeDirectory(dirname(to))
+      await rename()
+    }
+  }
+
+  /** Removes a file. Answers whether there was one. */
+  async remove(path: string): Promise<boolean> {
+    return (
+      (await orMissing(this.#wait({ begin: end => this.#files.unlink(path, end) }))) !== missing
+    )
+  }
+
+  /** Removes whatever has this name, directories with all they hold. */
+  removeTree(path: string): Promise<void> {
+    const options = { recursive: true, force: true } as const
+    return this.#wait({ begin: end => this.#files.rm(path, options, end) })
+  }
+
+  async makeDirectory(path: string): Promise<void> {
+    await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
+  }
+
+  /** Names in a directory. */
+  list(directory: string): Promise<readonly string[]> {
+    return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
+  }
+
+  /** Names in a directory; none when it is not there, or is none. */
+  async names(directory: string): Promise<readonly string[]> {
+    const found = await orMissing(this.list(directory))
+    return found === missing ? [] : found
+  }
+
+  /** What has this name; undefined when nothing has. Links are not followed. */
+  async look(path: string): Promise<fs.Stats | undefined> {
+    const stats = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
+    const found = await orMissing(stats)
+    return found === missing ? undefined : found
+  }
+
+  space(path: string): Promise<fs.StatsFs> {
+    return this.#wait({ begin: end => this.#files.statfs(path, end) })
+  }
+
+  /** Makes the names in a directory survive a power cut. */
+  async syncDirectory(path: string): Promise<void> {
+    const directory = await this.open(path, 'reading')
+    try {
+      await directory.sync()
+    } finally {
+      directory.close()
+    }
+  }
+
+  #wait<T>(operation: Operation<T>): Promise<T> {
+    return waited(done => this.#slots.run(operation, done))
+  }
+}
+
+/** An open file. It is closed when it was told to and its last operation has ended. */
+export class DiskFile {
+  readonly #fd: number
+  readonly #files: FileLayer
+  readonly #slots: Slots
+  #busy = 0
+  #closing = false
+
+  constructor(fd: number, files: FileLayer, slots: Slots) {
+    this.#fd = fd
+    this.#files = files
+    this.#slots = slots
+  }
+
+  /**
+   * Reads as many bytes as the buffers hold from `position` on, fewer at the end of the file. `over` is called when the kernel
+   * has let go of the buffers, which after a deadline is later than `done`.
+   */
+  read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
+    const begin = (end: End<number>): void => this.#files.readv(this.#fd, into, position, end)
+    this.#run({ begin, ...(over && { over }) }, done)
+  }
+
+  /** Writes the buffers at `position` and answers how many bytes were taken. `over` as with `read`. */
+  write(from: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
+    const begin = (end: End<number>): void => this.#files.writev(this.#fd, from, position, end)
+    this.#run({ begin, ...(over && { over }) }, done)
+  }
+
+  /** The bytes from `position` on: `length`, or fewer at the end of the file. */
+  async bytes(position: number, length: number): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafeSlow(length)
+    let at = 0
+    while (at < length) {
+      const rest = [bytes.subarray(at)]
+      const read = await this.#wait<number>({
+        begin: end => this.#files.readv(this.#fd, rest, position + at, end),
+      })
+      if (read === 0) break
+      at += read
+    }
+    return bytes.subarray(0, at)
+  }
+
+  /** Writes all of `bytes` at `position`. Throws ENOSPC and its like; some bytes may be there then. */
+  async put(bytes: Buffer, position: number): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      const rest = [bytes.subarray(at)]
+      const written = await this.#wait<number>({
+        begin: end => this.#files.writev(this.#fd, rest, position + at, end),
+      })
+      if (written === 0) throw new Error('the disk took no bytes')
+      at += written
+    }
+  }
+
+  /** Makes its bytes survive a power cut. */
+  sync(): Promise<void> {
+    return this.#wait({
+      begin: end => this.#files.fdatasync(this.#fd, end),
+      patience: flushing,
+    })
+  }
+
+  truncate(length: number): Promise<void> {
+    return this.#wait({ begin: end => this.#files.ftruncate(this.#fd, length, end) })
+  }
+
+  look(): Promise<fs.Stats> {
+    return this.#wait({ begin: end => this.#files.fstat(this.#fd, end) })
+  }
+
+  /** What `close` of the kernel complains about concerns bytes that were flushed, or that are fetched again. */
+  close(): void {
+    if (this.#closing) return
+    this.#closing = true
+    if (this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
+  }
+
+  #run<T>(operation: Operation<T>, done: End<T>): void {
+    if (this.#closing) {
+      operation.over?.()
+      return done(new Error('the file is closed'))
+    }
+    this.#busy += 1
+    const over = (): void => {
+      operation.over?.()
+      this.#busy -= 1
+      if (this.#closing && this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
+    }
+    this.#slots.run({ ...operation, over }, done)
+  }
+
+  #wait<T>(operation: Operation<T>): Promise<T> {
+    return waited(done => this.#run(operation, done))
+  }
+}
+
+function closeSoon(files: FileLayer, slots: Slots, fd: number): void {
+  slots.run<void>({ begin: end => files.close(fd, end), insists: true }, () => {})
+}
+
+function waited<T>(run: (done: End<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    run((error, value) => {
+      if (error) reject(error)
+      // The file system gives a value wherever it gives no error.
+      else resolve(value as T)
+    })
+  })
+}
+
+const missing = Symbol('missing')
+
+/** What a promise gives, or `missing` where there is no such name. */
+async function orMissing<T>(found: Promise<T>): Promise<T | typeof missing> {
+  try {
+    return await found
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return missing
+    throw error
+  }
+}

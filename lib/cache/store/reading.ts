@@ -1,0 +1,164 @@
+/**
+ * Entries and contents for reading: what the owner of a directory and processes that only look have in common.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { BlockPool } from '../../bytes/block-pool.ts'
+import { explainError, systemCode } from '../../errors.ts'
+import type { Content } from '../../http/message/message.ts'
+import type { Logger } from '../../log/log.ts'
+import { Catalogue, type UsedEntry } from './catalogue/catalogue.ts'
+import { Contents } from './content/contents.ts'
+import { SharedBlocks } from './content/shared-blocks.ts'
+import { Disk } from './disk/disk.ts'
+import { type Examination, type Examined, examineFile } from './disk/examine.ts'
+import { Layout } from './disk/layout.ts'
+import { checkVersion, directoryFailure } from './disk/self-test.ts'
+import type { Entry } from './entry.ts'
+
+/** What reading needs: no lock, no writing. */
+export interface ReadableStore {
+  /** The entry if memory has it. */
+  peek(key: string): Entry | undefined
+  /** The entry, at once when it is in memory or not stored; what cannot be read counts as absent and is logged. */
+  get(key: string): Entry | undefined | Promise<Entry | undefined>
+  /** All entries, read one by one. */
+  entries(): AsyncIterable<UsedEntry>
+  /**
+   * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
+   * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
+   */
+  content(entry: Named, first?: number, last?: number): Content | Promise<Content | undefined>
+  /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
+  examine(digest: string, examination: Examination): Promise<Examined>
+  close(): Promise<void>
+}
+
+/** As much of an entry as its content is found by. */
+export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
+
+export interface ShelvesParts {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly log: Logger
+  readonly catalogue: Catalogue
+  readonly contents: Contents
+}
+
+/** Entries and contents for reading; what both openers share. */
+export class Shelves implements ReadableStore {
+  protected readonly disk: Disk
+  protected readonly layout: Layout
+  protected readonly log: Logger
+  protected readonly contents: Contents
+  readonly #catalogue: Catalogue
+
+  constructor({ disk, layout, log, catalogue, contents }: ShelvesParts) {
+    this.disk = disk
+    this.layout = layout
+    this.log = log
+    this.contents = contents
+    this.#catalogue = catalogue
+  }
+
+  peek(key: string): Entry | undefined {
+    return this.#catalogue.peek(key)
+  }
+
+  get(key: string): Entry | undefined | Promise<Entry | undefined> {
+    const found = this.#catalogue.get(key)
+    if (!(found instanceof Promise)) return found
+    return found.catch(error => {
+      this.log.warn('cannot read an entry', { key, because: explainError(error) })
+      return undefined
+    })
+  }
+
+  entries(): AsyncIterable<UsedEntry> {
+    return this.#catalogue.walk()
+  }
+
+  content(
+    entry: Named,
+    first = 0,
+    last: number = entry.size - 1,
+  ): Content | Promise<Content | undefined> {
+    const { key, digest, size } = entry
+    const end = Math.min(last, size - 1) + 1
+    const broken = (error: Error): void => this.broken(entry, explainError(error))
+    const found = this.contents.get({ digest, size, first, end, broken })
+    if (!(found instanceof Promise)) return found
+    return found.then(
+      content => {
+        if (content === undefined) this.broken(entry, 'the blob is missing or of another size')
+        return content
+      },
+      error => {
+        this.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
+        return undefined
+      },
+    )
+  }
+
+  examine(digest: string, examination: Examination): Promise<Examined> {
+    return examineFile(this.disk, this.layout.blob(digest), examination)
+  }
+
+  async close(): Promise<void> {
+    this.contents.close()
+  }
+
+  /** What to do about an entry whose content is not what it says. */
+  protected broken({ key, digest }: Named, because: string): void {
+    this.log.warn('an entry without its content', { key, digest, because })
+  }
+}
+
+/** A process that only looks: before each answer about an entry it sees what the owner has written meanwhile. */
+class Reader extends Shelves {
+  readonly #catalogue: Catalogue
+
+  constructor(parts: ShelvesParts) {
+    super(parts)
+    this.#catalogue = parts.catalogue
+  }
+
+  override async get(key: string): Promise<Entry | undefined> {
+    try {
+      await this.#catalogue.refresh()
+    } catch (error) {
+      this.log.warn('cannot read the entries', { because: explainError(error) })
+    }
+    return super.get(key)
+  }
+}
+
+/** Memory for reading, and operations at once: the threads are the owner's, who may be this very process. */
+const blockMemory = 8 * 1024 * 1024
+const operationsAtOnce = 2
+
+/**
+ * Opens the directory for reading beside whichever process owns it. Changes nothing on disk; a directory that is not there is
+ * empty. Throws a Failure like `openStore`.
+ */
+export async function openStoreForReading({
+  directory,
+  clock,
+  log,
+}: {
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}): Promise<ReadableStore> {
+  const disk = new Disk({ clock, slots: operationsAtOnce })
+  const layout = new Layout(directory)
+  const blocks = new SharedBlocks(new BlockPool({ limit: blockMemory }))
+  const catalogue = new Catalogue({ disk, layout, log })
+  try {
+    await checkVersion(disk, layout, log)
+    await catalogue.load('reading')
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error)
+  }
+  const contents = new Contents({ disk, layout, clock, blocks, memory: 0 })
+  return new Reader({ disk, layout, log, catalogue, contents })
+}

@@ -1,0 +1,86 @@
+/**
+ * Makes what is new survive a power cut: in the background, everything together, some seconds after the first of it.
+ *
+ * The contents are flushed one after the other, then the log says up to where they are, and is flushed itself. An entry behind
+ * that mark counts after an unclean stop only when its content has been hashed. Where there are contents that an earlier stop
+ * left unproven and that have not been hashed yet, the mark names them.
+ */
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Journal } from '../catalogue/journal.ts'
+import type { Blobs } from '../disk/blobs.ts'
+
+export interface CheckpointParts {
+  readonly clock: Clock
+  readonly journal: Journal
+  readonly blobs: Blobs
+  /** Digests whose contents must be hashed before they are used. */
+  readonly unproven: ReadonlySet<string>
+  /** Makes large downloads under way continuable. Answers whether there are any. */
+  readonly savePartials: () => Promise<boolean>
+  /** Told that the disk failed. */
+  readonly failed: (error: unknown) => void
+}
+
+/** After so long, or so many new contents. */
+const interval: Milliseconds = 5_000
+const mostFresh = 256
+
+export class Checkpoints {
+  readonly #parts: CheckpointParts
+  #running: Promise<void> = Promise.resolve()
+  #cancel: (() => void) | undefined
+  #closed = false
+
+  constructor(parts: CheckpointParts) {
+    this.#parts = parts
+  }
+
+  /** Something is new. */
+  soon(): void {
+    if (this.#closed) return
+    this.#cancel ??= this.#parts.clock.after(interval, () => this.#start())
+    if (this.#parts.blobs.fresh.size === mostFresh) this.#start()
+  }
+
+  /** Makes everything that is there now survive. Rejects when the disk fails; the next one goes on with it. */
+  run({ clean = false } = {}): Promise<void> {
+    const turn = this.#running.then(() => this.#run(clean))
+    this.#running = turn.catch(() => undefined)
+    return turn
+  }
+
+  /** Begins none any more; waits for the one that is under way. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#cancel?.()
+    await this.#running
+  }
+
+  #start(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+    this.run().catch(error => {
+      this.#parts.failed(error)
+      this.soon()
+    })
+  }
+
+  async #run(clean: boolean): Promise<void> {
+    const { journal, blobs, unproven, savePartials } = this.#parts
+    await journal.flush()
+    // From here to the mark nothing may come between what is counted and what is flushed.
+    const durable = journal.position
+    const { fresh } = blobs
+    blobs.fresh = new Set()
+    const left = [...unproven]
+    try {
+      for (const digest of fresh) await blobs.flush(digest)
+      if (!clean && (await savePartials())) this.soon()
+      await journal.mark({ durable, unproven: left, clean })
+    } catch (error) {
+      for (const digest of fresh) blobs.fresh.add(digest)
+      throw error
+    }
+    await journal.tidy()
+  }
+}

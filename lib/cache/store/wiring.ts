@@ -1,0 +1,152 @@
+/**
+ * Which part of the store is made of which, and what they tell each other.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { BlockPool } from '../../bytes/block-pool.ts'
+import type { Logger } from '../../log/log.ts'
+import { Journal } from './catalogue/journal.ts'
+import { Contents } from './content/contents.ts'
+import { Downloads } from './content/downloads.ts'
+import type { Partial } from './content/partial.ts'
+import { SharedBlocks } from './content/shared-blocks.ts'
+import { Blobs } from './disk/blobs.ts'
+import { Disk, type DiskOptions } from './disk/disk.ts'
+import { DiskHealth } from './disk/health.ts'
+import { Layout } from './disk/layout.ts'
+import { tryDisk } from './disk/self-test.ts'
+import { Checkpoints } from './upkeep/checkpoint.ts'
+import { Retention } from './upkeep/retention.ts'
+import { Space } from './upkeep/space.ts'
+
+export interface StoreOptions {
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+  /** Bytes of memory for small content in demand. */
+  readonly memory: number
+  /** Memory for content on its way; the store has some of its own when not given. */
+  readonly blocks?: BlockPool
+  /** Another file system, and how long it may take; for trials with failing disks. */
+  readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
+}
+
+export interface StoreParts {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly layout: Layout
+  readonly disk: Disk
+  readonly health: DiskHealth
+  readonly journal: Journal
+  readonly contents: Contents
+  readonly blobs: Blobs
+  readonly downloads: Downloads
+  /** Downloads that a crash broke off, by key. */
+  readonly partials: Map<string, Partial>
+  /** Digests whose contents must be hashed before they are used. */
+  readonly unproven: Set<string>
+  readonly checkpoints: Checkpoints
+  readonly retention: Retention
+  readonly space: Space
+  /** Told that a download is over, of which content, and whether that is stored. */
+  ended: (digest: string | undefined, stored: boolean) => void
+}
+
+/** Memory for content on its way when none is given. */
+const blockMemory = 128 * 1024 * 1024
+
+export function wire(options: StoreOptions): StoreParts {
+  const { directory, clock, log, memory } = options
+  const layout = new Layout(directory)
+  const disk = new Disk({
+    ...options.disk,
+    clock,
+    onHung: error => health.failed(error, 'waiting for the disk'),
+  })
+  const health = new DiskHealth({
+    clock,
+    log,
+    trial: () => tryDisk(disk, layout),
+    recovered: () => {
+      space.forget()
+      journal.flush().catch(error => health.failed(error, 'writing entries'))
+    },
+  })
+  const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
+  const space = new Space(disk, directory, clock)
+  const unproven = new Set<string>()
+  const partials = new Map<string, Partial>()
+  const contents = new Contents({ disk, layout, clock, blocks, memory })
+  const journal = new Journal({
+    disk,
+    layout,
+    clock,
+    log,
+    failed: error => health.failed(error, 'writing entries'),
+    freed: digest => blobs.freed(digest),
+  })
+  const blobs = new Blobs({
+    disk,
+    layout,
+    clock,
+    named: digest => journal.index.references(digest),
+    changed: digest => {
+      contents.forget(digest)
+      unproven.delete(digest)
+    },
+    soon: () => {
+      checkpoints.soon()
+      retention.soon()
+    },
+  })
+  const downloads = new Downloads({
+    disk,
+    layout,
+    clock,
+    log,
+    blocks,
+    blobs,
+    contents,
+    space,
+    partials,
+    soon: () => checkpoints.soon(),
+    diskFailed: error => health.failed(error, 'storing a download'),
+    ended: (digest, stored) => parts.ended(digest, stored),
+  })
+  const checkpoints = new Checkpoints({
+    clock,
+    journal,
+    blobs,
+    unproven,
+    savePartials: () => downloads.save(),
+    failed: error => health.failed(error, 'making contents durable'),
+  })
+  const retention = new Retention({
+    disk,
+    layout,
+    clock,
+    log,
+    journal,
+    blobs,
+    failed: error => health.failed(error, 'removing contents'),
+    checkpoint: () => checkpoints.run(),
+    inUse: path => downloads.inUse(path),
+  })
+  const parts: StoreParts = {
+    clock,
+    log,
+    layout,
+    disk,
+    health,
+    journal,
+    contents,
+    blobs,
+    downloads,
+    partials,
+    unproven,
+    checkpoints,
+    retention,
+    space,
+    ended: () => {},
+  }
+  return parts
+}

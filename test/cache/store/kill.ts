@@ -1,0 +1,48 @@
+/**
+ * A process that stores under load is killed with SIGKILL at random moments: afterwards everything served has its digest.
+ */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import t from 'tap'
+import { Layout } from '../../../lib/cache/store/disk/layout.ts'
+import { seeded } from '../../fixtures/seeded-random.ts'
+import { startChild } from '../../fixtures/store/child.ts'
+import { contentBytes, opened, sha256 } from '../../fixtures/store/opened.ts'
+
+const kills = 50
+
+t.test('killed at fifty moments, never a wrong byte', { timeout: 110_000 }, async t => {
+  const directory = t.testdir({})
+  const chance = seeded(9)
+  let served = 0
+  for (let kill = 1; kill <= kills; kill += 1) {
+    const child = startChild(t, 'commit', { directory })
+    for (let lines = 1 + chance.below(12); lines > 0; lines -= 1) {
+      if ((await child.line()) === undefined) throw new Error('the child ended by itself')
+    }
+    for (let turns = chance.below(200); turns > 0; turns -= 1) {
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await child.kill()
+    if (chance.below(4) > 0 && kill < kills) continue
+    const { store, log } = await opened(t, { directory })
+    for await (const { key } of store.entries()) {
+      const entry = await store.get(key)
+      if (entry === undefined) throw new Error(`${key} is lost`)
+      const bytes = await contentBytes(await store.content(entry))
+      t.equal(bytes && sha256(bytes), entry.digest)
+      const hash = createHash('sha256')
+      for await (const block of createReadStream(new Layout(directory).blob(entry.digest))) {
+        hash.update(block)
+      }
+      t.equal(hash.digest('hex'), entry.digest)
+      served += 1
+    }
+    t.strictSame(
+      log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+      [],
+    )
+    await store.close()
+  }
+  t.ok(served > 50, `${served} contents were served`)
+})

@@ -1,0 +1,40 @@
+import t from 'tap'
+import { ManualClock } from '../../../../lib/async/clock.ts'
+import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
+import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
+import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'
+
+const key = 'http://archive.example.org/pool/a_1_all.deb'
+
+t.test('contents count once however many entries share them, and totals follow', async t => {
+  const { store, directory } = await opened(t)
+  const shared = bytesOf(1000)
+  await keep(store, `${key}?a`, shared)
+  await keep(store, `${key}?b`, shared)
+  await keep(store, `${key}?c`, bytesOf(500))
+  store.put(entryOf(`${key}?a`, shared, { validated: 5 }))
+  t.strictSame(store.usage(), { objects: 3, blobs: 2, bytes: 1500 })
+  store.remove(`${key}?a`)
+  store.remove(`${key}?a`)
+  t.strictSame(store.usage(), { objects: 2, blobs: 2, bytes: 1500 })
+  await store.close()
+  const { store: again } = await opened(t, { directory })
+  t.strictSame(again.usage(), { objects: 2, blobs: 2, bytes: 1500 })
+  t.ok(((await again.fileSystem())?.total ?? 0) > 0)
+})
+
+t.test('the file system is asked once in some seconds', async t => {
+  const clock = new ManualClock(1_000_000)
+  const disk = new Disk({ clock })
+  const space = new Space(disk, t.testdir({}), clock)
+  t.equal(space.latest, undefined)
+  const [first, same] = await Promise.all([space.get(), space.get()])
+  t.equal(first, same)
+  t.equal(space.latest, first)
+  t.ok(first !== undefined && first.total >= first.used + first.free && first.free > 0)
+  clock.advance(4_999)
+  t.equal(await space.get(), first)
+  clock.advance(1)
+  t.not(await space.get(), first)
+  t.equal(await new Space(disk, '/nowhere/at/all', clock).get(), undefined)
+})
