@@ -165,6 +165,7 @@ async function startWith(
   const metrics = new CacheMetrics({
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
+    writing: () => store.writing,
     originConnections: () => origin.counts().busy + origin.counts().free,
     objects: () => store.usage().objects,
     bytes: () => store.usage().bytes,

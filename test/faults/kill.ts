@@ -83,6 +83,7 @@ t.test(`${rounds} kills, seed ${seed}`, { skip: noLab }, async t => {
     if (!whole || !isRight(bytes, content.get(path), true)) wrong += 1
   }
   await until(lab, 'cachesvc_fetches_under_way 0')
+  await until(lab, 'cachesvc_files_being_written 0')
   lab.replace(await lab.proxy.restart(undefined, 'SIGKILL'))
   lab.origin.forget()
   for (const path of paths) {

@@ -11,6 +11,7 @@ import type { LastVerification } from './sources.ts'
 export interface Gauges {
   readonly connections: () => number
   readonly fetches: () => number
+  readonly writing: () => number
   readonly originConnections: () => number
   readonly objects: () => number
   readonly bytes: () => number
@@ -65,6 +66,7 @@ export class CacheMetrics {
     reading('client_connections', 'Open client connections.', gauges.connections)
     reading('origin_connections', 'Open connections to origins.', gauges.originConnections)
     reading('fetches_under_way', 'Files being fetched from origins.', gauges.fetches)
+    reading('files_being_written', 'Files not yet whole on disk.', gauges.writing)
     reading('stored_objects', 'Stored targets.', gauges.objects)
     reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
     reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)

@@ -165,6 +165,11 @@ export class Store extends Shelves {
     return this.#parts.downloads.resumable(key)
   }
 
+  /** Downloads whose content is not yet whole on disk. */
+  get writing(): number {
+    return this.#parts.downloads.count
+  }
+
   /** How much there is. */
   usage(): Usage {
     const { count, contents, bytes } = this.#parts.journal.index

@@ -98,6 +98,11 @@ export class Downloads {
     return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
   }
 
+  /** Downloads that are not over. */
+  get count(): number {
+    return this.#underWay.size
+  }
+
   /** The download that has all of this content and is being stored. */
   whole(digest: string): Download | undefined {
     return this.#whole.get(digest)
