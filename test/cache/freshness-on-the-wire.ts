@@ -150,10 +150,7 @@ t.test('an origin that is ill or refuses is answered for by the store', async t 
   }
   origin.at(release, answer => answer.reset())
   t.equal(await detail(url, insist), 'first stale-origin-failed')
-  origin.at(
-    release,
-    reply({ content: 'second', cut: { at: 3, by: 'fin' }, fields: { ETag: '"2"' } }),
-  )
+  origin.at(release, reply({ content: 'later', cut: { at: 3, by: 'fin' } }))
   const cut = cache.get(url, insist)
   await cache.quiet()
   t.match((await cut).text, 'first', 'content that broke off is no new content')
@@ -170,8 +167,41 @@ t.test('an origin that says the file is gone, or not for us, is believed', async
     t.equal((await cache.get(url, insist)).status, status)
   }
   origin.at(release, file({ content: 'back', etag: '"9"' }))
-  t.equal(await detail(url, insist), 'back changed')
+  t.equal(await detail(url, insist), 'back absent')
 })
+
+t.test('what the origin declared gone stays gone when the origin fails', async t => {
+  const { origin, cache, url } = await begun(t)
+  for (const [status, now] of [
+    [404, 503],
+    [410, 503],
+    [403, 200],
+  ] as const) {
+    origin.at(release, file({ content: 'here', etag: '"1"' }))
+    await cache.warm(url, insist)
+    origin.at(release, reply({ status }))
+    t.equal((await cache.get(url, insist)).status, status)
+    origin.at(release, answer => answer.reset())
+    t.equal((await cache.get(url, insist)).status, now, `after ${status}`)
+  }
+})
+
+t.test(
+  'new content reaches the client from its first byte on when its validator shows that it is new',
+  async t => {
+    const { origin, cache, url } = await begun(t)
+    await cache.warm(url)
+    const fields = { ETag: '"2"' }
+    origin.at(release, reply({ content: 'later, and more', fields, pauses: [{ at: 12, gate: new Gate() }] }))
+    const client = await cache.client()
+    await client.request('GET', url, insist)
+    t.equal(
+      (await client.head()).fields.get('Cache-Status'),
+      'cachesvc; fwd=stale; fwd-status=200; stored; detail=changed',
+    )
+    t.equal((await client.bytes(12)).toString(), 'later, and m')
+  },
+)
 
 t.test('what may no longer be stored is passed on, not kept from the client', async t => {
   const { origin, cache, url } = await begun(t)

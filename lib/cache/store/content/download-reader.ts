@@ -136,6 +136,7 @@ export class Readers {
   readonly #stall: Milliseconds
   readonly #readers = new Set<DownloadReader>()
   #watching = false
+  #awaited = true
 
   /** `stall` is how long one of them may stand still while the origin waits for it. */
   constructor(clock: Clock, stall: Milliseconds) {
@@ -147,14 +148,21 @@ export class Readers {
     return this.#readers.size
   }
 
+  /** Whether the first one may still come: it has not, and has not stayed away for `stall` either. */
+  get awaited(): boolean {
+    return this.#awaited
+  }
+
   /** The oldest byte that one of them still needs; infinite when none does. */
   get needed(): number {
+    if (this.#awaited) return 0
     let needed = Number.POSITIVE_INFINITY
     for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
     return needed
   }
 
   add(content: GrowingContent, first: number, end: number): DownloadReader {
+    this.#awaited = false
     const reader = new DownloadReader(content, { first, end, now: this.#clock.elapsed() })
     this.#readers.add(reader)
     return reader
@@ -168,7 +176,7 @@ export class Readers {
     for (const reader of this.#readers) reader.wake()
   }
 
-  /** The origin waits for those who need bytes before `end`: fails the ones that stand still, and calls `then`. */
+  /** The origin waits for those who need bytes before `end`, or for the first to come: fails the ones that stand still, and calls `then`. */
   watch(end: number, then: () => void): void {
     if (this.#watching) return
     this.#watching = true
@@ -177,6 +185,7 @@ export class Readers {
     const since = Math.min(now, ...blockers.map(reader => reader.movedAt))
     this.#clock.after(Math.max(1, since + this.#stall - now), () => {
       this.#watching = false
+      this.#awaited = false
       const before = this.#clock.elapsed() - this.#stall
       for (const reader of blockers) {
         if (reader.movedAt > before || !this.#readers.delete(reader)) continue

@@ -125,7 +125,7 @@ export class Download {
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
     if (this.#stored !== undefined) return true
-    if (this.#state === 'settled' && this.#readers.size === 0) return false
+    if (this.#unread) return false
     const { start } = this.#tail
     return offset >= start || (this.#file.file !== undefined && start <= this.#file.written)
   }
@@ -205,6 +205,7 @@ export class Download {
     }
     await (this.because === undefined ? undefined : this.#file.remove())
     this.#state = 'settled'
+    if (!this.stored && this.#readers.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
     this.#parts.onEnd()
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
@@ -272,9 +273,10 @@ export class Download {
     return this.#state === 'verified' || this.#state === 'settled'
   }
 
-  /** It is over and no reader is in the middle of it. */
+  /** It is over, no reader is in the middle of it, and none is awaited who can read it nowhere else. */
   get #unread(): boolean {
-    return this.#state === 'settled' && this.#readers.size === 0
+    const awaited = !this.stored && this.#readers.awaited
+    return this.#state === 'settled' && this.#readers.size === 0 && !awaited
   }
 
   /** More is written, or a reader moved or left. */

@@ -136,13 +136,25 @@ t.test('a reader that has all it asked for holds none up', async t => {
   part.leave()
 })
 
-t.test('one that is neither stored nor read goes on in bounded memory', async t => {
-  const { download } = grown(t, { noDisk: true })
-  for (let n = 0; n < 100; n += 1) t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
-  t.equal(download.readers, 0)
-  t.notOk(download.canJoin(0))
-  t.strictSame(await download.complete().kept, { stored: false, because: 'no disk today' })
-})
+t.test(
+  'one that is not stored waits for its first reader, and then goes on in bounded memory',
+  async t => {
+    const { download, clock } = grown(t, { noDisk: true })
+    const small = grown(t, { noDisk: true }).download
+    small.take(new Piece(Buffer.alloc(KiB)))
+    await small.complete().kept
+    t.ok(small.canJoin(0), 'also when it is whole before that reader comes')
+    let taken = 0
+    while (download.take(new Piece(Buffer.alloc(64 * KiB)))) taken += 1
+    t.ok(taken < 100, 'the origin waits')
+    t.ok(download.canJoin(0))
+    clock.advance(30_000)
+    for (let n = 0; n < 100; n += 1) t.ok(download.take(new Piece(Buffer.alloc(64 * KiB))))
+    t.equal(download.readers, 0)
+    t.notOk(download.canJoin(0))
+    t.strictSame(await download.complete().kept, { stored: false, because: 'no disk today' })
+  },
+)
 
 t.test('every step at which a disk can fail leaves readers whole', async t => {
   const content = bytesOf(3000 * KiB)
