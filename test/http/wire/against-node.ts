@@ -110,7 +110,10 @@ const nodeTakes: Readonly<Record<string, RegExp>> = {
   'a line ends with CR LF, and not with two CR': /\r\r/,
   'nothing changes protocols unasked': /HTTP\/1\.. 101/,
   'there is no status below 100': /HTTP\/1\.. 0/,
-  'no transfer coding but chunked, and none in HTTP/1.0': /Transfer-Encoding:/i,
+  'no transfer coding but chunked': /Transfer-Encoding:(?!chunked\r| chunked\r)/i,
+  'chunked is said once': /Transfer-Encoding:[^]*\n *Transfer-Encoding:/i,
+  'no transfer coding in HTTP/1.0': /HTTP\/1\.0[^]*Transfer-Encoding:/i,
+  'a chunk size has at most 13 digits': /\n[0-9a-f]{14}/i,
   'a length has at most 16 digits': /Content-Length:[ \t]*\d{16}/i,
 }
 
