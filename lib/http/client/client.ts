@@ -5,7 +5,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { formatAuthority } from '../message/target.ts'
 import { Dialler, type DialOptions } from './dialler.ts'
-import { OriginAborted } from './errors.ts'
+import { OriginFailure } from './errors.ts'
 import { type ClientParts, PendingRequest, type Told } from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
@@ -124,7 +124,10 @@ export class OriginClient {
   #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
     const pending = new PendingRequest(this.#parts, asked, upgrade, told)
     if (this.#parts.pool.closed)
-      told(new OriginAborted(formatAuthority(asked.uri), { phase: 'queue' }), undefined)
+      told(
+        new OriginFailure('ORIGIN_ABORTED', formatAuthority(asked.uri), { phase: 'queue' }),
+        undefined,
+      )
     else pending.begin()
     return pending
   }

@@ -10,15 +10,7 @@ import { formatAuthority } from '../message/target.ts'
 import { ResponseHeadReader } from '../wire/response-head.ts'
 import { Connection, type Dialled } from './connection.ts'
 import type { Dialler } from './dialler.ts'
-import {
-  OriginAborted,
-  OriginBusy,
-  type OriginFailure,
-  OriginFieldsFailure,
-  OriginRequestUnfit,
-  OriginSendFailure,
-  ParentProxyFailure,
-} from './errors.ts'
+import { failureOf, OriginFailure } from './errors.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
 import type { ConnectionPool, Lessee, Turn } from './pool.ts'
 import {
@@ -89,7 +81,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     try {
       this.#message = onWire(this.#asked, this.#parts.dialler.parent, this.#upgrade)
     } catch (error) {
-      return this.#fail(new OriginRequestUnfit(this.origin, error))
+      return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     signal?.addEventListener('abort', this.#onAbort)
     this.#lease()
@@ -116,7 +108,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
         const { address } = response
         response.content.close()
         const trouble = { parent: formatAuthority(parent), status: 407, address }
-        return this.#told(new ParentProxyFailure(this.origin, trouble), undefined)
+        return this.#told(failureOf('parent-proxy', this.origin, trouble), undefined)
       }
     }
     this.#told(undefined, response)
@@ -124,7 +116,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
 
   failed(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
-    const again = silent && isRepeatable(this.#asked) && isBrokenOff(failure)
+    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
     if (!again || this.#parts.pool.closed) return this.#fail(failure)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
@@ -144,7 +136,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   #lease(): void {
     const { pool, clock, waiting } = this.#parts
     const turn = this.#upgrade ? 'open' : pool.lease(this)
-    if (turn === 'full') return this.#fail(new OriginBusy(this.origin, {}))
+    if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
@@ -154,7 +146,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     }
     waiting.add(this)
     const after = this.deadlines.queue
-    this.#cancelTimer = clock.after(after, () => leave(new OriginBusy(this.origin, { after })))
+    this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
     this.#stopWaiting = cause => leave(this.#aborted(cause))
   }
 
@@ -195,8 +187,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     this.#exchange.begin()
   }
 
-  #aborted(cause: unknown): OriginAborted {
-    return new OriginAborted(this.origin, { phase: 'queue', cause })
+  #aborted(cause: unknown): OriginFailure {
+    return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
   }
 
   #fail(failure: OriginFailure): void {
@@ -205,15 +197,12 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   }
 }
 
+/** The connection broke, rather than fell silent. */
+const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
+
 /** Idempotent methods (RFC 9110 section 9.2.2). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 
 function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
   return content.kind === 'none' && IDEMPOTENT.includes(method)
-}
-
-/** Whether the connection broke, rather than fell silent. */
-function isBrokenOff(failure: OriginFailure): boolean {
-  const broke = failure instanceof OriginFieldsFailure || failure instanceof OriginSendFailure
-  return broke && !failure.timedOut
 }
