@@ -1,5 +1,5 @@
 /**
- * Something changed: whoever waits wakes and looks again.
+ * Something changed: each waiter wakes and looks again.
  */
 export class Change {
   #promise: Promise<void>

@@ -1,5 +1,5 @@
 /**
- * A wait that cannot last for ever: it ends with the work, with its deadline, or when a signal says nobody wants it.
+ * A wait that cannot last for ever: it ends with the work, with its deadline, or with its signal.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 

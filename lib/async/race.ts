@@ -7,7 +7,7 @@ export class End {
   #come = false
   #wake: () => void = () => {}
 
-  /** It has come: who waits gets undefined, and so does everybody who asks later. */
+  /** It has come: who waits gets undefined, and so do all later callers. */
   readonly come = (): void => {
     this.#come = true
     this.#wake()

@@ -46,7 +46,7 @@ export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): 
       if (closed) return
       closed = true
       gone.abort()
-      // A generator that is being asked ends when its signal fires; what it says then concerns nobody.
+      // A generator that is being asked ends when its signal fires; what it says then is ignored.
       void blocks?.return?.().then(undefined, () => undefined)
     },
   }

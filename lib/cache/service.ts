@@ -59,7 +59,7 @@ export interface ServiceOptions {
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
+/** For so long after an origin missed a deadline, requests with a stored answer do not wait for it. */
 const failureMemory = 10_000
 /** How often we look at our own addresses again. */
 const identityInterval = 60_000

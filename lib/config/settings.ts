@@ -1,6 +1,6 @@
 /**
- * Settings: key, kind, default and text of the manual, stated once. A tree of settings reads a file into typed values, and
- * makes the manual and the JSON Schema of that file.
+ * Settings: key, kind, default and text of the manual, stated once. A tree of settings reads a file into typed values; the
+ * manual and the JSON Schema are made from it.
  *
  * # Facts
  * - A key is spelt in the file as its users know it, `cache_directory`; its value is named in camel case, `cacheDirectory`.
@@ -69,31 +69,22 @@ export function orNothing<T>(of: Kind<T>): Kind<T | undefined> {
   }
 }
 
-/** The page of a setting in the manual. In a text, words between back quotes are literal. */
-export interface SettingManual {
-  readonly kind: string
-  readonly range: string | undefined
-  readonly required: boolean
-  /** As it would stand in the file; undefined when there is none. */
-  readonly default: unknown
+/** The page of a setting in the manual. In its texts, words between back quotes are literal. */
+export interface SettingManual extends Pick<Kind<unknown>, 'name' | 'range' | 'json'> {
+  readonly required?: true
+  /** As it would stand in the file. */
+  readonly default?: unknown
   /** Said instead of the default when that is not a fixed value. */
-  readonly defaultText: string | undefined
+  readonly defaultText?: string | undefined
+  /** Lines of YAML, complete from the outermost key. */
+  readonly example?: string | undefined
   /** Paragraphs. */
   readonly manual: readonly string[]
-  /** Lines of YAML, complete from the outermost key. */
-  readonly example: string | undefined
-}
-
-interface About {
-  readonly defaultText?: string
-  readonly manual: string | readonly string[]
-  readonly example?: string
 }
 
 /** A part of a tree of settings: a setting, a group of settings, or a list of groups. */
 export interface Settings<T> {
   readonly page: { readonly setting: SettingManual } | { readonly group: string }
-  readonly json: JsonObject
   /** What a group, or each group of a list, consists of. */
   readonly members?: Members
   readonly read: Reader<T>
@@ -112,41 +103,53 @@ type CamelCase<K extends string> = K extends `${infer Head}_${infer Tail}`
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : K
 
-/** A setting with a default. */
-export function setting<T>(of: Kind<T>, about: About & { readonly default: unknown }): Settings<T> {
-  return {
-    ...described(of, about),
-    read: (found = about.default, ...at) => of.read(found, ...at),
-  }
+/** A setting whose text in the manual is still to be said, an argument for each paragraph. */
+interface Unsaid<T> {
+  readonly says: (...manual: readonly string[]) => Settings<T>
 }
 
-/** A setting that may be left out and is then undefined. */
-export function optional<T>(of: Kind<T>, about: About): Settings<T | undefined> {
-  return {
-    ...described(of, about),
-    read: (found, ...at) => (found === undefined ? { value: undefined } : of.read(found, ...at)),
-  }
+function unsaid<T>(
+  facts: Omit<SettingManual, 'manual'>,
+  of: Pick<Settings<T>, 'read' | 'members'>,
+): Unsaid<T> {
+  return { says: (...manual) => ({ page: { setting: { ...facts, manual } }, ...of }) }
+}
+
+/** A setting with a default, which is written as it would stand in the file. */
+export function setting<T>(of: Kind<T>, standard: unknown, example?: string): Unsaid<T> {
+  const { read, ...facts } = of
+  const own: Reader<T> = (found = standard, ...at) => read(found, ...at)
+  return unsaid({ ...facts, default: standard, example }, { read: own })
+}
+
+/** A setting that may be left out and is then undefined; `defaultText` says what that means. */
+export function optional<T>(
+  of: Kind<T>,
+  defaultText?: string,
+  example?: string,
+): Unsaid<T | undefined> {
+  const { read, ...facts } = of
+  const own: Reader<T | undefined> = (found, ...at) =>
+    found === undefined ? { value: undefined } : read(found, ...at)
+  return unsaid({ ...facts, defaultText, example }, { read: own })
 }
 
 /** A setting that every file has; `missing` tells what to write where it is not there. */
-export function required<T>(of: Kind<T>, about: About & { readonly missing: string }): Settings<T> {
-  return {
-    ...described(of, about, true),
-    read(found, path, file) {
-      if (found !== undefined) return of.read(found, path, file)
-      file.problems.push({ path, at: 'absent', text: about.missing })
-      return undefined
-    },
+export function required<T>(of: Kind<T>, missing: string, example?: string): Unsaid<T> {
+  const { read, ...facts } = of
+  const own: Reader<T> = (found, path, file) => {
+    if (found !== undefined) return read(found, path, file)
+    file.problems.push({ path, at: 'absent', text: missing })
+    return undefined
   }
+  return unsaid({ ...facts, required: true, example }, { read: own })
 }
 
 /** Settings below one key. */
 export function group<M extends Members>(manual: string, members: M): Settings<GroupValues<M>> {
   const read = groupReader(members, ', indented below this key')
-  const json = objectSchema(members)
   return {
     page: { group: manual },
-    json: { ...json, ...(manual === '' ? {} : { description: manual }) },
     members,
     read: (found = {}, ...at) => read(found, ...at),
   }
@@ -154,21 +157,14 @@ export function group<M extends Members>(manual: string, members: M): Settings<G
 
 /** A list of groups, such as `remap`. */
 export function listOfGroups<M extends Members>(
+  name: string,
   members: M,
-  about: About & { readonly kind: string },
-): Settings<readonly GroupValues<M>[]> {
-  const json = { type: 'array', items: objectSchema(members) }
-  const most = Number.POSITIVE_INFINITY
-  const read = listReader(
-    groupReader(members, ''),
-    most,
-    'a list of settings, each begun with "- "',
-  )
-  return {
-    ...described({ name: about.kind, json }, { ...about, default: [] }),
-    members,
-    read: (found = [], ...at) => read(found, ...at),
-  }
+  example?: string,
+): Unsaid<readonly GroupValues<M>[]> {
+  const what = 'a list of settings, each begun with "- "'
+  const list = listReader(groupReader(members, ''), Number.POSITIVE_INFINITY, what)
+  const facts = { name, json: { type: 'array' }, default: [], example }
+  return unsaid(facts, { members, read: (found = [], ...at) => list(found, ...at) })
 }
 
 /** Checks a whole file against a tree of settings, in the form `loadConfigFile` takes. */
@@ -200,40 +196,6 @@ export function* manualPages(
   if (path.length > 0) yield { path, ...page }
   const below = 'group' in page ? path : [...path.slice(0, -1), `${path.at(-1)}[]`]
   for (const [name, member] of Object.entries(members)) yield* manualPages(member, [...below, name])
-}
-
-/** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
-export function jsonSchema(settings: Settings<unknown>, title: string): JsonObject {
-  return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...settings.json, title }
-}
-
-function objectSchema(members: Members): JsonObject {
-  const entries = Object.entries(members)
-  const required = entries.flatMap(([name, { page, json }]) =>
-    ('setting' in page ? page.setting.required : 'required' in json) ? [name] : [],
-  )
-  return {
-    type: 'object',
-    properties: Object.fromEntries(entries.map(([name, { json }]) => [name, json])),
-    ...(required.length > 0 ? { required } : {}),
-    additionalProperties: false,
-  }
-}
-
-function described(
-  { name, range, json }: Pick<Kind<unknown>, 'name' | 'range' | 'json'>,
-  about: About & { readonly default?: unknown },
-  required = false,
-): Pick<Settings<unknown>, 'page' | 'json'> {
-  const { default: fallback, defaultText, example } = about
-  const manual = typeof about.manual === 'string' ? [about.manual] : about.manual
-  const description = manual.join('\n\n')
-  return {
-    page: {
-      setting: { kind: name, range, required, default: fallback, defaultText, manual, example },
-    },
-    json: { ...json, ...(fallback === undefined ? {} : { default: fallback }), description },
-  }
 }
 
 function listReader<T>(read: Reader<T>, most: number, what: string): Reader<readonly T[]> {

@@ -28,7 +28,7 @@ t.test('addresses to listen on', t => {
   t.end()
 })
 
-const networks = checkSettings(group('', { n: required(network, { missing: '', manual: '' }) }))
+const networks = checkSettings(group('', { n: required(network, '').says('') }))
 
 function readNetwork(n: unknown): string {
   const checked = networks({ n })

@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../async/clock.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
 import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
@@ -44,6 +44,7 @@ export async function command(line: Line): Promise<ExitCode> {
       return found ? exitCodes.success : exitCodes.failure
     }
     default: {
+      traceSources()
       const { serveWith } = await import('./serve.ts')
       return serveWith(config, load)
     }

@@ -57,7 +57,7 @@ export function readEnvironment(environment: Environment): EnvironmentSet {
     known.add(variable)
     const value = environment[variable]
     if (value !== undefined && value !== '')
-      put(found, page.path, rawValue(value, page.setting.kind))
+      put(found, page.path, rawValue(value, page.setting.name))
   }
   const token = environment[tokenVariable]
   if (token !== undefined && token !== '') {

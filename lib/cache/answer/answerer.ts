@@ -95,7 +95,7 @@ export class Answerer {
   /** What the store does not have. */
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
-    // A fetch may have ended between our look-up and here: whoever would start one looks again.
+    // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
     return this.#fetchedAnew(allowed)
@@ -197,6 +197,6 @@ function passedBy(origin: string): Failure {
   return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
     code: 'NOT_JOINABLE',
     fault: 'internal',
-    publicText: 'The file is being fetched for somebody else and cannot be stored; try again.',
+    publicText: 'The file is being fetched for another client and cannot be stored; try again.',
   })
 }

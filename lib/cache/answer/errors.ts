@@ -93,8 +93,8 @@ export function refused(request: Request, rule: string, sentence: string): Respo
 }
 
 /**
- * The policy's part in a failure: some of its rules can only be told on the way, after DNS or a redirect. Undefined when the
- * failure is nobody's will.
+ * The policy's part in a failure: some of its rules can only be told on the way, after DNS or a redirect. Undefined for other
+ * failures.
  */
 export function refusalOf(
   error: unknown,
@@ -122,7 +122,7 @@ function retryAfter(fields: Fields): string | undefined {
   return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
 }
 
-/** The answer when a handler throws: the failure's public words, or, for what nobody foresaw, a request ID to look for. */
+/** The answer when a handler throws: the failure's public words, or, for an unexpected error, a request ID to look for. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
   if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
@@ -135,7 +135,7 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
       }),
     )
   }
-  log.error('a request failed in a way nobody foresaw', { id: request.id, error })
+  log.error('a request failed unexpectedly', { id: request.id, error })
   return forMethod(
     request,
     textResponse(

@@ -16,7 +16,7 @@ import { keptFields } from '../rfc9111/stored-response.ts'
 import { type About, type AnswerTools, cacheName, type Representation } from './representation.ts'
 import { baseFields, validatorsGiven } from './stored.ts'
 
-/** Content that is arriving from the origin, for whoever asked and all who ask meanwhile. */
+/** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
   { draft, length, download }: Filling,
   because: MissReason,

@@ -2,7 +2,7 @@
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
 import { systemClock } from '../../async/clock.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { surroundings } from '../config/environment.ts'
 import { loadConfig } from '../config/load-config.ts'
@@ -28,15 +28,16 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'serve': {
       const problems = await fileProblemsOf(config)
       if (problems.length > 0) return wrongConfiguration(problems)
+      traceSources()
       const { serveWith } = await import('./serve.ts')
       return serveWith({ config, file: loaded.file, load })
     }
     case 'explain': {
-      const { printExplanation } = await import('./inspect.ts')
+      const { printExplanation } = await import('./explain.ts')
       return printExplanation(operands[0] ?? '', config)
     }
     case 'list': {
-      const { printList } = await import('./inspect.ts')
+      const { printList } = await import('./list.ts')
       return printList(operands[0], config)
     }
     case 'verify-repos': {

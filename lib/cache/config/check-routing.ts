@@ -15,7 +15,7 @@ export function checkRouting(config: Config): {
 } {
   const problems: Remark[] = []
   const rules = routeRules(config)
-  const policy = compilePolicy(config, nobody)
+  const policy = compilePolicy(config, noClients)
   const warnings: Remark[] = []
   config.remap.forEach(({ from, to }, i) => {
     const circle = circleOf(from, to, { rules, name: `remap[${i}]` })
@@ -36,7 +36,7 @@ export function checkRouting(config: Config): {
   return { problems, warnings }
 }
 
-const nobody = {
+const noClients = {
   names: new Set<string>(),
   addresses: new Set<string>(),
   ports: new Set<number>(),
@@ -88,7 +88,7 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
   return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
 }
 
-/** A warning when the policy lets nobody reach the place requests are sent to. */
+/** A warning when the policy lets no client reach the origin requests are sent to. */
 function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
   return refused(place, policy).map(why =>
     remark(path, `requests routed there are refused: ${why}`),

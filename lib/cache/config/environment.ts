@@ -18,7 +18,7 @@ export interface Surroundings {
 /** The cache directory of a service that runs as root or was given this directory. */
 export const systemCacheDirectory = '/var/cache/cachesvc'
 
-/** Where stored objects live when nobody says so: a function of the facts, so that it can be told in advance. */
+/** Where stored objects live without a setting: a function of the facts, so that it can be told in advance. */
 export function defaultCacheDirectory(surroundings: Surroundings): string {
   const { environment, root, home, systemCacheWritable } = surroundings
   const named = namedCacheDirectory(surroundings)

@@ -100,7 +100,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
     remarks.push({ path: ['https', 'prevent'], at: 'key', text })
   }
   if (valueAt(found, ['clients']) !== undefined && file.clients.length === 0) {
-    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: nobody may use the proxy' })
+    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: no client may use the proxy' })
   }
   return remarks
 }

@@ -9,10 +9,10 @@ import type { Logger } from '../../log/log.ts'
 import { Download } from './content/download.ts'
 import { Expectation, type Expected } from './content/expectation.ts'
 import type { Disk, GrowingFile } from './content/write-behind.ts'
+import { type AdminSocket, ownDirectory, type RequestHandler } from './disk/admin-socket.ts'
 import { DiskHealth, type Health } from './disk/health.ts'
 import { isDigest, Layout, nameOfEntryFile } from './disk/layout.ts'
-import { type Lock, lockDirectory } from './disk/lock.ts'
-import { type Named, type ReadableStore, Shelves } from './disk/reading.ts'
+import { type Named, Shelves } from './disk/reading.ts'
 import {
   checkVersion,
   createDirectories,
@@ -45,42 +45,26 @@ export type Kept = { readonly stored: true } | { readonly stored: false; readonl
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { log, clock } = options
   const layout = new Layout(options.directory)
-  let lock: Lock | undefined
+  let socket: AdminSocket | undefined
   try {
     await mkdir(options.directory, { recursive: true })
     await checkVersion(layout, log)
-    lock = await lockDirectory(options.directory, { clock, log })
+    socket = await ownDirectory(options.directory, { clock, log })
     await createDirectories(layout)
     const removed = await sweepTemporary(layout)
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     const full = await trial(layout)
-    return new Store(layout, lock, { ...options, full })
+    return new Store(layout, socket, { ...options, full })
   } catch (error) {
-    await lock?.release()
+    await socket?.release()
     throw await directoryFailure(options.directory, error)
   }
-}
-
-/**
- * Opens the directory for reading beside whoever owns it. Changes nothing on disk; a directory that is not there is empty.
- * Throws a Failure like `openStore`.
- */
-export async function openStoreForReading(
-  options: Omit<StoreOptions, 'memory' | 'createFile'>,
-): Promise<ReadableStore> {
-  const layout = new Layout(options.directory)
-  try {
-    await checkVersion(layout, options.log)
-  } catch (error) {
-    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(options.directory, error)
-  }
-  return new Shelves({ ...options, layout, memory: 0, writable: false })
 }
 
 /** A store open for writing. */
 export class Store extends Shelves {
   readonly #clock: Clock
-  readonly #lock: Lock
+  readonly #socket: AdminSocket
   readonly #health: DiskHealth
   readonly #space: Space
   readonly #naming = new Naming()
@@ -90,11 +74,15 @@ export class Store extends Shelves {
   readonly #createFile: (path: string) => Promise<GrowingFile>
   readonly #counting: Promise<void>
 
-  constructor(layout: Layout, lock: Lock, options: StoreOptions & { readonly full: unknown }) {
+  constructor(
+    layout: Layout,
+    socket: AdminSocket,
+    options: StoreOptions & { readonly full: unknown },
+  ) {
     const { clock, log, memory } = options
     super({ layout, clock, log, memory, writable: true })
     this.#clock = clock
-    this.#lock = lock
+    this.#socket = socket
     this.#createFile = options.createFile ?? createFile
     this.#space = new Space(layout.root, clock)
     this.#health = new DiskHealth({ clock, log, trial: () => tryDisk(layout) })
@@ -211,6 +199,11 @@ export class Store extends Shelves {
     this.#closing.signal.addEventListener('abort', stop, { once: true })
   }
 
+  /** Answers requests of commands that run beside this process; undefined takes none any more. */
+  answerCommands(handle: RequestHandler | undefined): void {
+    this.#socket.answer(handle)
+  }
+
   /** Fails downloads under way, writes down what is pending, lets the directory go. */
   override async close(): Promise<void> {
     this.#closing.abort(new Error('the store closes'))
@@ -220,7 +213,7 @@ export class Store extends Shelves {
     await this.entryFiles.close()
     this.#health.close()
     await super.close()
-    await this.#lock.release()
+    await this.#socket.release()
   }
 
   protected override async broken(entry: Named, because: string): Promise<void> {

@@ -1,13 +1,13 @@
 /**
  * Removes stored files that were found wrong. The store has one writer: beside a daemon the daemon removes, asked over its
- * control socket, and so what it has in memory goes at once; without a daemon the directory's lock is taken for as long as the
+ * admin socket, and so what it has in memory goes at once; without a daemon the directory's lock is taken for as long as the
  * removal takes.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { askOwner } from '../cli/admin-socket.ts'
+import { askOwner } from '../store/disk/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { openStore, type Store, type StoreOptions } from '../store/store.ts'
 import { isWrongBecause, type Wrong, warningWords } from './report.ts'

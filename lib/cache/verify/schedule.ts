@@ -1,6 +1,6 @@
 /**
  * Runs verification inside the daemon: a check every so often by the clock and at a bounded rate, the figures of the last one,
- * and the removals `cachesvc verify-repos` asks for over the control socket.
+ * and the removals `cachesvc verify-repos` asks for over the admin socket.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,7 +10,6 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Control, openControl } from '../cli/admin-socket.ts'
 import type { Config } from '../config/config.ts'
 import {
   type LastVerification,
@@ -24,7 +23,7 @@ import { verifyInThread } from './thread.ts'
 
 export interface ScheduleOptions {
   readonly directory: string
-  readonly store: Pick<Store, 'evict'>
+  readonly store: Pick<Store, 'evict' | 'answerCommands'>
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
@@ -49,7 +48,6 @@ const fileVersion = 1
 export class VerificationSchedule implements Verification {
   readonly #options: ScheduleOptions
   readonly #stop = new AbortController()
-  #control: Control | undefined
   #notBefore: Milliseconds
   #last: LastVerification | undefined
   #running: Promise<void> | undefined
@@ -61,20 +59,15 @@ export class VerificationSchedule implements Verification {
     this.#notBefore = options.clock.now() + afterStart
   }
 
-  /** Starts the schedule, from the last check of an earlier run if there was one, and opens the control socket. */
+  /** Starts the schedule, from the last check of an earlier run if there was one, and answers requests for removals. */
   static async start(options: ScheduleOptions): Promise<VerificationSchedule> {
-    const { directory, clock, log } = options
     const schedule = new VerificationSchedule(options, await readLast(options))
-    schedule.#control = await openControl(directory, {
-      clock,
-      log,
-      handle: async request => {
-        const wrong = readEvictRequest(request)
-        if (wrong === undefined) throw new Error('this process does not know how to do that')
-        return schedule.#evict(wrong)
-      },
+    options.store.answerCommands(async request => {
+      const wrong = readEvictRequest(request)
+      if (wrong === undefined) throw new Error('this process does not know how to do that')
+      return schedule.#evict(wrong)
     })
-    schedule.#stopLooking = repeat(clock, lookInterval, () => schedule.#look())
+    schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
     return schedule
   }
 
@@ -86,9 +79,9 @@ export class VerificationSchedule implements Verification {
     return this.#running !== undefined
   }
 
-  /** Closes the control socket and breaks off a check that runs. */
+  /** Answers no more requests and breaks off a check that runs. */
   async close(): Promise<void> {
-    await this.#control?.close()
+    this.#options.store.answerCommands(undefined)
     this.#stop.abort(new Error('the service stops'))
     this.#stopLooking()
     await this.#running

@@ -5,7 +5,7 @@ import { setPriority } from 'node:os'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../async/clock.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
-import { openStoreForReading } from '../store/store.ts'
+import { openStoreForReading } from '../store/disk/reading.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
 

@@ -16,14 +16,14 @@ export type ForwardReason =
   | 'stale'
   | 'partial'
 
-/** Hit and forward exclude each other: a hit was answered without asking anybody (2.1, 2.2). */
+/** Hit and forward exclude each other: a hit was answered without asking an origin (2.1, 2.2). */
 export type CacheStatus = Served & Remarks
 
 type Served =
   | { readonly hit: true }
   | {
       readonly hit: false
-      /** Undefined when nobody was asked either, as for a refusal. */
+      /** Undefined when no origin was asked either, as for a refusal. */
       readonly forward?: ForwardReason | undefined
       /** Status the origin answered with, when it differs or there is something to learn from it (2.3). */
       readonly forwardStatus?: number | undefined

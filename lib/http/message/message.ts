@@ -17,7 +17,7 @@ export interface StreamedContent {
   readonly kind: 'stream'
   /** Bytes, when it is known before the first of them; otherwise the message is chunked or ends with its connection. */
   readonly length: number | undefined
-  /** Begins the content; called at most once. Whoever reads it closes it, at its end or when the reader has gone. */
+  /** Begins the content; called at most once. The reader closes it, at its end or early. */
   readonly open: () => Source
   /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
   readonly trailers?: () => Fields

@@ -19,7 +19,7 @@ export interface Validators {
   /** Moment of Last-Modified, whole seconds in milliseconds since the epoch. */
   readonly lastModified?: Milliseconds | undefined
   /**
-   * Moment of the Date that came with `lastModified`, by which its strength is judged (8.8.2.2). Absent: whoever gives these
+   * Moment of the Date that came with `lastModified`, by which its strength is judged (8.8.2.2). Absent: the caller that gives these
    * validators vouches that the representation did not change twice within that second.
    */
   readonly date?: Milliseconds | undefined

@@ -1,6 +1,6 @@
 /**
  * A gateway's work, RFC 9110 section 7.6: a request as it came in goes out to an origin, the response comes back, both
- * streamed, neither changed but for the fields of one hop. Whoever calls has decided which fields go out.
+ * streamed, neither changed but for the fields of one hop. The caller has decided which fields go out.
  */
 
 import type { Socket } from 'node:net'

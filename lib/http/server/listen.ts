@@ -18,7 +18,7 @@ export interface ListensAt {
   readonly port: number
 }
 
-/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when somebody else listens there. */
+/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
 export async function startListening(
   server: HttpServer,
   place: ListenAddress | InheritedSocket,

@@ -59,20 +59,17 @@ const phrase = kind({ name: 'text', json: { type: 'string', minLength: 1 } }, fo
 )
 
 const settings = group('People of a development identity provider.', {
-  users: listOfGroups(
-    {
-      name: required(phrase, { manual: 'For the login.', missing: 'write "- name: ada"' }),
-      password: optional(phrase, { manual: 'The name unless given.' }),
-      about: optional(phrase, { manual: 'A phrase for the login page.' }),
-      email: optional(phrase, { manual: 'The e-mail address.' }),
-      displayName: optional(phrase, { manual: 'The name to show.' }),
-      givenName: optional(phrase, { manual: 'The first name.' }),
-      surname: optional(phrase, { manual: 'The family name.' }),
-      sAMAccountName: optional(phrase, { manual: 'The account name in a directory.' }),
-      groups: optional(listOf(text, 'texts'), { manual: 'Names of groups.' }),
-    },
-    { kind: 'list of people', manual: 'One for each user who can log in.' },
-  ),
+  users: listOfGroups('list of people', {
+    name: required(phrase, 'write "- name: ada"').says('For the login.'),
+    password: optional(phrase).says('The name unless given.'),
+    about: optional(phrase).says('A phrase for the login page.'),
+    email: optional(phrase).says('The e-mail address.'),
+    displayName: optional(phrase).says('The name to show.'),
+    givenName: optional(phrase).says('The first name.'),
+    surname: optional(phrase).says('The family name.'),
+    sAMAccountName: optional(phrase).says('The account name in a directory.'),
+    groups: optional(listOf(text, 'texts')).says('Names of groups.'),
+  }).says('One for each user who can log in.'),
 })
 
 /** Reads a file of people: a list under `users`. */

@@ -4,16 +4,17 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { authproxy } from '../../../lib/auth/cli/arguments.ts'
 import { configCheck } from '../../../lib/auth/config/load-config.ts'
-import { manualFiles } from '../../../lib/auth/config/manual.ts'
+import { authproxyManual } from '../../../lib/auth/config/manual.ts'
 import { settings } from '../../../lib/auth/config/settings.ts'
 import { helpText } from '../../../lib/command-line.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
+import { manualFiles } from '../../../lib/config/setting-manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { startPatient } from '../../fixtures/patient.ts'
 
 t.test('the manuals in the repository are those of the settings', async t => {
-  for (const [path, content] of manualFiles()) {
+  for (const [path, content] of manualFiles(authproxyManual)) {
     t.equal(
       await readFile(join(packageRoot(), path), 'utf8'),
       content,

@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { manualFiles } from '../../../lib/cache/config/manual.ts'
+import { cachesvcManual } from '../../../lib/cache/config/manual.ts'
 import { settings } from '../../../lib/cache/config/settings.ts'
 import { keyPath } from '../../../lib/config/reading.ts'
+import { manualFiles } from '../../../lib/config/setting-manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 
 t.test('the manuals are up to date: npm run manual', t => {
-  for (const [path, content] of manualFiles()) t.equal(readFileSync(path, 'utf8'), content, path)
+  for (const [path, content] of manualFiles(cachesvcManual))
+    t.equal(readFileSync(path, 'utf8'), content, path)
   t.end()
 })
 
@@ -19,7 +21,7 @@ t.test('every setting has a sentence in the manual', t => {
 })
 
 t.test('the JSON Schema knows types, bounds and unknown keys', t => {
-  const schema = JSON.parse(manualFiles().get('packaging/cachesvc.schema.json') ?? '')
+  const schema = JSON.parse(manualFiles(cachesvcManual).get('packaging/cachesvc.schema.json') ?? '')
   t.equal(schema.additionalProperties, false)
   t.match(schema.properties.listen_port, {
     type: 'integer',

@@ -1,7 +1,6 @@
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { openControl } from '../../../lib/cache/cli/admin-socket.ts'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/eviction.ts'
 import type { Wrong } from '../../../lib/cache/verify/report.ts'
@@ -124,12 +123,7 @@ t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, asy
   await evictor.finished()
   t.match(evictor.fateOf(wrong), { evicted: false, because: /in use by process/ })
   t.ok(await store.get(key))
-  const control = await openControl(directory, {
-    clock,
-    log: createMemoryLog(),
-    handle: async () => 'what?',
-  })
-  t.teardown(() => control.close())
+  store.answerCommands(async () => 'what?')
   evictor.evict(wrong)
   await evictor.finished()
   t.match(evictor.fateOf(wrong), { evicted: false, because: /cannot do that/ })

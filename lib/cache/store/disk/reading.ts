@@ -2,7 +2,7 @@
  * Entries and contents for reading: what the owner of a directory and those who only look have in common.
  */
 import type { Clock } from '../../../async/clock.ts'
-import { explainError } from '../../../errors.ts'
+import { explainError, systemCode } from '../../../errors.ts'
 import type { Content } from '../../../http/message/message.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { Entry } from '../entry.ts'
@@ -10,7 +10,8 @@ import { Tally } from '../upkeep/usage.ts'
 import { type BlobRequest, Blobs } from './blobs.ts'
 import { Entries, type UsedEntry } from './entries.ts'
 import { type Examination, type Examined, examineFile } from './examine.ts'
-import type { Layout } from './layout.ts'
+import { Layout } from './layout.ts'
+import { checkVersion, directoryFailure } from './self-test.ts'
 
 /** What reading needs: no lock, no writing. */
 export interface ReadableStore {
@@ -30,6 +31,27 @@ export interface ReadableStore {
   /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
   examine(digest: string, examination: Examination): Promise<Examined>
   close(): Promise<void>
+}
+
+/** What a directory is opened for reading with. */
+export interface ReadingOptions {
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * Opens the directory for reading beside whoever owns it. Changes nothing on disk; a directory that is not there is empty.
+ * Throws a Failure like `openStore`.
+ */
+export async function openStoreForReading(options: ReadingOptions): Promise<ReadableStore> {
+  const layout = new Layout(options.directory)
+  try {
+    await checkVersion(layout, options.log)
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(options.directory, error)
+  }
+  return new Shelves({ ...options, layout, memory: 0, writable: false })
 }
 
 /** As much of an entry as its content is found by. */

@@ -3,7 +3,7 @@ import { copyFile, mkdir, readFile, rm, stat, symlink, utimes, writeFile } from 
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
-import { openStoreForReading } from '../../../../lib/cache/store/store.ts'
+import { openStoreForReading } from '../../../../lib/cache/store/disk/reading.ts'
 import { bytesOf, entryOf, keep, opened, until } from '../../../fixtures/store/opened.ts'
 
 const key = 'http://archive.example.org/dists/stable/InRelease'

@@ -1,17 +1,11 @@
 /**
- * The commands that look into the store beside a running daemon: `cachesvc list` and `cachesvc explain`.
+ * `cachesvc list [PATTERN]`: prints the entries of the store, beside a running daemon as well.
  */
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { compilePolicy } from '../policy/policy.ts'
-import { routeRules } from '../policy/routing.ts'
-import { explain } from '../request/explain.ts'
-import { ownIdentity } from '../request/own-identity.ts'
-import { openStoreForReading } from '../store/store.ts'
-
-type Store = Awaited<ReturnType<typeof openStoreForReading>>
+import { openStoreForReading, type ReadableStore } from '../store/disk/reading.ts'
 
 /**
  * Prints every entry whose key matches, a line each: bytes, last use, digest and key, separated by tabs for other programs to
@@ -47,26 +41,15 @@ function matcher(pattern: string | undefined): (key: string) => boolean {
   }
 }
 
-/** Prints how a request for `url` would be answered, a line for each question. */
-export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
-  const ports = config.listen.map(({ port }) => port)
-  const policy = compilePolicy(config, ownIdentity(config, ports))
-  const rules = { config, policy, routes: routeRules(config) }
-  await withStore(config, async store => {
-    const findings = await explain(url, { rules, store, now: systemClock.now() })
-    const width = Math.max(...findings.map(({ question }) => question.length))
-    for (const { question, answer } of findings) {
-      await print(`${question.padEnd(width)}  ${answer}\n`)
-    }
-  })
-  return exitCodes.success
-}
-
-async function withStore(config: Config, act: (store: Store) => Promise<void>): Promise<void> {
+/** Opens the store for reading as long as `act` runs. */
+export async function withStore(
+  config: Config,
+  act: (store: ReadableStore) => Promise<void>,
+): Promise<void> {
   const store = await openStoreForReading({
     directory: config.cacheDirectory,
     clock: systemClock,
-    log: createLog({ level: 'warn', to: process.stderr }),
+    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
   })
   try {
     await act(store)
