@@ -62,6 +62,7 @@ export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
   readonly #parts: ClientParts
+  #closed = false
 
   constructor(options: OriginOptions) {
     const limits = { ...defaultOriginLimits, ...options.limits }
@@ -73,7 +74,7 @@ export class OriginClient {
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
-      waiting: new Set(),
+      underWay: new Set(),
       counts: { opened: 0, reused: 0, retried: 0 },
     }
   }
@@ -117,13 +118,14 @@ export class OriginClient {
 
   /** Breaks off everything under way and settles when every connection is closed. */
   async close(): Promise<void> {
-    for (const pending of [...this.#parts.waiting]) pending.cancel()
+    this.#closed = true
+    for (const pending of [...this.#parts.underWay]) pending.cancel()
     await this.#parts.pool.close()
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
     const pending = new PendingRequest(this.#parts, asked, upgrade, told)
-    if (this.#parts.pool.closed)
+    if (this.#closed)
       told(
         new OriginFailure('ORIGIN_ABORTED', formatAuthority(asked.uri), { phase: 'queue' }),
         undefined,
