@@ -4,7 +4,7 @@
  * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
  */
 import { Failure } from '../../errors.ts'
-import { OriginAddressRefused } from '../../http/client/errors.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -99,7 +99,7 @@ export function refused(request: Request, rule: string, sentence: string): Respo
 export function refusalOf(
   error: unknown,
 ): { readonly deny: DenyRule; readonly sentence: string } | undefined {
-  if (error instanceof OriginAddressRefused) {
+  if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
       deny: 'public-address',

@@ -5,7 +5,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { formatAuthority } from '../message/target.ts'
 import { Dialler, type DialOptions } from './dialler.ts'
-import { OriginAborted } from './errors.ts'
+import { OriginFailure } from './errors.ts'
 import { type ClientParts, PendingRequest, type Told } from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
@@ -62,6 +62,7 @@ export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
   readonly #parts: ClientParts
+  #closed = false
 
   constructor(options: OriginOptions) {
     const limits = { ...defaultOriginLimits, ...options.limits }
@@ -73,7 +74,7 @@ export class OriginClient {
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
-      waiting: new Set(),
+      underWay: new Set(),
       counts: { opened: 0, reused: 0, retried: 0 },
     }
   }
@@ -117,14 +118,18 @@ export class OriginClient {
 
   /** Breaks off everything under way and settles when every connection is closed. */
   async close(): Promise<void> {
-    for (const pending of [...this.#parts.waiting]) pending.cancel()
+    this.#closed = true
+    for (const pending of [...this.#parts.underWay]) pending.cancel()
     await this.#parts.pool.close()
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
     const pending = new PendingRequest(this.#parts, asked, upgrade, told)
-    if (this.#parts.pool.closed)
-      told(new OriginAborted(formatAuthority(asked.uri), { phase: 'queue' }), undefined)
+    if (this.#closed)
+      told(
+        new OriginFailure('ORIGIN_ABORTED', formatAuthority(asked.uri), { phase: 'queue' }),
+        undefined,
+      )
     else pending.begin()
     return pending
   }

@@ -10,12 +10,7 @@ import { Fields } from '../message/field.ts'
 import { ChunkReader } from '../wire/chunks.ts'
 import type { Framing } from '../wire/framing.ts'
 import type { Connection } from './connection.ts'
-import {
-  OriginContentTimeout,
-  type OriginFailure,
-  OriginMalformed,
-  OriginTruncated,
-} from './errors.ts'
+import { failureOf, OriginFailure } from './errors.ts'
 import type { Reader } from './transport.ts'
 
 export interface ContentOwner {
@@ -30,6 +25,7 @@ export interface ContentOwner {
 const worthReading = 65_536
 /** Stretches of chunked content shorter than this are moved together. */
 const worthMoving = 16_384
+const brokenFraming = 'its content breaks the framing'
 
 export class OriginContent implements Source, Reader {
   readonly #connection: Connection
@@ -134,7 +130,9 @@ export class OriginContent implements Source, Reader {
 
   closed(error: Error | undefined): void {
     if (this.#isOver) return
-    this.#truncated(error)
+    const length = this.#framing.kind === 'length' ? this.#framing.length : undefined
+    const trouble = { ...this.#progress(), length, cause: error }
+    this.#broken(failureOf('content', this.#owner.origin, trouble))
     this.#give()
   }
 
@@ -170,8 +168,10 @@ export class OriginContent implements Source, Reader {
       to += end - start
     })
     this.#add(bytes.subarray(from, to))
-    if (used === undefined) this.#malformed()
-    else if (chunks.trailers !== undefined) this.#end(used === bytes.length)
+    if (used === undefined) {
+      const trouble = { ...this.#progress(), phase: 'content', problem: brokenFraming } as const
+      this.#broken(new OriginFailure('ORIGIN_MALFORMED', this.#owner.origin, trouble))
+    } else if (chunks.trailers !== undefined) this.#end(used === bytes.length)
   }
 
   #give(): void {
@@ -185,31 +185,16 @@ export class OriginContent implements Source, Reader {
 
   readonly #late = (): void => {
     const { origin, idle: after } = this.#owner
-    const { address } = this.#connection
-    this.fail(new OriginContentTimeout(origin, { after, address, received: this.#received }))
+    this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 
-  #malformed(): void {
-    const trouble = { address: this.#connection.address, phase: 'content' } as const
-    this.#failure ??= new OriginMalformed(
-      this.#owner.origin,
-      'its content breaks the framing',
-      trouble,
-    )
+  #broken(failure: OriginFailure): void {
+    this.#failure ??= failure
     this.#stop('failed')
   }
 
-  #truncated(cause: Error | undefined): void {
-    const { origin } = this.#owner
-    const { address } = this.#connection
-    const length = this.#framing.kind === 'length' ? this.#framing.length : undefined
-    this.#failure ??= new OriginTruncated(origin, {
-      address,
-      received: this.#received,
-      length,
-      ...(cause === undefined ? {} : { cause }),
-    })
-    this.#stop('failed')
+  #progress() {
+    return { address: this.#connection.address, received: this.#received }
   }
 
   /** The last byte was read. */

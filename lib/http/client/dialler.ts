@@ -20,14 +20,7 @@ import { within } from '../../async/deadline.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
 import type { Dialled } from './connection.ts'
-import {
-  OriginAborted,
-  OriginAddressRefused,
-  OriginConnectFailure,
-  OriginNameFailure,
-  OriginTlsFailure,
-  ParentProxyFailure,
-} from './errors.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
@@ -123,8 +116,8 @@ export class Dialler {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
-      if (cause instanceof OriginAborted) throw cause
-      throw new ParentProxyFailure(formatAuthority(request.authority), {
+      if (cause instanceof OriginFailure && cause.code === 'ORIGIN_ABORTED') throw cause
+      throw failureOf('parent-proxy', formatAuthority(request.authority), {
         parent: formatAuthority(parent),
         cause,
       })
@@ -161,7 +154,10 @@ export class Dialler {
   /** The addresses that may be reached; throws when there is none. */
   #admit(to: Authority, addresses: readonly string[]): readonly string[] {
     const admitted = addresses.filter(address => this.#options.isPublic(address))
-    if (admitted.length === 0) throw new OriginAddressRefused(formatAuthority(to), addresses)
+    if (admitted.length === 0) {
+      const address = addresses.join(', ')
+      throw new OriginFailure('ORIGIN_ADDRESS_REFUSED', formatAuthority(to), { address })
+    }
     return admitted
   }
 
@@ -229,36 +225,24 @@ export class Dialler {
     const origin = formatAuthority(request.authority)
     const deadlines = { ...this.#options.deadlines, ...request.deadlines }
     const after = deadlines[DEADLINE_OF[phase]]
-    const failure = (trouble: { after?: Milliseconds; cause?: unknown }) =>
-      this.#failure(phase, origin, { ...trouble, address })
+    const { parent } = this
+    const through =
+      phase === 'parent-proxy' && parent !== undefined ? { parent: formatAuthority(parent) } : {}
+    const failure = (trouble: OriginTrouble) =>
+      failureOf(phase, origin, { ...trouble, ...through, address })
     const limit = {
       clock: this.#options.clock,
       after,
       signal: request.signal,
       late: () => failure({ after }),
-      aborted: () => new OriginAborted(origin, { phase }),
+      aborted: () => new OriginFailure('ORIGIN_ABORTED', origin, { phase }),
     }
     return within(limit, stop =>
       work(stop).catch(cause => {
-        throw failure({ cause })
+        const status = cause instanceof ConnectRefused ? { status: cause.status } : {}
+        throw failure({ cause, ...status })
       }),
     )
-  }
-
-  #failure(
-    phase: DialPhase,
-    origin: string,
-    trouble: { after?: Milliseconds; address: string | undefined; cause?: unknown },
-  ): Error {
-    if (phase === 'dns') return new OriginNameFailure(origin, trouble)
-    if (phase === 'connect') return new OriginConnectFailure(origin, trouble)
-    if (phase === 'tls') return new OriginTlsFailure(origin, trouble)
-    const { cause } = trouble
-    return new ParentProxyFailure(origin, {
-      ...trouble,
-      parent: this.parent === undefined ? '' : formatAuthority(this.parent),
-      ...(cause instanceof ConnectRefused ? { status: cause.status } : {}),
-    })
   }
 }
 

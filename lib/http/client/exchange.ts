@@ -7,13 +7,7 @@ import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { Connection } from './connection.ts'
 import { type ContentOwner, OriginContent } from './content.ts'
-import {
-  OriginAborted,
-  type OriginFailure,
-  OriginFieldsFailure,
-  OriginMalformed,
-  OriginSendFailure,
-} from './errors.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
 import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
 import type { Reader } from './transport.ts'
 import { Upload, type UploadOwner, writeAll } from './upload.ts'
@@ -84,7 +78,8 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
   giveUp(cause: unknown): void {
     if (this.#phase === 'over') return
     const { address } = this.#connection
-    this.#fail(new OriginAborted(this.#owner.origin, { phase: this.#phase, address, cause }))
+    const trouble = { phase: this.#phase, address, cause }
+    this.#fail(new OriginFailure('ORIGIN_ABORTED', this.#owner.origin, trouble))
   }
 
   get origin(): string {
@@ -128,8 +123,7 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
   }
 
   closed(cause: Error | undefined): void {
-    const Broken = this.#phase === 'send' ? OriginSendFailure : OriginFieldsFailure
-    this.#fail(new Broken(this.#owner.origin, { address: this.#connection.address, cause }))
+    this.#broken({ cause })
   }
 
   writing(): void {
@@ -148,11 +142,14 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
   }
 
   readonly #late = (): void => {
-    const { origin, deadlines } = this.#owner
+    const { deadlines } = this.#owner
+    this.#broken({ after: this.#phase === 'send' ? deadlines.send : deadlines.fields })
+  }
+
+  #broken(trouble: OriginTrouble): void {
     const { address } = this.#connection
-    if (this.#phase === 'send') {
-      this.#fail(new OriginSendFailure(origin, { after: deadlines.send, address }))
-    } else this.#fail(new OriginFieldsFailure(origin, { after: deadlines.fields, address }))
+    const phase = this.#phase === 'send' ? 'send' : 'fields'
+    this.#fail(failureOf(phase, this.#owner.origin, { ...trouble, address }))
   }
 
   #tellInterim(head: ResponseHead): void {
@@ -203,8 +200,8 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
 
   #malformed(problem: string, tooLarge = false): void {
     const { address } = this.#connection
-    const trouble = { phase: 'fields', address, tooLarge } as const
-    this.#fail(new OriginMalformed(this.#owner.origin, problem, trouble))
+    const code = tooLarge ? 'ORIGIN_HEAD_TOO_LARGE' : 'ORIGIN_MALFORMED'
+    this.#fail(new OriginFailure(code, this.#owner.origin, { address, problem }))
   }
 
   #fail(failure: OriginFailure): void {

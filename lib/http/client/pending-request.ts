@@ -10,15 +10,7 @@ import { formatAuthority } from '../message/target.ts'
 import { ResponseHeadReader } from '../wire/response-head.ts'
 import { Connection, type Dialled } from './connection.ts'
 import type { Dialler } from './dialler.ts'
-import {
-  OriginAborted,
-  OriginBusy,
-  type OriginFailure,
-  OriginFieldsFailure,
-  OriginRequestUnfit,
-  OriginSendFailure,
-  ParentProxyFailure,
-} from './errors.ts'
+import { failureOf, OriginFailure } from './errors.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
 import type { ConnectionPool, Lessee, Turn } from './pool.ts'
 import {
@@ -38,8 +30,8 @@ export interface ClientParts {
   readonly deadlines: OriginDeadlines
   /** Bytes of a response's head. */
   readonly headLimit: number
-  /** Requests that have no connection yet; each can be cancelled. */
-  readonly waiting: Set<PendingRequest>
+  /** Requests whose responses have not ended. */
+  readonly underWay: Set<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
 }
 
@@ -89,9 +81,10 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     try {
       this.#message = onWire(this.#asked, this.#parts.dialler.parent, this.#upgrade)
     } catch (error) {
-      return this.#fail(new OriginRequestUnfit(this.origin, error))
+      return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     signal?.addEventListener('abort', this.#onAbort)
+    this.#parts.underWay.add(this)
     this.#lease()
   }
 
@@ -104,9 +97,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   turn(turn: Turn): void {
     this.#stopWaiting = undefined
     this.#cancelTimer()
-    if (turn === 'open') return this.#dial()
-    this.#parts.waiting.delete(this)
-    this.#run(turn)
+    if (turn === 'open') this.#dial()
+    else this.#run(turn)
   }
 
   answered(response: OriginResponse | OriginSwitched): void {
@@ -116,7 +108,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
         const { address } = response
         response.content.close()
         const trouble = { parent: formatAuthority(parent), status: 407, address }
-        return this.#told(new ParentProxyFailure(this.origin, trouble), undefined)
+        return this.#told(failureOf('parent-proxy', this.origin, trouble), undefined)
       }
     }
     this.#told(undefined, response)
@@ -124,8 +116,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
 
   failed(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
-    const again = silent && isRepeatable(this.#asked) && isBrokenOff(failure)
-    if (!again || this.#parts.pool.closed) return this.#fail(failure)
+    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
+    if (!again) return this.#fail(failure)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.fresh = true
@@ -133,7 +125,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   }
 
   over(free: boolean): void {
-    this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+    this.#done()
     if (free && this.#connection !== undefined) this.#parts.pool.release(this.#connection)
   }
 
@@ -142,33 +134,29 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   }
 
   #lease(): void {
-    const { pool, clock, waiting } = this.#parts
+    const { pool, clock } = this.#parts
     const turn = this.#upgrade ? 'open' : pool.lease(this)
-    if (turn === 'full') return this.#fail(new OriginBusy(this.origin, {}))
+    if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
-      waiting.delete(this)
       this.#cancelTimer()
       this.#fail(failure)
     }
-    waiting.add(this)
     const after = this.deadlines.queue
-    this.#cancelTimer = clock.after(after, () => leave(new OriginBusy(this.origin, { after })))
+    this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
     this.#stopWaiting = cause => leave(this.#aborted(cause))
   }
 
   #dial(): void {
-    const { dialler, pool, waiting } = this.#parts
+    const { dialler, pool } = this.#parts
     const { uri, trusted, deadlines } = this.#asked
     const stop = new AbortController()
-    waiting.add(this)
     this.#stopWaiting = cause => stop.abort(cause)
     const request = { authority: uri, use: uri.scheme, trusted, signal: stop.signal, deadlines }
     dialler.dial(request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
-        waiting.delete(this)
         if (!this.#upgrade) pool.vacate(this.key)
         this.#fail(failure)
       },
@@ -176,11 +164,10 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   }
 
   #opened(dialled: Dialled, stopped: AbortSignal): void {
-    const { clock, pool, headLimit, counts, waiting } = this.#parts
+    const { clock, pool, headLimit, counts } = this.#parts
     const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines })
     const connection = new Connection(this.key, dialled, { clock, heads })
     counts.opened += 1
-    waiting.delete(this)
     if (!this.#upgrade) pool.add(connection)
     if (!stopped.aborted) return this.#run(connection)
     connection.destroy()
@@ -195,25 +182,27 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     this.#exchange.begin()
   }
 
-  #aborted(cause: unknown): OriginAborted {
-    return new OriginAborted(this.origin, { phase: 'queue', cause })
+  #aborted(cause: unknown): OriginFailure {
+    return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
   }
 
   #fail(failure: OriginFailure): void {
-    this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+    this.#done()
     this.#told(failure, undefined)
   }
+
+  #done(): void {
+    this.#parts.underWay.delete(this)
+    this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+  }
 }
+
+/** The connection broke, rather than fell silent. */
+const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 
 function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
   return content.kind === 'none' && IDEMPOTENT.includes(method)
-}
-
-/** Whether the connection broke, rather than fell silent. */
-function isBrokenOff(failure: OriginFailure): boolean {
-  const broke = failure instanceof OriginFieldsFailure || failure instanceof OriginSendFailure
-  return broke && !failure.timedOut
 }

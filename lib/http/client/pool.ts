@@ -59,14 +59,9 @@ export class ConnectionPool {
   readonly #free = new Set<Connection>()
   readonly #open = new Set<Connection>()
   #held = 0
-  #closed = false
 
   constructor(limits: PoolLimits) {
     this.#limits = limits
-  }
-
-  get closed(): boolean {
-    return this.#closed
   }
 
   /** A turn at once, `full` when there can be none, or undefined: the request stands in line until its turn comes or `leave`. */
@@ -150,7 +145,6 @@ export class ConnectionPool {
 
   /** Destroys every connection, and settles when all are closed. */
   async close(): Promise<void> {
-    this.#closed = true
     const closed = [...this.#open].map(
       ({ transport }) => new Promise(resolve => transport.socket.once('close', resolve).destroy()),
     )

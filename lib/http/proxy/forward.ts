@@ -9,7 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { type Source, sourceOf, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
-import { OriginMalformed } from '../client/errors.ts'
+import { OriginFailure } from '../client/errors.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
 import { announced } from '../message/reply.ts'
@@ -88,10 +88,8 @@ export async function forwardUpgrade(
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
     far.destroy()
     const origin = formatAuthority(to.uri)
-    throw new OriginMalformed(origin, 'it changes to another protocol than was asked for', {
-      phase: 'fields',
-      address,
-    })
+    const problem = 'it changes to another protocol than was asked for'
+    throw new OriginFailure('ORIGIN_MALFORMED', origin, { problem, address })
   }
   client.setKeepAlive(true, 60_000)
   client.write(switching(to.agreed(answer.fields)))

@@ -124,7 +124,7 @@ export function byteTable(characters: string): Uint8Array {
   return table
 }
 
-const alphanumeric = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+export const alphanumeric = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** tchar (RFC 9110 section 5.6.2) */
 const tokenBytes = byteTable(`${alphanumeric}!#$%&'*+-.^_\`|~`)
 

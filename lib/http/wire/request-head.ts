@@ -15,7 +15,7 @@
  */
 import { Fields } from '../message/field.ts'
 import type { Target } from '../message/target.ts'
-import { byteTable, FieldLines } from './field-lines.ts'
+import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import type { TargetReader } from './target-reader.ts'
 
@@ -172,7 +172,6 @@ const NOT_HERE: ReadonlySet<string> = new Set([
   'te',
 ])
 
-const alphanumeric = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */
 const IN_TARGET = byteTable(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
 /** Visible ASCII and spaces. */

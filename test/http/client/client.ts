@@ -217,11 +217,16 @@ t.test('close breaks off what is under way', async t => {
   t.equal((await reading.next()).value?.toString(), 'he')
   const waiting = client.request(asking(origin.url('/a')))
   const queued = client.request(asking(origin.url('/a')))
+  origin.at('/socket', reply({ before: gate }))
+  const upgrade = client.upgrade(asking(origin.url('/socket')))
   await origin.arrived('/a', 2)
+  await origin.arrived('/socket')
   const ends = [
-    t.rejects(reading.next(), { code: 'ORIGIN_TRUNCATED' }),
-    t.rejects(waiting, { code: 'ORIGIN_CLOSED' }),
+    t.rejects(reading.next(), { code: 'ORIGIN_ABORTED' }),
+    t.rejects(waiting, { code: 'ORIGIN_ABORTED' }),
     t.rejects(queued, { code: 'ORIGIN_ABORTED' }),
+    t.rejects(upgrade, { code: 'ORIGIN_ABORTED' }),
+    origin.seen('/socket')[0]?.gone,
   ]
   await client.close()
   await Promise.all(ends)
@@ -236,7 +241,7 @@ t.test('nothing is repeated once the client is closed', async t => {
   origin.at('/', inTurn(reply({ content: 'hello' }), reply({ before: gate })))
   const { client } = makeClient(t)
   await textOf((await client.request(asking(origin.url('/')))).content)
-  const repeatable = t.rejects(client.request(asking(origin.url('/'))), { code: 'ORIGIN_CLOSED' })
+  const repeatable = t.rejects(client.request(asking(origin.url('/'))), { code: 'ORIGIN_ABORTED' })
   await origin.arrived('/', 2)
   await client.close()
   await repeatable

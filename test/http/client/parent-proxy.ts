@@ -95,12 +95,12 @@ t.test('failures of the parent are told apart from those of the origin', async t
   const code = 'ORIGIN_PARENT_PROXY_STATUS'
   const failed = { code: 'ORIGIN_PARENT_PROXY_FAILED', phase: 'parent-proxy' }
   for (const [uri, expected] of [
-    ['https://denied.example.org/', { code, status: 407, publicText: /credentials/ }],
-    ['https://down.example.org/', { code, status: 502, facts: { origin: 'down.example.org:443' } }],
+    ['https://denied.example.org/', { code, facts: { status: 407 }, publicText: /credentials/ }],
+    ['https://down.example.org/', { code, facts: { status: 502, origin: 'down.example.org:443' } }],
     ['https://garbage.example.org/', failed],
     ['https://closes.example.org/', failed],
     ['https://not-tls.example.org/', { code: 'ORIGIN_TLS_FAILED' }],
-    ['http://denied.example.org/', { code, status: 407 }],
+    ['http://denied.example.org/', { code, facts: { status: 407 } }],
   ] as const) {
     const failure = await failureOf(client.request(asking(uri)))
     t.match(failure, { fault: 'upstream', ...expected }, uri)

@@ -5,51 +5,13 @@
 import { request } from 'node:http'
 import { Duplex } from 'node:stream'
 import t from 'tap'
+import { damagedResponse } from '../../fixtures/damaged-response.ts'
 import { type ReadResponse, readResponse } from '../../fixtures/read-response.ts'
-import { type Chance, seeded } from '../../fixtures/seeded-random.ts'
+import { seeded } from '../../fixtures/seeded-random.ts'
 
 const { WIRE_SEED: seed = '1' } = process.env
 // A busy machine has minutes for what takes seconds.
 t.setTimeout(120_000)
-
-const samples: readonly string[] = [
-  'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: "a"\r\n\r\nhello',
-  'HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: a/1 (b)\r\nContent-Length: 12\r\nConnection: keep-alive\r\n\r\nhello, world',
-  'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5\r\nhello\r\n7;a=b\r\n, world\r\n0\r\nX: y\r\n\r\n',
-  'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n',
-  'HTTP/1.0 200 OK\r\nServer: b\r\n\r\nto the end',
-  'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello',
-  'HTTP/1.1 304 Not Modified\r\nETag: W/"x"\r\n\r\n',
-  'HTTP/1.1 204 \r\nA: b\r\nA: c\r\n\r\n',
-  'HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno',
-  'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n',
-]
-
-/** Characters and words that parsers of responses stumble over. */
-const pieces: readonly string[] = [
-  ...'0159afFx:;,=" \t\r\n\0\x7f\x80\xff',
-  ...[
-    '\r\n',
-    '\r\n\r\n',
-    '\n\n',
-    '\r\n ',
-    ' :',
-    'HTTP/1.1 200 OK\r\n',
-    '; a="b;c"',
-    '00000000000000000',
-  ],
-  ...[
-    'Content-Length: 5\r\n',
-    'content-length: 3\r\n',
-    'Transfer-Encoding: chunked\r\n',
-    'Transfer-Encoding: gzip\r\n',
-  ],
-  ...[
-    'Content-Length: 9007199254740993\r\n',
-    'Connection: close\r\n',
-    'Connection: upgrade\r\nUpgrade: x\r\n',
-  ],
-]
 
 /** What Node's client makes of the bytes and the end of the connection behind them. */
 function readByNode(bytes: Buffer): Promise<ReadResponse> {
@@ -85,13 +47,6 @@ function readByNode(bytes: Buffer): Promise<ReadResponse> {
   })
 }
 
-function damaged(chance: Chance): Buffer {
-  let text = chance.pick(samples)
-  do text = chance.mutate(text, pieces)
-  while (chance.below(3) === 0)
-  return Buffer.from(text, 'latin1')
-}
-
 /** Why we take what Node refuses. */
 const weTake: Readonly<Record<string, (ours: ReadResponse, text: string) => boolean>> = {
   'bytes behind the response are no part of it: its connection is not used again': ours =>
@@ -110,7 +65,10 @@ const nodeTakes: Readonly<Record<string, RegExp>> = {
   'a line ends with CR LF, and not with two CR': /\r\r/,
   'nothing changes protocols unasked': /HTTP\/1\.. 101/,
   'there is no status below 100': /HTTP\/1\.. 0/,
-  'no transfer coding but chunked, and none in HTTP/1.0': /Transfer-Encoding:/i,
+  'no transfer coding but chunked': /Transfer-Encoding:(?!chunked\r| chunked\r)/i,
+  'chunked is said once': /Transfer-Encoding:[\s\S]*\n *Transfer-Encoding:/i,
+  'no transfer coding in HTTP/1.0': /HTTP\/1\.0[\s\S]*Transfer-Encoding:/i,
+  'a chunk size has at most 13 digits': /\n[0-9a-f]{14}/i,
   'a length has at most 16 digits': /Content-Length:[ \t]*\d{16}/i,
 }
 
@@ -118,7 +76,7 @@ t.test('ten thousand damaged responses', async t => {
   const chance = seeded(Number(seed))
   const counts = { both: 0, neither: 0, onlyWe: 0, onlyNode: 0 }
   for (let i = 0; i < 10_000; i += 1) {
-    const bytes = damaged(chance)
+    const bytes = damagedResponse(chance)
     const text = bytes.toString('latin1')
     const ours = readResponse([bytes])
     const node = await readByNode(bytes)
