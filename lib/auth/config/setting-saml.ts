@@ -25,7 +25,9 @@ export const saml = group('How logins are asked for and judged.', {
     'Largest difference between the clocks of this server and of the identity provider.',
   ),
   assertionAge: setting(duration('10s', '1h'), '5m').says('Largest age of an assertion.'),
-  loginTime: setting(duration('1m', '1h'), '10m').says('Time limit for a login, from the redirect to the identity provider to the return.'),
+  loginTime: setting(duration('1m', '1h'), '10m').says(
+    'Time limit for a login, from the redirect to the identity provider to the return.',
+  ),
   allowSHA1: setting(boolean, false).says(
     'Takes signatures over SHA-1, which can be forged with enough money.',
   ),
@@ -34,6 +36,6 @@ export const saml = group('How logins are asked for and judged.', {
   ),
   replaySize: setting(size('0', '8M'), '1M').says(
     'Largest form, files included, that is kept over a login. When a session has ended while a user filled in a form, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the same user has logged in. 0 keeps none.',
-    'Only forms of pages of this host are kept, in browsers that have been signed in before. Other requests with content (a larger form, a form of another site, JSON) are answered 401 with a page that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user; a restart loses them.',
+    'Only forms of pages of this host are kept, in browsers that have been signed in before. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user; a restart loses them.',
   ),
 })

@@ -25,7 +25,9 @@ export const freshness = group(
     other: setting(duration('0s', '365d'), '1h').says(
       'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation.',
     ),
-    negative: setting(duration('0s', '1h'), '30s').says('Time for which a 404 of the origin is remembered.'),
+    negative: setting(duration('0s', '1h'), '30s').says(
+      'Time for which a 404 of the origin is remembered.',
+    ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
     ),

@@ -98,7 +98,9 @@ apt:
       text: `mmdebstrap --aptopt='${proxyLine(setting).replace(/;$/, '')}' \\
   --customize-hook='rm "$1/etc/apt/apt.conf.d/99mmdebstrap"' \\
   stable ./stable.tar`,
-      notes: ['The hook removes the setting from the new system. Leave the hook out to keep the setting.'],
+      notes: [
+        'The hook removes the setting from the new system. Leave the hook out to keep the setting.',
+      ],
     }),
     example('preseed.cfg', {
       id: 'preseed',

@@ -32,7 +32,8 @@ sudo update-ca-certificates`,
   const proxy = example(aptFile, {
     id: 'secure-proxy',
     title: 'Speaking TLS to this service',
-    intro: 'For networks where others can read the traffic. First make the machine trust the certificate.',
+    intro:
+      'For networks where others can read the traffic. First make the machine trust the certificate.',
     text: `Acquire::http::Proxy "${secureUrl}";`,
   })
   return [certificate, proxy]
@@ -43,8 +44,7 @@ function checks({ here, archives }: Setting): Chapter['examples'] {
     example('Shell', {
       id: 'reach',
       title: 'Is it there?',
-      intro:
-        'Any 2xx status says yes. The address without a path always answers 406.',
+      intro: 'Any 2xx status says yes. The address without a path always answers 406.',
       text: `curl --fail ${here.url}/_cachesvc/api/stats`,
     }),
     example('Shell', {

@@ -43,7 +43,9 @@ function proxies(setting: Setting): Chapter['examples'] {
       title: 'apt.conf for the detection script',
       intro: 'Use this instead of a fixed proxy, not together with it.',
       text: `Acquire::http::Proxy-Auto-Detect "${scriptFile}";`,
-      notes: ['apt detects the proxy for each scheme separately: https sources are still fetched directly.'],
+      notes: [
+        'apt detects the proxy for each scheme separately: https sources are still fetched directly.',
+      ],
     }),
   ]
 }
