@@ -1,5 +1,5 @@
 /**
- * The part of cachesvc.yaml that counts: how long things are fresh, how long requests wait, how much a client may use.
+ * The settings of cachesvc.yaml for verification, freshness, time limits and other limits.
  */
 import { duration, integer, size } from '../../config/setting-kinds.ts'
 import { group, setting } from '../../config/settings.ts'

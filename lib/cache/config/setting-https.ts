@@ -1,5 +1,5 @@
 /**
- * The part of cachesvc.yaml about HTTPS: what becomes of tunnels, and the certificates that takes.
+ * The settings of cachesvc.yaml for HTTPS: tunnels, interception and certificates.
  */
 import { absolutePath, boolean, duration, secretText } from '../../config/setting-kinds.ts'
 import { group, listOf, orNothing, setting } from '../../config/settings.ts'
