@@ -1,6 +1,6 @@
 /**
- * One record for each exchange: what was asked, what was answered and why. No cookie, no credential, no query secret: the
- * logger redacts, and only the fields named here are ever read.
+ * Makes the log record of an exchange: request, response and reason. It has no cookie, credential or secret of a query: only
+ * the fields named here are read, and the logger redacts.
  */
 import type { LogFacts } from '../../log/log.ts'
 import type { Exchange, Request } from '../message/message.ts'
