@@ -22,13 +22,20 @@ export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): 
   const gone = new AbortController()
   let blocks: AsyncIterator<Buffer> | undefined
   let closed = false
+  const step = (): Promise<IteratorResult<Buffer>> => {
+    try {
+      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
+      return blocks.next()
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
   return {
     next(take) {
-      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
-      blocks.next().then(
-        step => {
+      step().then(
+        ({ done, value }) => {
           if (closed) return
-          take(undefined, step.done === true ? undefined : new Piece(step.value))
+          take(undefined, done === true ? undefined : new Piece(value))
         },
         (error: unknown) => {
           if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)

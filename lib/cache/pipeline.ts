@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
-import type { OriginClient } from '../http/client/origin.ts'
+import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'

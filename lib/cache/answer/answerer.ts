@@ -5,7 +5,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -146,7 +146,7 @@ export class Answerer {
     try {
       const asked = askHead(allowed.uri, request.signal)
       const response = await this.#withinDeadline(asked, entry && revalidationBudget())
-      await response?.content.return?.()
+      response?.content.close()
       if (entry !== undefined && response === undefined) {
         return this.fromStore(allowed, entry, 'stale-origin-slow')
       }

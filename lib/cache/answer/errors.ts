@@ -5,7 +5,7 @@
  * does not try again.
  */
 import { Failure } from '../../errors.ts'
-import { OriginAddressRefused } from '../../http/client/origin-errors.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -97,7 +97,7 @@ export function refused(request: Request, rule: string, sentence: string): Respo
 export function refusalOf(
   error: unknown,
 ): { readonly deny: DenyRule; readonly sentence: string } | undefined {
-  if (error instanceof OriginAddressRefused) {
+  if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
       deny: 'public-address',

@@ -6,8 +6,8 @@
 
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { sourceOf } from '../../bytes/source.ts'
-import type { OriginClient } from '../../http/client/origin.ts'
+import { iterate, sourceOf } from '../../bytes/source.ts'
+import type { OriginClient } from '../../http/client/client.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Content, Request, Response } from '../../http/message/message.ts'
@@ -71,7 +71,7 @@ export async function relay(
     .plus('Cache-Status', cacheStatus)
   // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
   if (response.status === 507 || (response.status >= 500 && response.length === 0)) {
-    await response.content.return?.()
+    response.content.close()
     return textResponse(
       response.status === 507 ? 503 : response.status,
       `The origin ${about.origin} answered ${response.status}.`,
@@ -79,14 +79,14 @@ export async function relay(
     )
   }
   if (request.method === 'HEAD' || response.status === 304) {
-    await response.content.return?.()
+    response.content.close()
     const length = request.method === 'HEAD' ? announced(response.fields) : {}
     return { status: response.status, fields, content: { kind: 'none' }, facts, ...length }
   }
   const content: Content = {
     kind: 'stream',
     length: response.length,
-    open: () => sourceOf(() => counted(response.content, options.onFetched)),
+    open: () => sourceOf(() => counted(iterate(response.content), options.onFetched)),
   }
   return { status: response.status, fields, content, facts }
 }

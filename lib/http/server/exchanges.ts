@@ -3,8 +3,10 @@
  * connection, reports the exchange.
  */
 import type { Socket } from 'node:net'
-import type { Response } from '../message/message.ts'
+import type { LogFacts } from '../../log/log.ts'
+import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
+import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import type { Refusal } from '../wire/request-rules.ts'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
@@ -82,4 +84,37 @@ export class Exchanges {
 /** The response to a head that breaks a rule. */
 export function malformed({ status, sentence }: Pick<Refusal, 'status' | 'sentence'>): Response {
   return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+}
+
+/**
+ * The record of an exchange for the log. `duration` is milliseconds, `sent` bytes of content. No cookie, no credential, no
+ * query secret: the logger redacts, and only the fields named here are ever read.
+ */
+export function accessFacts(exchange: Exchange): LogFacts {
+  const { request, response } = exchange
+  return {
+    id: request.id,
+    client: request.client.address,
+    method: request.method,
+    target: targetText(request),
+    status: response.status,
+    sent: exchange.sent,
+    duration: Math.round(exchange.duration),
+    ...(exchange.complete ? {} : { complete: false }),
+    ...response.facts,
+    agent: request.fields.get('User-Agent'),
+  }
+}
+
+function targetText({ target, fields }: Request): string {
+  switch (target.form) {
+    case 'absolute':
+      return formatUri(target.uri)
+    case 'authority':
+      return formatAuthority(target.authority)
+    case 'asterisk':
+      return '*'
+    case 'origin':
+      return `${fields.get('Host') ?? ''}${pathAndQuery(target)}`
+  }
 }
