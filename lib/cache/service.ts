@@ -1,5 +1,5 @@
 /**
- * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
+ * Starts the parts of the service, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
@@ -41,7 +41,7 @@ import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
-/** What reading the configuration again came to. */
+/** The result of reading the configuration again. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
 
 export interface ServiceOptions {
@@ -53,16 +53,16 @@ export interface ServiceOptions {
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  /** The disk of the store; for trials with failing ones. */
+  /** The disk of the store; for tests with failing ones. */
   readonly disk?: StoreOptions['disk']
 }
 
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** For so long after an origin missed a deadline, requests with a stored answer do not wait for it. */
+/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
 const failureMemory = 10_000
-/** How often we look at our own addresses again. */
+/** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */

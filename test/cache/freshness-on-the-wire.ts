@@ -192,7 +192,10 @@ t.test(
     const { origin, cache, url } = await begun(t)
     await cache.warm(url)
     const fields = { ETag: '"2"' }
-    origin.at(release, reply({ content: 'later, and more', fields, pauses: [{ at: 12, gate: new Gate() }] }))
+    origin.at(
+      release,
+      reply({ content: 'later, and more', fields, pauses: [{ at: 12, gate: new Gate() }] }),
+    )
     const client = await cache.client()
     await client.request('GET', url, insist)
     t.equal(

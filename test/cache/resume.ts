@@ -2,6 +2,7 @@
  * Fills that break, on the wire: continued where they stopped when the origin can prove that it is the same file, and cut at
  * the client when it cannot. Whatever happens, nobody takes a part for the whole and nothing wrong is stored.
  */
+import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
@@ -20,22 +21,26 @@ interface Setting {
 }
 
 /** A client that has begun to receive what the scripts, a request each, answer. */
-async function begun(t: Test, ...scripts: readonly Script[]): Promise<Setting> {
+function begun(t: Test, ...scripts: readonly Script[]): Promise<Setting> {
+  return begunAt(t, deb, ...scripts)
+}
+
+async function begunAt(t: Test, path: string, ...scripts: readonly Script[]): Promise<Setting> {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, { origins: [origin], clock: new ManualClock(Date.now()) })
-  origin.at(deb, inTurn(...scripts))
+  origin.at(path, inTurn(...scripts))
   const client = await cache.client()
-  await client.request('GET', origin.url(deb))
-  await origin.arrived(deb)
+  await client.request('GET', origin.url(path))
+  await origin.arrived(path)
   return { origin, cache, client }
 }
 
 /** The client gets every byte and the file is stored. */
-async function isHealed(t: Test, { cache, origin, client }: Setting): Promise<void> {
+async function isHealed(t: Test, { cache, origin, client }: Setting, path = deb): Promise<void> {
   const received = client.response()
   await cache.quiet()
   t.ok((await received).content.equals(content), 'the client has the whole file')
-  const hit = await cache.get(origin.url(deb))
+  const hit = await cache.get(origin.url(path))
   t.equal(hit.fields.get('X-Cache'), 'HIT')
   t.ok(hit.content.equals(content))
 }
@@ -51,20 +56,18 @@ async function isCut(t: Test, { cache, client }: Setting): Promise<void> {
 }
 
 const fin = { at: 120_000, by: 'fin' } as const
-const validators: ReadonlyArray<readonly [string, object, string]> = [
-  ['a strong ETag', { etag: '"1"' }, '"1"'],
-  [
-    'an old Last-Modified',
-    { lastModified: old, fields: { Date: 'Fri, 10 Jan 2025 00:00:00 GMT' } },
-    old,
-  ],
+const dated = { lastModified: old, fields: { Date: 'Fri, 10 Jan 2025 00:00:00 GMT' } }
+const promised = `/dists/stable/main/by-hash/SHA256/${createHash('sha256').update(content).digest('hex')}`
+const validators: ReadonlyArray<readonly [string, object, string, string]> = [
+  ['a strong ETag', { etag: '"1"' }, '"1"', deb],
+  ['an old Last-Modified, and a digest,', dated, old, promised],
 ]
-for (const [name, given, sent] of validators) {
+for (const [name, given, sent, path] of validators) {
   for (const how of [cut, fin]) {
     t.test(`with ${name} a fill cut by ${how.by} goes on where it stopped`, async t => {
       const whole = { content, ...given }
-      const setting = await begun(t, file({ ...whole, cut: how }), file(whole))
-      await isHealed(t, setting)
+      const setting = await begunAt(t, path, file({ ...whole, cut: how }), file(whole))
+      await isHealed(t, setting, path)
       const [, again] = setting.origin.requests
       t.match(again?.fields.get('Range'), /^bytes=\d+-$/)
       t.equal(again?.fields.get('If-Range'), sent)
@@ -101,6 +104,15 @@ t.test('without a validator the whole is asked for again and compared', async t 
   t.notOk(setting.origin.requests[1]?.fields.has('Range'))
   t.notOk(setting.origin.requests[1]?.fields.has('If-Range'))
 })
+
+t.test(
+  'a date alone does not join two parts where no digest would show that they differ',
+  async t => {
+    const setting = await begun(t, file({ content, ...dated, cut }), file({ content, ...dated }))
+    await isHealed(t, setting)
+    t.notOk(setting.origin.requests[1]?.fields.has('Range'), 'the whole is asked for, and compared')
+  },
+)
 
 t.test('a weak ETag and a young date are no validators to resume by', async t => {
   const now = new Date().toUTCString()

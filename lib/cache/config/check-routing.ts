@@ -1,5 +1,5 @@
 /**
- * What is wrong or doubtful about the rules of routing in a configuration. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
  */
 import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
@@ -8,7 +8,7 @@ import { type RouteRules, route, routeRules } from '../policy/routing.ts'
 import type { Config } from './config.ts'
 import type { Place } from './setting-kinds.ts'
 
-/** Problems keep a configuration from being taken, warnings do not. */
+/** A configuration with problems is refused, one with warnings is not. */
 export function checkRouting(config: Config): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
@@ -42,7 +42,7 @@ const noClients = {
   ports: new Set<number>(),
 }
 
-/** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */
+/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
 function circleOf(
   from: Place,
   to: Place,

@@ -1,6 +1,6 @@
 /**
- * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide; a refusal
- * is 403 with the rule, or 503 when the far end cannot be reached (apt tries again).
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal
+ * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'

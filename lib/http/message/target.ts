@@ -1,8 +1,8 @@
 /**
- * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2.
- * Pure: text in, values out. Bytes of the path are kept as they came; canonical keys are made elsewhere.
+ * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2. Pure: text in, values out.
+ * Bytes of the path are kept as they came; canonical keys are made elsewhere.
  *
- * Two readers that see different hosts in one text are how requests get past policy. So an authority is read in one way or
+ * When two readers see different hosts in one text, a request can evade the policy. So an authority is read in one way or
  * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'

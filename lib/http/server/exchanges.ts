@@ -1,6 +1,6 @@
 /**
- * What every exchange has in common, on the fast path and through Node's server: the handler's answer or the one for its failure,
- * the end of the connection, and the report.
+ * Does what all exchanges need, on the fast path and through Node's server: calls the handler, answers its failure, ends the
+ * connection, reports the exchange.
  */
 import type { Socket } from 'node:net'
 import type { LogFacts } from '../../log/log.ts'
@@ -39,7 +39,9 @@ export class Exchanges {
     }
   }
 
-  /** Lets the request be handled unless `way` has the response, sends it, reports the exchange, and calls `done`. Never throws. */
+  /**
+   * Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws.
+   */
   answer(
     request: LiveRequest,
     connection: Connection,
@@ -48,7 +50,7 @@ export class Exchanges {
   ): void {
     const { out, response = this.handle(request) } = way
     const begin = (ready: Response): void => {
-      // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+      // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
       if (this.draining && isNewest(request, connection)) out.last()
       send(out, request, ready, this.#sending, sent => {
         connection.underWay.delete(request)
@@ -60,7 +62,7 @@ export class Exchanges {
     else begin(response)
   }
 
-  /** To be called after every answer: does what waited until nothing is under way any more. */
+  /** To be called after each response: does what waits until no request is under way. */
   settle(connection: Connection, socket: Socket): void {
     if (connection.underWay.size > 0) return
     const { afterLast } = connection
@@ -79,7 +81,7 @@ export class Exchanges {
   }
 }
 
-/** The answer to a head that breaks a rule. */
+/** The response to a head that breaks a rule. */
 export function malformed({ status, sentence }: Pick<Refusal, 'status' | 'sentence'>): Response {
   return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
 }

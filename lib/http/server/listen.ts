@@ -1,5 +1,5 @@
 /**
- * Opens a listener, at an address or on a socket the service manager hands over, and says in one sentence why it cannot.
+ * Opens a listener, at an address or on a socket of the service manager, or says in one sentence why it cannot.
  */
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { InheritedSocket } from '../../systemd.ts'
