@@ -34,6 +34,7 @@ import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
 import { machineAddresses, ownIdentity } from './request/own-identity.ts'
+import { allowsStale } from './rfc9111/lookup.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
@@ -151,6 +152,7 @@ async function startWith(
     negative,
     clock,
     askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
+    mayBeStale: entry => rules.config.freshness.serveStale === 'always' || allowsStale(entry),
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
   let space = await store.fileSystem()

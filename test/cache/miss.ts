@@ -185,3 +185,39 @@ t.test('a passthrough host is fetched and not stored, its answers are its own', 
   t.strictSame(await cache.stored(), [])
   t.equal((await cache.totals()).traffic_down, 2)
 })
+
+t.test('a page or nothing in the place of a package is passed on and not stored', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const login = { content: '<html>please log in', fields: { 'Content-Type': 'text/html' } }
+  for (const [n, script] of [reply(login), reply({ content: '' })].entries()) {
+    const path = `/debian/pool/main/h/hello_${n}_all.deb`
+    origin.at(path, script)
+    const answer = await cache.warm(origin.url(path))
+    t.equal(answer.text, n === 0 ? login.content : '')
+    t.match(
+      answer.fields.get('Cache-Status'),
+      /^cachesvc; fwd=uri-miss; fwd-status=200; detail=absent$/,
+    )
+    origin.at(path, file({ content: '!<arch>\npackage', etag: '"1"' }))
+    t.equal(
+      (await cache.warm(origin.url(path))).text,
+      '!<arch>\npackage',
+      'the package comes later',
+    )
+    t.equal((await cache.get(origin.url(path))).fields.get('X-Cache'), 'HIT')
+  }
+  t.equal(await cache.metric('cachesvc_impostor_responses_total'), 2)
+})
+
+t.test('a page in the place of a stored index leaves the index where it is', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const path = '/debian/dists/stable/main/binary-amd64/Packages.gz'
+  origin.at(path, file({ content: '\x1f\x8b index', etag: '"1"' }))
+  const before = await cache.warm(origin.url(path))
+  origin.at(path, reply({ content: '<html>', fields: { 'Content-Type': 'text/html' } }))
+  const after = await cache.get(origin.url(path), { 'Cache-Control': 'no-cache' })
+  t.ok(after.content.equals(before.content))
+  t.match(after.fields.get('Cache-Status'), 'stale-origin-failed')
+})

@@ -143,6 +143,13 @@ const wrong: ReadonlyArray<readonly [string, Script]> = [
     'a 206 with another validator',
     file({ content: other, etag: '"2"', ranges: 'ignores-if-range' }),
   ],
+  [
+    'a 206 in another coding',
+    partOf(
+      { 'Content-Encoding': 'gzip', 'Content-Range': 'bytes 120000-199999/200000' },
+      content.subarray(120_000),
+    ),
+  ],
   ['a 206 without Content-Range', partOf({}, content.subarray(120_000))],
   ['a 200 with another validator and content', file({ content: other, etag: '"2"' })],
   ['a 200 of another length', file({ content: content.subarray(1), etag: '"2"' })],

@@ -15,7 +15,7 @@ import type { Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
 import { isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { MissReason } from '../rfc9111/outcome.ts'
+import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { originSaid, unavailable } from './errors.ts'
@@ -30,6 +30,8 @@ export interface AnswererParts {
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
   readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
+  /** Whether an entry may answer when the origin has failed to confirm it. */
+  readonly mayBeStale: (entry: Entry) => boolean
   /** How long a client waits for the origin before it gets the stored copy. */
   readonly revalidationBudget: () => Milliseconds
 }
@@ -67,7 +69,7 @@ export class Answerer {
     const { fetcher, clock } = this.#parts
     if (fetcher.slow.has(uri)) {
       if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
-      return this.fromStore(allowed, entry, 'stale-origin-failed')
+      return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
     const fetching = this.#fetch(allowed, entry)
@@ -75,14 +77,16 @@ export class Answerer {
     const outcome = await revalidate(entry, fetching, { clock, wait })
     switch (outcome.use) {
       case 'store':
-        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(uri)
         return this.fromStore(allowed, outcome.entry, outcome.because)
+      case 'stale':
+        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(uri)
+        return this.#stale(allowed, entry, outcome.because)
       case 'changed':
         return this.fromStore(allowed, outcome.entry, 'changed')
       case 'filling':
         return (
           (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
-          this.fromStore(allowed, entry, 'stale-origin-slow')
+          this.#stale(allowed, entry, 'stale-origin-slow')
         )
       case 'again':
         return this.#fetchedAnew(allowed)
@@ -151,22 +155,31 @@ export class Answerer {
       const response = await this.#withinDeadline(asked, entry && revalidationBudget())
       response?.content.close()
       if (entry !== undefined && response === undefined) {
-        return this.fromStore(allowed, entry, 'stale-origin-slow')
+        return this.#stale(allowed, entry, 'stale-origin-slow')
       }
       if (response === undefined) throw slowOrigin(about.origin)
       if (response.status === 200) return originHead(request, response, about, tools)
       return entry !== undefined && isIllness(response.status)
-        ? this.fromStore(allowed, entry, 'stale-origin-failed')
+        ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, response)
     } catch (error) {
-      if (entry !== undefined) return this.fromStore(allowed, entry, 'stale-origin-failed')
+      if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
       if (error instanceof Failure) return unavailable(request, error, about)
       throw error
     }
   }
 
+  /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
+  #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
+    if (this.#parts.mayBeStale(entry)) return this.fromStore(allowed, entry, because)
+    return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
+  }
+
   #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
-    if (said.status === 404 || said.status === 410) this.#parts.negative.remember(allowed.key)
+    if (said.status === 404 || said.status === 410) {
+      this.#parts.negative.remember(allowed.key)
+      this.#parts.store.remove(allowed.key)
+    }
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
@@ -193,6 +206,14 @@ export class Answerer {
       cancel()
     }
   }
+}
+
+function unconfirmed(origin: string): Failure {
+  return new Failure(`${origin} has not confirmed what is stored and forbids to serve it stale`, {
+    code: 'STALE_FORBIDDEN',
+    fault: 'upstream',
+    publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
+  })
 }
 
 function passedBy(origin: string): Failure {

@@ -56,22 +56,29 @@ export function isAnswer(status: number): boolean {
   return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 
+/** Failures that trying again does not mend, which is what apt makes of 503. */
+const statusOf: Readonly<Record<string, number>> = { REDIRECT_LOOP: 502, STALE_FORBIDDEN: 504 }
+
 /** The origin could not be asked, and there is nothing stored to give instead. */
 export function unavailable(request: Request, failure: Failure, about: About): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
   return forMethod(
     request,
-    textResponse(503, `${failure.publicText} (${about.origin}, ${failure.code})`, {
-      fields: Fields.of(
-        ['X-Cache', 'MISS'],
-        [
-          'Cache-Status',
-          formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
-        ],
-      ),
-      facts: verdictFacts({ outcome: 'failed', because: failure.code, ...about }),
-    }),
+    textResponse(
+      statusOf[failure.code] ?? 503,
+      `${failure.publicText} (${about.origin}, ${failure.code})`,
+      {
+        fields: Fields.of(
+          ['X-Cache', 'MISS'],
+          [
+            'Cache-Status',
+            formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
+          ],
+        ),
+        facts: verdictFacts({ outcome: 'failed', because: failure.code, ...about }),
+      },
+    ),
   )
 }
 

@@ -24,6 +24,8 @@ export interface ArchivePath {
   readonly kind: Kind
   /** For by-hash: what the content must hash to, lower-case hex. */
   readonly digest?: { readonly algorithm: DigestAlgorithm; readonly hex: string }
+  /** Set for a Release file and its detached signature, of which one is of no use without the other. */
+  readonly detached?: true
   /** Whether the name promises that the content never changes. */
   readonly immutable: boolean
   /**
@@ -48,7 +50,8 @@ function byName(segments: readonly string[]): ArchivePath {
   const parent = segments.at(-2) ?? ''
   const digest = digestOf(segments)
   if (digest !== undefined) return { kind: 'by-hash', digest, immutable: true }
-  if (RELEASE.test(name)) return { kind: 'release', immutable: false }
+  if (name === 'InRelease') return { kind: 'release', immutable: false }
+  if (RELEASE.test(name)) return { kind: 'release', detached: true, immutable: false }
   // Before the pool: a flat repository may well be called "pool".
   if (INDEX.test(name) || isDiffIndex(parent, name)) return { kind: 'index', immutable: false }
   if (parent.endsWith('.diff')) return { kind: 'pdiff', immutable: DATED_PATCH.test(name) }
@@ -58,7 +61,7 @@ function byName(segments: readonly string[]): ArchivePath {
   return { kind: 'other', immutable: false }
 }
 
-const RELEASE = /^(InRelease|Release|Release\.gpg)$/
+const RELEASE = /^Release(\.gpg)?$/
 
 const COMPRESSION = '(\\.(gz|bz2|xz|lzma|zst|lz4|lz))?'
 

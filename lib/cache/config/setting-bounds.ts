@@ -1,7 +1,7 @@
 /**
  * The settings of cachesvc.yaml for verification, freshness, time limits and other limits.
  */
-import { duration, integer, size } from '../../config/setting-kinds.ts'
+import { duration, integer, oneOf, size } from '../../config/setting-kinds.ts'
 import { group, setting } from '../../config/settings.ts'
 
 export const verification = group(
@@ -25,11 +25,14 @@ export const freshness = group(
     other: setting(duration('0s', '365d'), '1h').says(
       'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation.',
     ),
-    negative: setting(duration('0s', '1h'), '30s').says(
+    negative: setting(duration('0s', '1h'), '5s').says(
       'Time for which a 404 of the origin is remembered.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
+    ),
+    serve_stale: setting(oneOf('always', 'permitted'), 'always').says(
+      'Whether stale files are served when the origin fails or is slow. `permitted` obeys origins that forbid it with `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` (RFC 9111 section 4.2.4) and answers 504 in their place. `always` does not: a signed archive is its own judge of what is too old, and machines can go on installing.',
     ),
   },
 )

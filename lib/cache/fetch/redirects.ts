@@ -26,7 +26,8 @@ const maxRedirects = 5
 /** Asks and follows. Throws the origin client's failures, and `RedirectRefused`. */
 export async function follow(question: Question, options: FollowOptions): Promise<OriginResponse> {
   let { uri } = question
-  for (let hop = 0; ; hop += 1) {
+  const chain: string[] = []
+  for (;;) {
     const admission = options.admit(uri)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const response = await options.origin.request({
@@ -39,10 +40,13 @@ export async function follow(question: Question, options: FollowOptions): Promis
     const location = redirection(response)
     if (location === undefined) return response
     response.content.close()
-    if (hop === maxRedirects) {
+    chain.push(formatUri(uri))
+    uri = resolve(uri, location)
+    const next = formatUri(uri)
+    if (chain.includes(next)) throw new RedirectLoop([...chain, next])
+    if (chain.length > maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }
-    uri = resolve(uri, location)
   }
 }
 
@@ -92,7 +96,24 @@ export class RedirectRefused extends Failure {
   }
 }
 
-/** The fields every shared question carries: nothing of the client, so that the answer is everybody's. */
+/** Redirects that lead back to where they began: trying again does not help. */
+export class RedirectLoop extends Failure {
+  constructor(chain: readonly string[]) {
+    const told = chain.map(withoutQuery).join(' to ')
+    super(`redirects in a circle: ${told}`, {
+      code: 'REDIRECT_LOOP',
+      fault: 'upstream',
+      publicText: `The origin redirects in a circle: ${told}.`,
+    })
+  }
+}
+
+/** Queries can carry signatures. */
+function withoutQuery(uri: string): string {
+  return uri.replace(/\?.*$/, '?...')
+}
+
+/** The fields every question about a file carries: nothing of the client, so that the answer suits all. */
 export function sharedFields(via: string, agent: string): Fields {
   return Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
 }

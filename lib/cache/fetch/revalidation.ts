@@ -6,12 +6,13 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { isAnswer } from '../answer/errors.ts'
-import type { HitReason } from '../rfc9111/outcome.ts'
+import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Fetching, Filling, Found } from './found.ts'
 
 export type Revalidated =
-  | { readonly use: 'store'; readonly entry: Entry; readonly because: HitReason }
+  | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
+  | { readonly use: 'stale'; readonly because: StaleReason }
   | { readonly use: 'changed'; readonly entry: Entry }
   | { readonly use: 'filling'; readonly filling: Filling }
   /** The content came and was not stored; it must be fetched once more. */
@@ -28,7 +29,7 @@ export async function revalidate(
   try {
     const found = await patience.orLose(fetching.found)
     return found === 'lost'
-      ? { use: 'store', entry: stored, because: 'stale-origin-slow' }
+      ? { use: 'stale', because: 'stale-origin-slow' }
       : await judge(stored, found, patience)
   } finally {
     patience.end()
@@ -40,10 +41,10 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
     case 'validated':
       return { use: 'store', entry: found.entry, because: 'validated' }
     case 'failed':
-      return { use: 'store', entry: stored, because: 'stale-origin-failed' }
+      return { use: 'stale', because: 'stale-origin-failed' }
     case 'answered':
       return isIllness(found.status)
-        ? { use: 'store', entry: stored, because: 'stale-origin-failed' }
+        ? { use: 'stale', because: 'stale-origin-failed' }
         : { use: 'answer', status: found.status, fields: found.fields }
     case 'filling': {
       // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
@@ -52,7 +53,7 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
       const settled = await patience.orLose(filling.settled)
       if (settled === 'lost') return { use: 'filling', filling }
       if (settled.kind === 'failed') {
-        return { use: 'store', entry: stored, because: 'stale-origin-failed' }
+        return { use: 'stale', because: 'stale-origin-failed' }
       }
       if (settled.kind === 'passed') return { use: 'again' }
       const { entry } = settled

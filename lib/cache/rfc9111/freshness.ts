@@ -14,11 +14,11 @@ import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { ageOf, responseDirectives } from '../../http/message/cache-control.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { ArchivePath, Kind } from '../archive/path.ts'
+import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import type { Entry } from '../store/entry.ts'
 
-export type FreshnessSettings = Config['freshness']
+export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
 /** What freshness asks of an entry. */
 export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
@@ -34,7 +34,7 @@ export function freshnessOf(
 ): Seconds {
   if (isImmutable(stored, path)) return Number.POSITIVE_INFINITY
   if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
-  const configured = (configuredLifetime(path.kind, settings) - residentTime(stored, now)) / 1000
+  const configured = (configuredLifetime(path, settings) - residentTime(stored, now)) / 1000
   const lifetime = originLifetime(stored)
   return lifetime === undefined
     ? configured
@@ -93,7 +93,12 @@ function residentTime(stored: Stored, now: Milliseconds): Milliseconds {
   return Math.max(0, now - stored.validated)
 }
 
-function configuredLifetime(kind: Kind, settings: FreshnessSettings): Milliseconds {
+function configuredLifetime(
+  { kind, detached }: ArchivePath,
+  settings: FreshnessSettings,
+): Milliseconds {
+  // A signature has no lifetime of its own.
+  if (detached) return 0
   return kind === 'release' || kind === 'index' || kind === 'pdiff'
     ? settings.index
     : settings.other

@@ -5,6 +5,7 @@
  * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. An immutable file
  *   has no newer version, so `max-age=0` is ignored there; `no-cache` is a user's explicit request and counts everywhere.
  * - Many machines update in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
+ * - Release and Release.gpg must be of one moment, or the signature does not fit: the origin is asked about both every time.
  * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
  */
 import type { Milliseconds } from '../../async/clock.ts'
@@ -69,7 +70,8 @@ function withoutAsking(question: Question): Decision {
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
   }
-  return isJustValidated(stored, settings.floor, now)
+  const floor = path.detached ? 0 : settings.floor
+  return isJustValidated(stored, floor, now)
     ? { use: 'store', because: 'validated-just-now', entry: stored }
     : { use: 'revalidate', because, entry: stored }
 }
@@ -100,8 +102,8 @@ function objection(
   return minFresh !== undefined && remaining < minFresh ? 'min-fresh' : undefined
 }
 
-/** 4.2.4: directives of the origin that forbid a stale answer. */
-function allowsStale(stored: Entry): boolean {
+/** Whether no directive of the origin forbids a stale answer (4.2.4). */
+export function allowsStale(stored: Entry): boolean {
   const origin = responseDirectives(Fields.of(...stored.fields))
   const forbids = origin.noCache || origin.mustRevalidate || origin.proxyRevalidate
   return !forbids && origin.sMaxAge === undefined

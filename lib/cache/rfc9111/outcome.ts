@@ -20,8 +20,10 @@ export type HitReason =
   | 'validated-just-now'
   | 'validated'
   | 'max-stale'
-  | 'stale-origin-failed'
-  | 'stale-origin-slow'
+  | StaleReason
+
+/** Why a stored file answers that the origin has not confirmed. */
+export type StaleReason = 'stale-origin-failed' | 'stale-origin-slow'
 
 export type MissReason =
   | 'absent'

@@ -137,7 +137,10 @@ const table: ReadonlyArray<readonly [kind: Kind, immutable: boolean, paths: read
 
 for (const [kind, immutable, paths] of table) {
   t.test(`${immutable ? 'immutable' : 'changing'} ${kind}`, async t => {
-    for (const path of paths) t.strictSame(classify(path), { kind, immutable }, path)
+    for (const path of paths) {
+      const detached = /\/Release(\.gpg)?$/.test(path) && { detached: true }
+      t.strictSame(classify(path), { kind, immutable, ...detached }, path)
+    }
   })
 }
 
