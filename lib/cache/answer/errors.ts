@@ -13,7 +13,7 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { RedirectRefused } from '../fetch/redirects.ts'
 import type { DenyRule } from '../policy/policy.ts'
-import { type MissReason, verdictFacts } from '../rfc9111/outcome.ts'
+import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type About, cacheName } from './representation.ts'
 
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
@@ -42,7 +42,11 @@ export function originSaid(
         ['X-Cache', 'MISS'],
         ['Cache-Status', cacheStatus],
       ),
-      facts: verdictFacts({ outcome: 'failed', because: `origin-${said.status}`, ...about }),
+      facts: {
+        outcome: 'failed',
+        because: `origin-${said.status}`,
+        ...about,
+      } satisfies OutcomeFacts,
     }),
   )
 }
@@ -76,7 +80,7 @@ export function unavailable(request: Request, failure: Failure, about: About): R
             formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
           ],
         ),
-        facts: verdictFacts({ outcome: 'failed', because: failure.code, ...about }),
+        facts: { outcome: 'failed', because: failure.code, ...about } satisfies OutcomeFacts,
       },
     ),
   )
@@ -87,7 +91,7 @@ export function notStored(request: Request, about: About): Response {
   return forMethod(
     request,
     textResponse(504, 'The file is not stored here and the request forbids to fetch it.', {
-      facts: verdictFacts({ outcome: 'failed', because: 'only-if-cached', ...about }),
+      facts: { outcome: 'failed', because: 'only-if-cached', ...about } satisfies OutcomeFacts,
     }),
   )
 }
@@ -96,7 +100,9 @@ export function notStored(request: Request, about: About): Response {
 export function refused(request: Request, rule: string, sentence: string): Response {
   return forMethod(
     request,
-    textResponse(403, sentence, { facts: verdictFacts({ outcome: 'refused', because: rule }) }),
+    textResponse(403, sentence, {
+      facts: { outcome: 'refused', because: rule } satisfies OutcomeFacts,
+    }),
   )
 }
 
@@ -136,7 +142,7 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
     return forMethod(
       request,
       textResponse(status, error.publicText, {
-        facts: verdictFacts({ outcome: 'failed', because: error.code }),
+        facts: { outcome: 'failed', because: error.code } satisfies OutcomeFacts,
       }),
     )
   }
@@ -147,7 +153,7 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
       500,
       `This proxy failed to answer; its log knows more about request ${request.id}.`,
       {
-        facts: verdictFacts({ outcome: 'failed', because: 'internal' }),
+        facts: { outcome: 'failed', because: 'internal' } satisfies OutcomeFacts,
       },
     ),
   )

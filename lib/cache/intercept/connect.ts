@@ -17,7 +17,7 @@ import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
 import { admitClient, admitTarget } from '../policy/policy.ts'
 import type { Rules } from '../policy/rules.ts'
 import { effectiveTarget } from '../request/request-target.ts'
-import { verdictFacts } from '../rfc9111/outcome.ts'
+import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
 
 export interface ConnectParts {
@@ -65,7 +65,9 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       if (taken !== undefined) {
         const { because, requests, error } = taken
         const facts = {
-          ...verdictFacts({ outcome: 'intercept', because, origin }),
+          outcome: 'intercept',
+          because,
+          origin,
           requests,
           error,
         }
@@ -106,13 +108,16 @@ async function tunnel(
       },
       onBytes: (_direction, count) => onBytes(count),
     })
-    const facts = { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up }
+    const facts = {
+      ...({ outcome: 'tunnel', because, origin } satisfies OutcomeFacts),
+      received: up,
+    }
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)
     if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
-    const facts = verdictFacts({ outcome: 'failed', because: error.code, origin })
+    const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
     return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })
   }
 }

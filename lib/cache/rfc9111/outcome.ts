@@ -1,8 +1,6 @@
 /**
  * The outcome of a request in a closed set of words, used by the access log, the counters, the response fields and the tests.
  */
-import type { Facts } from '../../errors.ts'
-
 /**
  * - hit: answered from the store, whether or not the origin was asked first
  * - miss: the content came from the origin for this request, or for another one at the same time
@@ -34,17 +32,12 @@ export type MissReason =
   | 'passthrough'
   | 'not-found-remembered'
 
-/** The facts every response of the proxy path carries. */
-export interface Verdict {
+/** The facts every response of the proxy path carries, for the log. */
+export interface OutcomeFacts {
   readonly outcome: Outcome
   readonly because: string
   readonly key?: string
   readonly kind?: string
   /** The authority that was asked, without credentials. */
   readonly origin?: string
-}
-
-/** The verdict as facts for the log. */
-export function verdictFacts(verdict: Verdict): Facts {
-  return { ...verdict }
 }

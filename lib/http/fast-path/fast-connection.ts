@@ -9,7 +9,7 @@ import type { Exchanges } from '../server/exchanges.ts'
 import { LiveRequest } from '../server/live-request.ts'
 import type { HttpServerOptions } from '../server/options.ts'
 import { emptyContent } from '../server/request-content.ts'
-import { type LaneHead, LaneReader } from '../wire/request-head.ts'
+import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import type { TargetReader } from '../wire/target-reader.ts'
 import { type FastLines, FastResponse, type ResponseOwner } from './fast-response.ts'
 import { Unread } from './unread.ts'
@@ -37,7 +37,7 @@ export class FastConnection implements HeadReading, ResponseOwner {
   readonly path: FastShared
   readonly #connection: Connection
   readonly #exits: Exits
-  readonly #reader: LaneReader
+  readonly #reader: PlainHeadReader
   readonly #unread = new Unread()
   reading = false
   /** `leaving`: what follows is for Node's server. `over`: nothing that follows is looked at. */
@@ -52,7 +52,7 @@ export class FastConnection implements HeadReading, ResponseOwner {
     this.path = path
     this.#connection = connection
     this.#exits = exits
-    this.#reader = new LaneReader(path.targets, path.options.limits)
+    this.#reader = new PlainHeadReader(path.targets, path.options.limits)
     this.#headSince = path.options.clock.elapsed()
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
@@ -103,7 +103,7 @@ export class FastConnection implements HeadReading, ResponseOwner {
     this.socket.resume()
   }
 
-  #begin(head: LaneHead): void {
+  #begin(head: PlainHead): void {
     const { options, exchanges } = this.path
     const { underWay } = this.#connection
     // Node's server reads on when it is told to stop, and so does the fast path.

@@ -1,5 +1,5 @@
 /**
- * The heads of the lane: requests beyond doubt, read by us and not by Node's parser. The grammar is narrower than RFC 9112 on
+ * Reads the heads of plain requests, which the fast path answers without Node's parser. The grammar is narrower than RFC 9112 on
  * purpose; whatever lies outside is not refused here but left to Node's parser and its rules, byte for byte.
  *
  * # What is taken
@@ -19,7 +19,7 @@ import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import type { TargetReader } from './target-reader.ts'
 
-export interface LaneHead {
+export interface PlainHead {
   readonly method: 'GET' | 'HEAD'
   readonly version: '1.1'
   readonly target: Target
@@ -30,10 +30,10 @@ export interface LaneHead {
   readonly end: number
 }
 
-/** `other`: not for the lane. `incomplete`: a beginning to which nothing is wrong so far. */
-export type LaneReading = LaneHead | 'incomplete' | 'other'
+/** `other`: not a plain request. `incomplete`: a beginning to which nothing is wrong so far. */
+export type PlainReading = PlainHead | 'incomplete' | 'other'
 
-export interface LaneLimits {
+export interface PlainLimits {
   /** Bytes of a head. */
   readonly head: number
   readonly heads: HeadLimits
@@ -50,22 +50,22 @@ interface FieldBlock {
 const longestKept = 1024
 
 /** Reads the heads of one connection. */
-export class LaneReader {
+export class PlainHeadReader {
   readonly #targets: TargetReader
-  readonly #limits: LaneLimits
-  readonly #lines = new FieldLines(laneValues, Number.POSITIVE_INFINITY)
+  readonly #limits: PlainLimits
+  readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY)
   #kept: FieldBlock | undefined
   /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
   #at = 0
   #target: Target | undefined
 
-  constructor(targets: TargetReader, limits: LaneLimits) {
+  constructor(targets: TargetReader, limits: PlainLimits) {
     this.#targets = targets
     this.#limits = limits
   }
 
   /** The head that begins at `from`. After `incomplete`, call it again for the same head, with more bytes behind it. */
-  read(bytes: Buffer, from: number): LaneReading {
+  read(bytes: Buffer, from: number): PlainReading {
     const reading = this.#read(bytes, from)
     if (reading !== 'incomplete') {
       this.#at = 0
@@ -77,7 +77,7 @@ export class LaneReader {
     return length > this.#limits.head ? 'other' : reading
   }
 
-  #read(bytes: Buffer, from: number): LaneReading {
+  #read(bytes: Buffer, from: number): PlainReading {
     const method = bytes[from] === 0x47 ? 'GET' : 'HEAD'
     const target = this.#target ?? this.#readTarget(bytes, from, method)
     if (typeof target === 'string') return target
@@ -145,7 +145,7 @@ function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
   return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
 }
 
-/** Whether the connection goes on after the answer; undefined when the fields are not for the lane. */
+/** Whether the connection goes on after the answer; undefined when the fields are not a plain request. */
 function keepsAlive(flat: readonly string[]): boolean | undefined {
   let connection: string | undefined
   let hosts = 0
@@ -175,4 +175,4 @@ const NOT_HERE: ReadonlySet<string> = new Set([
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */
 const IN_TARGET = byteTable(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
 /** Visible ASCII and spaces. */
-const laneValues = byteTable('').fill(1, 0x20, 0x7f)
+const plainValues = byteTable('').fill(1, 0x20, 0x7f)

@@ -1,6 +1,6 @@
 /**
- * The lane beside Node's server: the same bytes in give the same requests, refusals, reports, and the same bytes out.
- * LANE_SEED repeats a run, LANE_REQUESTS changes its length.
+ * The fast path beside Node's server: the same bytes in give the same requests, refusals, reports, and the same bytes out.
+ * FAST_PATH_SEED repeats a run, FAST_PATH_REQUESTS changes its length.
  */
 
 import { connect } from 'node:net'
@@ -16,9 +16,9 @@ import { serveForTest } from '../../fixtures/server.ts'
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)
 
-const { LANE_SEED: seed = '1', LANE_REQUESTS: count = '1500' } = process.env
+const { FAST_PATH_SEED: seed = '1', FAST_PATH_REQUESTS: count = '1500' } = process.env
 
-t.test('Node\u2019s server and the lane write the same bytes', async t => {
+t.test('Node\u2019s server and the fast path write the same bytes', async t => {
   const broken = new Error('disk gone')
   const responses: ReadonlyArray<readonly [string, Response]> = [
     ['bytes', { ...text('hello'), reason: 'Quite Fine' }],
@@ -87,23 +87,23 @@ t.test('Node\u2019s server and the lane write the same bytes', async t => {
     return responses[index]?.[1] ?? text('?')
   }
   const node = await serveForTest(t, handler, { fastPath: false })
-  const lane = await serveForTest(t, handler)
+  const fast = await serveForTest(t, handler)
   for (const [index, [name]] of responses.entries()) {
     for (const method of ['GET', 'HEAD']) {
       for (const connection of ['keep-alive', 'close']) {
         const request = `${method} /${index} HTTP/1.1\r\nHost: a\r\nConnection: ${connection}\r\n\r\n${get('/x', 'Connection: close\r\n')}`
         const expected = await answers(t, node.port, [request])
-        t.equal(await answers(t, lane.port, [request]), expected, `${method} ${name} ${connection}`)
+        t.equal(await answers(t, fast.port, [request]), expected, `${method} ${name} ${connection}`)
       }
     }
   }
   const told = ({ exchanges }: typeof node) =>
     exchanges.map(({ sent, complete, response }) => `${response.status} ${sent} ${complete}`).sort()
-  t.strictSame(told(lane), told(node), 'and report the same')
-  t.equal(lane.contentErrors.length, node.contentErrors.length)
+  t.strictSame(told(fast), told(node), 'and report the same')
+  t.equal(fast.contentErrors.length, node.contentErrors.length)
 })
 
-t.test('damaged requests get the same answers with the lane and without', async t => {
+t.test('damaged requests get the same answers with the fast path and without', async t => {
   const noise = new Noise(seed)
   const targets = {
     origin: '127.0.0.1:1234',
@@ -111,7 +111,7 @@ t.test('damaged requests get the same answers with the lane and without', async 
   }
   const limits = { head: 16 * 1024 }
   const node = await serveForTest(t, echo, { fastPath: false, limits })
-  const lane = await serveForTest(t, echo, { limits })
+  const fast = await serveForTest(t, echo, { limits })
   const told = async ({ port, exchanges, malformed }: typeof node, bytes: Buffer) => {
     exchanges.length = 0
     malformed.length = 0
@@ -132,7 +132,7 @@ t.test('damaged requests get the same answers with the lane and without', async 
     const bytes = hostileRequest(noise, targets)
     // What may follow a request with `close`, and a CONNECT, has other ends on purpose.
     const ends = /close|connect /i.test(bytes.toString('latin1'))
-    const [ours, theirs] = await Promise.all([told(lane, bytes), told(node, bytes)])
+    const [ours, theirs] = await Promise.all([told(fast, bytes), told(node, bytes)])
     if (ends || JSON.stringify(ours) === JSON.stringify(theirs)) continue
     different += 1
     t.strictSame(ours, theirs, bytes.toString('latin1').slice(0, 2000))

@@ -1,17 +1,17 @@
 /**
- * What the lane takes, and that it reads it as Node's parser and the rules do: over a table, and over thousands of damaged
- * requests from a seed. LANE_SEED repeats a run.
+ * What the reader of plain requests takes, and that it reads it as Node's parser and the rules do: over a table, and over thousands of damaged
+ * requests from a seed. HEAD_SEED repeats a run.
  */
 import { createServer, type IncomingMessage } from 'node:http'
 import { Duplex } from 'node:stream'
 import t from 'tap'
-import { type LaneHead, LaneReader } from '../../../lib/http/wire/request-head.ts'
+import { type PlainHead, PlainHeadReader } from '../../../lib/http/wire/request-head.ts'
 import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
 import { TargetReader } from '../../../lib/http/wire/target-reader.ts'
 import { hostileRequest } from '../../fixtures/hostile-requests.ts'
 import { Noise } from '../../fixtures/noise.ts'
 
-const { LANE_SEED: seed = '1' } = process.env
+const { HEAD_SEED: seed = '1' } = process.env
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)
 
@@ -27,7 +27,7 @@ node.on('clientError', (error, socket) => seenOn.get(socket)?.push({ error: Stri
 const limits = { head: 16 * 1024, heads: defaultHeadLimits }
 
 function reader() {
-  return new LaneReader(new TargetReader(), limits)
+  return new PlainHeadReader(new TargetReader(), limits)
 }
 
 function read(text: string) {
@@ -51,7 +51,7 @@ t.test('requests as apt sends them are taken', t => {
     t.match(head, { end: text.length, keepAlive: true })
   }
   t.match(read(`GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`), { keepAlive: false })
-  const spaced = read('GET / HTTP/1.1\r\nHost:   a  \r\nX: b c\r\n\r\n') as LaneHead
+  const spaced = read('GET / HTTP/1.1\r\nHost:   a  \r\nX: b c\r\n\r\n') as PlainHead
   t.strictSame(spaced.fields.flat, ['Host', 'a', 'X', 'b c'])
   t.end()
 })
@@ -121,7 +121,7 @@ t.test('a beginning is not the whole, wherever it ends', t => {
 t.test('a head that comes byte by byte is not read again from its first byte', t => {
   const text = `GET / HTTP/1.1\r\n${host}X: ${'x'.repeat(400_000)}\r\n\r\n`
   const bytes = Buffer.from(text)
-  const one = new LaneReader(new TargetReader(), { ...limits, head: 1 << 20 })
+  const one = new PlainHeadReader(new TargetReader(), { ...limits, head: 1 << 20 })
   // Were every byte looked at again for each that comes, this would take minutes.
   for (let end = 0; end < bytes.length; end += 1) {
     if (one.read(bytes.subarray(0, end), 0) !== 'incomplete') t.fail(`after ${end} bytes`)
@@ -174,9 +174,9 @@ t.test('ten thousand damaged requests are read as Node reads them', async t => {
   t.ok(taken > 1000, `${taken} requests were taken`)
 })
 
-function takenFrom(bytes: Buffer): Array<LaneHead & { readonly raw: string }> {
+function takenFrom(bytes: Buffer): Array<PlainHead & { readonly raw: string }> {
   const one = reader()
-  const heads: Array<LaneHead & { readonly raw: string }> = []
+  const heads: Array<PlainHead & { readonly raw: string }> = []
   for (let at = 0; at < bytes.length; ) {
     const head = one.read(bytes, at)
     if (typeof head === 'string') break

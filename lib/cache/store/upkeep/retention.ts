@@ -172,13 +172,13 @@ export class Retention {
   ): Promise<number> {
     const rest = digests.values()
     let removed = 0
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       for (const digest of rest) {
         signal.throwIfAborted()
         if (await this.#parts.blobs.remove(digest, before)) removed += 1
       }
     }
-    await Promise.all(Array.from({ length: filesAtOnce }, lane))
+    await Promise.all(Array.from({ length: filesAtOnce }, worker))
     return removed
   }
 
