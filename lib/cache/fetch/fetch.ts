@@ -25,8 +25,7 @@ import type { Download } from '../store/content/download.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { watchOrphan } from './abandoned.ts'
-import { conditionalFields } from './revalidation.ts'
-import { beginDownload, fill } from './transfer.ts'
+import { beginDownload, conditionalFields, fill } from './transfer.ts'
 
 /** What is to be fetched. */
 export interface Wanted {

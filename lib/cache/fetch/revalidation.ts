@@ -4,11 +4,11 @@
  * it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Fields } from '../../http/message/field.ts'
+import type { Fields } from '../../http/message/field.ts'
 import { isAnswer } from '../answer/errors.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Filling, Flight, Found, Wanted } from './fetch.ts'
+import type { Filling, Flight, Found } from './fetch.ts'
 
 export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: HitReason }
@@ -88,16 +88,4 @@ class Patience {
   end(): void {
     this.#cancel()
   }
-}
-
-/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
-export function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
-  const stored = Fields.of(...wanted.stored.fields)
-  return Fields.of(
-    ['Cache-Control', insist],
-    ['If-None-Match', stored.get('ETag')],
-    ['If-Modified-Since', stored.get('Last-Modified')],
-  )
 }

@@ -20,6 +20,7 @@ import {
 } from '../../http/message/validator.ts'
 import type { Download } from '../store/content/download.ts'
 import type { DownloadOptions } from '../store/content/downloads.ts'
+import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
 export interface FillOptions {
@@ -35,6 +36,21 @@ export interface FillOptions {
 /** Tries in a row that brought no new byte before the fill is given up. */
 const maxFruitless = 3
 const firstPause: Milliseconds = 200
+
+/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
+export function conditionalFields(wanted: {
+  readonly stored: Entry | undefined
+  readonly insist: boolean
+}): Fields {
+  const insist = wanted.insist ? 'max-age=0' : undefined
+  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
+  const stored = Fields.of(...wanted.stored.fields)
+  return Fields.of(
+    ['Cache-Control', insist],
+    ['If-None-Match', stored.get('ETag')],
+    ['If-Modified-Since', stored.get('Last-Modified')],
+  )
+}
 
 /** A download for the content of a response. When that cannot be, the origin's connection goes. */
 export function beginDownload(
