@@ -31,6 +31,8 @@ class Life {
   /** How many contents are on their way to each key. */
   readonly #busy = new Map<string, number>()
   readonly #changed = new Map<string, number>()
+  /** For each checkpoint under way, what has changed since it began. */
+  readonly #watching = new Set<Set<string>>()
 
   constructor(
     chance: Chance,
@@ -61,11 +63,11 @@ class Life {
     switch (this.#chance.below(14)) {
       case 0: {
         const before = [...this.#current].filter(([one]) => !this.#busy.has(one))
-        certain.clear()
         const touched = new Set<string>()
-        this.#touched = key => touched.add(key)
+        this.#watching.add(touched)
         this.#start(
           this.#store.checkpoint().then(() => {
+            this.#watching.delete(touched)
             for (const [key, digest] of before) if (!touched.has(key)) certain.set(key, digest)
           }),
         )
@@ -110,13 +112,11 @@ class Life {
     }
   }
 
-  #touched: (key: string) => void = () => {}
-
   #changes(key: string): void {
     this.#changed.set(key, (this.#changed.get(key) ?? 0) + 1)
     this.certain.delete(key)
     this.#current.delete(key)
-    this.#touched(key)
+    for (const touched of this.#watching) touched.add(key)
   }
 
   #start(work: Promise<unknown>): void {

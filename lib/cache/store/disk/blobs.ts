@@ -34,6 +34,8 @@ export class Blobs {
   fresh = new Set<string>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
+  /** Contents that were found wrong, until verified content takes their place. */
+  readonly #wrong = new Set<string>()
   /** Contents that no entry names, not yet or no more, and since when. */
   readonly #unnamed = new Map<string, Milliseconds>()
 
@@ -43,7 +45,7 @@ export class Blobs {
 
   /** Whether the content is there: an entry may name it. */
   has(digest: string): boolean {
-    return this.#unnamed.has(digest) || this.#parts.named(digest)
+    return this.#known(digest) && !this.#wrong.has(digest)
   }
 
   /** No entry names it any more. */
@@ -62,9 +64,10 @@ export class Blobs {
     const { disk, layout, changed } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
-      const flushed = this.has(digest)
+      const flushed = this.#known(digest)
       if (flushed) await file.sync()
       await disk.rename(path, place)
+      this.#wrong.delete(digest)
       changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.fresh.add(digest)
@@ -81,6 +84,7 @@ export class Blobs {
       const since = this.#unnamed.get(digest)
       if (since === undefined || since > before) return false
       this.#unnamed.delete(digest)
+      this.#wrong.delete(digest)
       if (this.#parts.named(digest)) return false
       try {
         await this.#remove(digest)
@@ -108,15 +112,26 @@ export class Blobs {
     await file?.sync().finally(() => file.close())
   }
 
-  /** Removes a content that is not what it says, whichever entries name it. Those who read it go on. */
+  /**
+   * Removes a content that is not what it says, whichever entries name it, unless verified content takes its place meanwhile.
+   * Those who read it go on.
+   */
   discard(digest: string): Promise<void> {
+    const { disk, layout, changed } = this.#parts
+    this.#wrong.add(digest)
+    changed(digest)
     return this.#turns.run(digest, async () => {
-      const { disk, layout, changed } = this.#parts
+      if (!this.#wrong.has(digest)) return
       changed(digest)
       await disk.removeTree(layout.blob(digest))
       // What comes under this digest next is flushed first: entries from before may still name it after a power cut.
       this.freed(digest)
     })
+  }
+
+  /** The log names it, or did until lately. */
+  #known(digest: string): boolean {
+    return this.#unnamed.has(digest) || this.#parts.named(digest)
   }
 
   async #remove(digest: string): Promise<void> {

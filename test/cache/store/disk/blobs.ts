@@ -163,3 +163,32 @@ t.test('whatever comes and goes at the same time, what an entry names is there',
     await store.close()
   }
 })
+
+t.test('verified content that comes while wrong bytes are evicted stays', async t => {
+  const scripted = scriptedFiles()
+  const { store, directory } = await opened(t, { files: scripted.files })
+  const content = bytesOf(500)
+  const entry = await keep(store, key, content)
+  const path = new Layout(directory).blob(entry.digest)
+  scripted.decide = (call, about) =>
+    call === 'rename' && about.endsWith('.part') ? 'hang' : 'done'
+  const again = keep(store, key, content)
+  await until(() => scripted.calls.filter(call => call.startsWith('rename')).length > 1)
+  const evicted = store.evict(key, { digest: entry.digest, content: true })
+  scripted.decide = () => 'done'
+  scripted.release()
+  await Promise.all([again, evicted])
+  t.ok((await readFile(path)).equals(content))
+})
+
+t.test('what was evicted cannot be named until it comes again', async t => {
+  const { store } = await opened(t)
+  const content = bytesOf(500)
+  const entry = await keep(store, key, content)
+  const evicted = store.evict(key, { digest: entry.digest, content: true })
+  t.match(store.put(entry), { stored: false })
+  await evicted
+  t.match(store.put(entry), { stored: false })
+  await keep(store, key, content)
+  t.ok((await contentBytes(await store.content(entry)))?.equals(content))
+})
