@@ -140,7 +140,10 @@ async function served(t: Test, store: Store): Promise<ReadonlyMap<string, string
     const entry = await store.get(key)
     const bytes = entry && (await contentBytes(await store.content(entry)))
     if (entry === undefined || bytes === undefined) continue
-    if (sha256(bytes) !== entry.digest) t.fail(`${key} has other bytes`)
+    if (sha256(bytes) !== entry.digest)
+      t.fail(
+        `${key} has other bytes: ${entry.digest.slice(0, 8)} of ${entry.size}, ${bytes.length}`,
+      )
     found.set(key, entry.digest)
   }
   return found
@@ -149,7 +152,11 @@ async function served(t: Test, store: Store): Promise<ReadonlyMap<string, string
 t.test('never a wrong byte, and what was durable is there', async t => {
   let survivors = 0
   let promised = 0
-  for (let seed = 1; seed <= Number(process.env['SEEDS'] ?? 30); seed += 1) {
+  for (
+    let seed = Number(process.env['FIRST'] ?? 1);
+    seed <= Number(process.env['SEEDS'] ?? 20);
+    seed += 1
+  ) {
     const chance = seeded(seed)
     const clock = new ManualClock(1_735_689_600_000)
     const root = join(t.testdirName, String(seed))
@@ -179,6 +186,6 @@ t.test('never a wrong byte, and what was durable is there', async t => {
       directory = next
     }
   }
-  t.ok(survivors > 500, `${survivors} contents were served`)
+  t.ok(survivors > 300, `${survivors} contents were served`)
   t.ok(promised > 100, `${promised} of them had to be`)
 })

@@ -29,6 +29,12 @@ export interface BlobsParts {
   readonly soon: () => void
 }
 
+/** A content that no entry names, not yet or no more. One that is named and freed again is another. */
+export interface Unnamed {
+  readonly digest: string
+  readonly since: Milliseconds
+}
+
 export class Blobs {
   /** Contents that have their names and are not flushed. */
   fresh = new Set<string>()
@@ -36,8 +42,7 @@ export class Blobs {
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
   readonly #wrong = new Set<string>()
-  /** Contents that no entry names, not yet or no more, and since when. */
-  readonly #unnamed = new Map<string, Milliseconds>()
+  readonly #unnamed = new Map<string, Unnamed>()
 
   constructor(parts: BlobsParts) {
     this.#parts = parts
@@ -50,13 +55,13 @@ export class Blobs {
 
   /** No entry names it any more. */
   freed(digest: string): void {
-    this.#unnamed.set(digest, this.#parts.clock.elapsed())
+    this.#unnamed.set(digest, { digest, since: this.#parts.clock.elapsed() })
     this.#parts.soon()
   }
 
   /** Contents that no entry has named since `before`. */
-  unnamed(before: Milliseconds): readonly string[] {
-    return [...this.#unnamed].filter(([, since]) => since <= before).map(([digest]) => digest)
+  unnamed(before: Milliseconds): readonly Unnamed[] {
+    return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 
   /** Gives a finished file its name, in place of any that has it. Rejects when the disk fails. */
@@ -75,14 +80,11 @@ export class Blobs {
     })
   }
 
-  /**
-   * Removes a content that no entry has named since `before`. Answers whether it is gone. The log must say so even after a power
-   * cut.
-   */
-  remove(digest: string, before: Milliseconds): Promise<boolean> {
+  /** Removes a content unless it was named meanwhile. Answers whether it is gone. The log must say so even after a power cut. */
+  remove(unnamed: Unnamed): Promise<boolean> {
+    const { digest } = unnamed
     return this.#turns.run(digest, async () => {
-      const since = this.#unnamed.get(digest)
-      if (since === undefined || since > before) return false
+      if (this.#unnamed.get(digest) !== unnamed) return false
       this.#unnamed.delete(digest)
       this.#wrong.delete(digest)
       if (this.#parts.named(digest)) return false
@@ -90,7 +92,7 @@ export class Blobs {
         await this.#remove(digest)
         return true
       } catch (error) {
-        this.#unnamed.set(digest, since)
+        this.#unnamed.set(digest, unnamed)
         throw error
       }
     })
