@@ -16,6 +16,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { Disk, DiskFile } from './disk.ts'
 import type { Layout } from './layout.ts'
+import { DiskHung } from './slots.ts'
 
 export interface BlobsParts {
   readonly disk: Disk
@@ -23,6 +24,8 @@ export interface BlobsParts {
   readonly clock: Clock
   /** Whether an entry names this content. */
   readonly named: (digest: string) => boolean
+  /** Forgets the entries that name a content. */
+  readonly unname: (digest: string) => void
   /** Told of a digest whose file has changed or goes. */
   readonly changed: (digest: string) => void
   /** Told when a content is named that a checkpoint must flush, and when one is no longer named by any entry. */
@@ -72,10 +75,10 @@ export class Blobs {
       const flushed = this.#known(digest)
       if (flushed) await file.sync()
       await disk.rename(path, place)
-      this.#wrong.delete(digest)
       changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.fresh.add(digest)
+      this.#wrong.delete(digest)
       if (!this.#parts.named(digest)) this.freed(digest)
     })
   }
@@ -107,19 +110,30 @@ export class Blobs {
     })
   }
 
-  /** Makes a content survive a power cut. One that is gone meanwhile needs no more. */
+  /**
+   * Makes a content survive a power cut. One that is gone meanwhile needs no more. Rejects when the disk fails; what it
+   * failed to take is then removed, for the kernel forgets what it could not write and says of the next flush that all is well.
+   */
   async flush(digest: string): Promise<void> {
     const { disk, layout } = this.#parts
     const file = await disk.openIfThere(layout.blob(digest))
-    await file?.sync().finally(() => file.close())
+    try {
+      await file?.sync()
+    } catch (error) {
+      if (!(error instanceof DiskHung)) await this.discard(digest)
+      throw error
+    } finally {
+      file?.close()
+    }
   }
 
   /**
-   * Removes a content that is not what it says, whichever entries name it, unless verified content takes its place meanwhile.
-   * Those who read it go on.
+   * Removes a content that is not what it says, and the entries that name it, unless verified content takes its place
+   * meanwhile. Those who read it go on.
    */
   discard(digest: string): Promise<void> {
-    const { disk, layout, changed } = this.#parts
+    const { disk, layout, changed, unname } = this.#parts
+    unname(digest)
     this.#wrong.add(digest)
     changed(digest)
     return this.#turns.run(digest, async () => {

@@ -60,7 +60,7 @@ const firstSweep: Milliseconds = 15 * 60 * 1000
 /** Rows removed at once, and looked at; files removed at once. */
 const rowsAtOnce = 2_000
 const rowsLookedAt = 16_384
-const filesAtOnce = 4
+const filesAtOnce = 2
 
 export class Retention {
   readonly #parts: RetentionParts

@@ -69,9 +69,11 @@ t.test('the log says that an entry is gone before its content goes', async t => 
 t.test('where the disk fails to say so, nothing is removed', async t => {
   const scripted = scriptedFiles()
   const { store, directory, clock } = await opened(t, { files: scripted.files })
-  const path = new Layout(directory).blob((await keep(store, key, bytesOf(500))).digest)
+  const layout = new Layout(directory)
+  const path = layout.blob((await keep(store, key, bytesOf(500))).digest)
   store.remove(key)
-  scripted.decide = call => (call === 'fdatasync' ? { code: 'EIO' } : 'done')
+  scripted.decide = (call, about) =>
+    call === 'fdatasync' && about === layout.log ? { code: 'EIO' } : 'done'
   clock.advance(60_000)
   await until(() => !store.health().writable)
   t.ok(await readFile(path))
@@ -192,3 +194,22 @@ t.test('what was evicted cannot be named until it comes again', async t => {
   await keep(store, key, content)
   t.ok((await contentBytes(await store.content(entry)))?.equals(content))
 })
+
+t.test(
+  'a content the disk failed to flush is not taken for durable by the next checkpoint',
+  async t => {
+    const scripted = scriptedFiles()
+    const { store, directory } = await opened(t, { files: scripted.files })
+    const lost = await keep(store, key, bytesOf(500))
+    const path = new Layout(directory).blob(lost.digest)
+    scripted.decide = (call, about) =>
+      call === 'fdatasync' && about === path ? { code: 'EIO' } : 'done'
+    await t.rejects(store.checkpoint(), { code: 'EIO' })
+    scripted.decide = () => 'done'
+    await store.checkpoint()
+    t.equal(await store.get(key), undefined)
+    await t.rejects(readFile(path), { code: 'ENOENT' })
+    await keep(store, key, bytesOf(500))
+    t.ok(await store.get(key))
+  },
+)
