@@ -89,6 +89,7 @@ export class Checkpoints {
   async #run(clean: boolean): Promise<void> {
     const { journal, blobs, unproven, savePartials } = this.#parts
     await journal.flush()
+    await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
     const durable = journal.position
     const { fresh } = blobs
@@ -102,6 +103,5 @@ export class Checkpoints {
       for (const digest of fresh) blobs.fresh.add(digest)
       throw error
     }
-    await journal.tidy()
   }
 }
