@@ -295,21 +295,3 @@ t.test('a reader sees what the owner writes, and writes nothing', async t => {
   await reader.refresh()
   t.strictSame(await keysOf(reader), keys(2, 3))
 })
-
-t.test('after a failed flush only a log that was written anew is marked', async t => {
-  const scripted = scriptedFiles()
-  const { journal, layout } = await openJournal(t, { files: scripted.files })
-  journal.put(numbered(1))
-  await journal.flush()
-  const durable = { durable: journal.position, unproven: [], clean: false }
-  const { ino } = await stat(layout.log)
-  scripted.decide = call => (call === 'fdatasync' ? { code: 'EIO' } : 'done')
-  await t.rejects(journal.mark(durable), { code: 'EIO' })
-  scripted.decide = () => 'done'
-  await t.rejects(journal.mark(durable), { message: /could not be flushed/ })
-  await journal.tidy()
-  t.not((await stat(layout.log)).ino, ino)
-  await journal.mark({ ...durable, durable: journal.position })
-  await journal.close()
-  t.strictSame(await (await openReader(t.testdirName)).get(keyOf(1)), numbered(1))
-})
