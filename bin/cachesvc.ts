@@ -1,25 +1,13 @@
 /**
- * The program cachesvc: reads its arguments, then serves or answers.
+ * The program cachesvc. A command is loaded when it runs.
  */
+import { cachesvc } from '../lib/cache/cli/arguments.ts'
+import { obey } from '../lib/command-line.ts'
+import { run } from '../lib/program.ts'
 
-import { helpText, readArguments } from '../lib/cache/cli/arguments.ts'
-import { command } from '../lib/cache/cli/command.ts'
-import { packageVersion } from '../lib/package.ts'
-import { exitCodes, print, run } from '../lib/program.ts'
-
-await run('cachesvc', async () => {
-  const invocation = readArguments(process.argv.slice(2), process.cwd())
-  switch (invocation.run) {
-    case 'help':
-      await print(helpText())
-      return exitCodes.success
-    case 'version':
-      await print(`cachesvc ${packageVersion()}\n`)
-      return exitCodes.success
-    case 'usage':
-      await print(`${invocation.message}\n`, process.stderr)
-      return exitCodes.usage
-    default:
-      return command(invocation)
-  }
-})
+await run('cachesvc', () =>
+  obey(cachesvc, process.argv.slice(2), async line => {
+    const { command } = await import('../lib/cache/cli/command.ts')
+    return command(line)
+  }),
+)

@@ -4,14 +4,19 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeFileAtomically } from '../lib/atomic-file.ts'
-import { manualFiles as gatewayFiles } from '../lib/auth/config/manual.ts'
-import { manualFiles as cacheFiles } from '../lib/cache/config/manual.ts'
+import { authproxyManual } from '../lib/auth/config/manual.ts'
+import { cachesvcManual } from '../lib/cache/config/manual.ts'
+import { manualFiles } from '../lib/config/setting-manual.ts'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 
 await run('manual', async () => {
-  const files = [...cacheFiles(), ...gatewayFiles(), designWithMap(packageRoot())]
+  const files = [
+    ...manualFiles(cachesvcManual),
+    ...manualFiles(authproxyManual),
+    designWithMap(packageRoot()),
+  ]
   for (const [path, content] of files) {
     await mkdir(dirname(path), { recursive: true })
     await writeFileAtomically(path, content)

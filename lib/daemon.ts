@@ -1,14 +1,12 @@
 /**
- * The life of a daemon: start, ready, reload, stop. Knows signals, the service manager and the order of things; what is
- * started and stopped is told by the service.
+ * The life of a daemon: start, ready, reload, stop, driven by signals and told to the service manager.
  *
  * # Facts
  * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second one ends at once.
- * - SIGHUP reloads. A reload that has problems changes nothing; all of them are logged. One that comes during another is
- *   done after it, once however many came.
- * - An exception nobody caught, or a rejection nobody handled, ends the daemon with code 1: what state it left behind
- *   (a lock held, a file half written, a waiter forgotten) cannot be known, and the supervisor starts a clean one within a
- *   second. It ends in order and in seconds, though: running transfers get what time there is, statistics are saved.
+ * - SIGHUP reloads. A reload that has problems changes nothing and logs them all. Signals that come during a reload lead to one
+ *   more after it.
+ * - An uncaught exception or an unhandled rejection ends the daemon with code 1: what state it left behind cannot be known, and
+ *   the supervisor starts a clean one within a second. It still stops in order, within seconds: statistics are saved.
  */
 import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
 import { Failure } from './errors.ts'
@@ -18,14 +16,14 @@ import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier }
 
 /** One step of stopping. */
 export interface StopStep {
-  /** What is being done, for the log: `finish running transfers`. */
+  /** For the log: `finish running transfers`. */
   readonly name: string
-  /** After so long the next step begins, whatever this one does. */
+  /** After so long the next step begins. */
   readonly deadline: Milliseconds
   readonly stop: () => Promise<void>
 }
 
-/** A step that is told by a signal when its time is up, and then has one more second to end what it does. */
+/** A step that gets a signal when its time is up, and one more second after it. */
 export function stopStep(
   name: string,
   deadline: Milliseconds,
@@ -46,7 +44,7 @@ export interface Service {
   readonly status: string
   /** The steps of stopping, in their order. */
   readonly stop: readonly StopStep[]
-  /** Reads the configuration again. Answers what is wrong with it, and nothing when it has taken effect. */
+  /** Reads the configuration again. Answers what is wrong with it; nothing when it has taken effect. */
   readonly reload: () => Promise<readonly string[]>
 }
 
@@ -81,25 +79,22 @@ const CRASH_GRACE = 5_000
 
 /** Runs a service until it is told to stop; answers the exit code. Never throws. */
 export async function serve(options: DaemonOptions): Promise<ExitCode> {
-  const { log } = options
-  const environment = options.environment ?? process.env
+  const { log, environment = process.env, clock = systemClock } = options
   const signals: Signals = options.signals ?? process
-  const clock = options.clock ?? systemClock
   const notifier = options.notifier ?? createNotifier(environment, process.pid, log)
-  const sockets = inheritedSockets(environment, process.pid)
-  const life = new Life(options, clock, notifier)
-  // Our timers do not keep a process alive, and a service that waits for something may have nothing else open.
+  const life = lifeOf({ log, start: options.start, clock, notifier })
+  // The daemon's timers do not keep a process alive, and a service that waits may have nothing else open.
   const keepAlive = setInterval(() => undefined, 60_000)
   const listeners: ReadonlyArray<readonly [string, (...facts: unknown[]) => void]> = [
     ['SIGTERM', () => life.stop('SIGTERM')],
     ['SIGINT', () => life.stop('SIGINT')],
-    ['SIGHUP', () => life.reload()],
-    ['uncaughtException', error => life.crash('an exception nobody caught', error)],
-    ['unhandledRejection', error => life.crash('a rejection nobody handled', error)],
+    ['SIGHUP', () => void life.reload()],
+    ['uncaughtException', error => life.crash('uncaught exception', error)],
+    ['unhandledRejection', error => life.crash('unhandled rejection', error)],
   ]
   for (const [event, listener] of listeners) signals.on(event, listener)
   try {
-    return await life.run(sockets)
+    return await life.run(inheritedSockets(environment, process.pid))
   } finally {
     clearInterval(keepAlive)
     await log.flush()
@@ -107,162 +102,149 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   }
 }
 
-class Life {
-  readonly #options: DaemonOptions
-  readonly #log: Log
-  readonly #clock: Clock
-  readonly #notifier: Notifier
-  readonly #stopping = new AbortController()
-  readonly #hurrying = new AbortController()
-  #service: Service | undefined
-  #crashed = false
-  #reloading = false
-  #reloadAgain = false
+interface LifeParts {
+  readonly log: Log
+  readonly start: DaemonOptions['start']
+  readonly clock: Clock
+  readonly notifier: Notifier
+}
 
-  constructor(options: DaemonOptions, clock: Clock, notifier: Notifier) {
-    this.#options = options
-    this.#log = options.log
-    this.#clock = clock
-    this.#notifier = notifier
-  }
+function lifeOf({ log, start, clock, notifier }: LifeParts) {
+  const stopping = new AbortController()
+  const hurrying = new AbortController()
+  let service: Service | undefined
+  let crashed = false
+  let reloading = false
+  let reloadAgain = false
 
-  async run(sockets: readonly InheritedSocket[]): Promise<ExitCode> {
-    const signal = this.#stopping.signal
+  return { run, stop, crash, reload }
+
+  async function run(sockets: readonly InheritedSocket[]): Promise<ExitCode> {
+    const { signal } = stopping
     try {
-      const started = this.#options.start({ sockets, signal })
-      // When the race below is lost, its failure is nobody's any more.
+      const started = start({ sockets, signal })
+      // When it loses the race below, its failure is not reported any more.
       started.catch(() => undefined)
-      this.#service = await Promise.race([started, this.#startOverdue()])
+      service = await Promise.race([started, startOverdue()])
     } catch (error) {
-      this.#cannotStart(error)
+      // An expected failure has its own sentence; others are logged with a trace.
+      if (!(error instanceof Failure)) log.error('cannot start', { error })
+      else log.error(`cannot start: ${error.message}`, { code: error.code, ...error.facts })
       return exitCodes.failure
     }
-    if (this.#service === undefined) {
-      this.#log.warn('stopped before it had started')
-      return this.#code()
+    if (service === undefined) {
+      log.warn('stopped before it had started')
+      return code()
     }
     if (!signal.aborted) {
-      this.#log.info('ready', { status: this.#service.status })
-      void this.#notifier.ready(this.#service.status)
-      this.#watch()
-      if (this.#reloadAgain) this.reload()
+      log.info('ready', { status: service.status })
+      void notifier.ready(service.status)
+      beat()
+      if (reloadAgain) void reload()
       await fired(signal)
     }
-    await this.#stopInOrder(this.#service.stop)
-    return this.#code()
+    await stopInOrder(service.stop)
+    return code()
   }
 
-  /** What we foresaw is told in its own sentence; a trace is for what we did not. */
-  #cannotStart(error: unknown): void {
-    if (!(error instanceof Failure)) this.#log.error('cannot start', { error })
-    else this.#log.error(`cannot start: ${error.message}`, { code: error.code, ...error.facts })
-  }
-
-  /** A first call begins to stop; a second one ends it. */
-  stop(because: string): void {
-    if (this.#stopping.signal.aborted) {
-      this.#log.warn('stopping at once', { because })
-      this.#hurrying.abort()
+  /** The first call begins to stop; the second ends at once. */
+  function stop(because: string): void {
+    if (stopping.signal.aborted) {
+      log.warn('stopping at once', { because })
+      hurrying.abort()
       return
     }
-    this.#log.info('stopping', { because })
-    void this.#notifier.stopping(`stopping: ${because}`)
-    this.#stopping.abort()
+    log.info('stopping', { because })
+    void notifier.stopping(`stopping: ${because}`)
+    stopping.abort()
   }
 
-  crash(what: string, error: unknown): void {
-    this.#log.error(what, { error })
-    if (this.#crashed) return
-    this.#crashed = true
-    this.#clock.after(CRASH_GRACE, () => this.#hurrying.abort())
-    if (!this.#stopping.signal.aborted) this.stop(what)
+  function crash(what: string, error: unknown): void {
+    log.error(what, { error })
+    if (crashed) return
+    crashed = true
+    clock.after(CRASH_GRACE, () => hurrying.abort())
+    if (!stopping.signal.aborted) stop(what)
   }
 
-  reload(): void {
-    if (this.#stopping.signal.aborted) return
-    if (this.#reloading || this.#service === undefined) {
-      this.#reloadAgain = true
-      return
+  async function reload(): Promise<void> {
+    reloadAgain = true
+    if (reloading || service === undefined) return
+    reloading = true
+    while (reloadAgain && !stopping.signal.aborted) {
+      reloadAgain = false
+      await reloadOnce(service)
     }
-    this.#reloading = true
-    this.#reloadOnce(this.#service)
-      .catch(error => this.#log.error('not reloaded: the old configuration stays', { error }))
-      .finally(() => {
-        this.#reloading = false
-        if (this.#reloadAgain) this.reload()
-      })
-      .catch(() => undefined)
+    reloading = false
   }
 
-  async #reloadOnce(service: Service): Promise<void> {
-    this.#reloadAgain = false
-    void this.#notifier.reloading()
-    let said = 'reload failed, the old configuration stays'
+  async function reloadOnce(service: Service): Promise<void> {
+    void notifier.reloading()
+    let status = 'reload failed, the old configuration stays'
     try {
-      const problems = await this.#within(RELOAD_DEADLINE, service.reload())
+      const problems = await within(RELOAD_DEADLINE, service.reload())
       if (problems === undefined) throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s`)
-      for (const problem of problems) this.#log.error(problem)
+      for (const problem of problems) log.error(problem)
       if (problems.length > 0) {
-        this.#log.error('not reloaded: the old configuration stays', { problems: problems.length })
+        log.error('not reloaded: the old configuration stays', { problems: problems.length })
       } else {
-        said = service.status
-        this.#log.info('reloaded', { status: said })
+        status = service.status
+        log.info('reloaded', { status })
       }
-    } finally {
-      // systemd waits for this after RELOADING=1 whatever became of it.
-      if (!this.#stopping.signal.aborted) void this.#notifier.ready(said)
+    } catch (error) {
+      log.error('not reloaded: the old configuration stays', { error })
     }
+    // systemd waits for this after RELOADING=1, also after a reload that failed.
+    if (!stopping.signal.aborted) void notifier.ready(status)
   }
 
-  async #stopInOrder(steps: readonly StopStep[]): Promise<void> {
-    for (const step of steps) {
-      if (this.#hurrying.signal.aborted) return
-      const begun = this.#clock.now()
+  async function stopInOrder(steps: readonly StopStep[]): Promise<void> {
+    for (const { name: step, deadline, stop } of steps) {
+      if (hurrying.signal.aborted) return
+      const begun = clock.now()
       try {
-        const done = step.stop().then(() => true)
-        const outcome = await this.#within(step.deadline, done)
-        const facts = { step: step.name, duration: this.#clock.now() - begun }
-        if (outcome === true) this.#log.debug('stopped', facts)
-        else this.#log.warn('this step of stopping did not end in time', facts)
+        const done = await within(
+          deadline,
+          stop().then(() => true),
+        )
+        const facts = { step, duration: clock.now() - begun }
+        if (done === true) log.debug('stopped', facts)
+        else log.warn('this step of stopping did not end in time', facts)
       } catch (error) {
-        this.#log.error('this step of stopping failed', { step: step.name, error })
+        log.error('this step of stopping failed', { step, error })
       }
     }
-    this.#log.info('stopped')
+    log.info('stopped')
   }
 
-  /** The outcome of `work`; undefined after `deadline`, or as soon as there is no time to wait. */
-  async #within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
+  /** The outcome of `work`; undefined after `deadline`, or at once when the daemon is to end at once. */
+  async function within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
     let cancel = () => {}
     const overdue = new Promise<undefined>(settle => {
-      cancel = this.#clock.after(deadline, () => settle(undefined))
+      cancel = clock.after(deadline, () => settle(undefined))
     })
     work.catch(() => undefined)
     try {
-      return await Promise.race([work, overdue, fired(this.#hurrying.signal)])
+      return await Promise.race([work, overdue, fired(hurrying.signal)])
     } finally {
       cancel()
     }
   }
 
-  async #startOverdue(): Promise<undefined> {
-    await fired(this.#stopping.signal)
-    await this.#within(START_GRACE, new Promise<never>(() => undefined))
+  async function startOverdue(): Promise<undefined> {
+    await fired(stopping.signal)
+    await within(START_GRACE, new Promise<never>(() => undefined))
   }
 
-  #watch(): void {
-    const interval = this.#notifier.watchdog
-    if (interval === undefined) return
-    const beat = () => {
-      void this.#notifier.alive()
-      this.#clock.after(interval, beat)
-    }
-    beat()
+  /** Tells the watchdog of the service manager, if there is one, that the daemon is alive. */
+  function beat(): void {
+    if (notifier.watchdog === undefined) return
+    void notifier.alive()
+    clock.after(notifier.watchdog, beat)
   }
 
-  #code(): ExitCode {
-    const orderly = !this.#crashed && !this.#hurrying.signal.aborted
-    return orderly ? exitCodes.success : exitCodes.failure
+  function code(): ExitCode {
+    return crashed || hurrying.signal.aborted ? exitCodes.failure : exitCodes.success
   }
 }
 

@@ -27,6 +27,14 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
 }
 
 /**
+ * Has stack traces name the lines of the sources, in modules that are loaded from now on. It costs time at every start, which
+ * only a daemon takes.
+ */
+export function traceSources(): void {
+  process.setSourceMapsEnabled(true)
+}
+
+/**
  * Writes text and settles when it is written. A reader that has gone (`cachesvc --help | head -1`) is not an error; anything
  * else that fails is thrown.
  */

@@ -21,9 +21,9 @@ t.test('a file beyond the bound, and what is no file, is refused at once', async
   mkdirSync(path('directory'))
   execFileSync('mkfifo', [path('fifo')])
   await t.rejects(readBounded(path('large'), 99_999), { message: /larger than 99999 bytes/ })
-  await t.rejects(readBounded(path('directory'), 10), { message: /is not a file/ })
-  await t.rejects(readBounded(path('fifo'), 10), { message: /is not a file/ })
-  await t.rejects(readBounded('/dev/zero', 10), { message: /is not a file/ })
+  await t.rejects(readBounded(path('directory'), 10), { message: /is not a regular file/ })
+  await t.rejects(readBounded(path('fifo'), 10), { message: /is not a regular file/ })
+  await t.rejects(readBounded('/dev/zero', 10), { message: /is not a regular file/ })
   await t.rejects(readBounded(path('missing'), 10), { code: 'ENOENT' })
 })
 

@@ -72,7 +72,7 @@ t.test('a real process: a second signal, a crash, a reader of the log that goes 
   t.equal(await crashing.exit, 1)
   t.match(
     crashing.lines.find(line => line.level === 'error'),
-    { message: 'a rejection nobody handled', error: { message: 'on purpose', stack: /fixtures/ } },
+    { message: 'unhandled rejection', error: { message: 'on purpose', stack: /fixtures/ } },
   )
 
   const unread = spawned(t)

@@ -78,7 +78,7 @@ t.test('a second signal ends at once, with a failure', async t => {
   t.match(d.messages(), ['ready', 'stopping', 'stopping at once'])
 })
 
-t.test('an exception nobody caught ends the daemon in order and in seconds', async t => {
+t.test('an uncaught exception ends the daemon in order and in seconds', async t => {
   const done: string[] = []
   const d = daemon({
     stop: [
@@ -96,10 +96,10 @@ t.test('an exception nobody caught ends the daemon in order and in seconds', asy
   const errors = d.log.lines.filter(({ level }) => level === 'error')
   t.match(errors, [
     {
-      message: 'a rejection nobody handled',
+      message: 'unhandled rejection',
       facts: { error: { message: 'first', stack: /daemon/ } },
     },
-    { message: 'an exception nobody caught', facts: { error: { message: 'second' } } },
+    { message: 'uncaught exception', facts: { error: { message: 'second' } } },
   ])
 })
 

@@ -6,7 +6,9 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync 
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { claims } from '../lib/auth/identity/claim.ts'
-import { readArguments } from '../lib/cache/cli/arguments.ts'
+import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
+import { cachesvc } from '../lib/cache/cli/arguments.ts'
+import { readArguments } from '../lib/command-line.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
 
@@ -69,8 +71,7 @@ t.test('commands in documents exist', t => {
         t.doesNotThrow(() => accessSync(join(root, word), constants.X_OK), `${path}: ${word}`)
       }
       if (!/(^|\/)cachesvc$/.test(word)) continue
-      const invocation = readArguments(operands, root)
-      t.not(invocation.run, 'usage', `${path}: ${command}`)
+      t.doesNotThrow(() => readArguments(cachesvc, operands, root), `${path}: ${command}`)
     }
   }
   const readme = commands('README.md')
@@ -131,17 +132,42 @@ t.test('every reason word is explained', t => {
     t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
   }
   const asked = new Set(union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'))
-  const failures = ['lib/http/client/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(
-    path =>
-      [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
-        ([, code = '']) => code,
-      ),
+  const failures = ['lib/http/client/errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
+    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
+      ([, code = '']) => code,
+    ),
   )
   // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
   const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])
   for (const word of [...words, ...failures].filter(word => !told.has(word))) {
     const tag = new RegExp(`^\\.(B|BR|IR) (.*[" ])?${word.replaceAll('.', '\\.')}([" ]|$)`, 'm')
     t.ok(tag.test(manual), `man/cachesvc.8: ${word}`)
+  }
+  t.end()
+})
+
+t.test('every reason word of authproxy is explained', t => {
+  const [, life = ''] = read('docs/life-of-a-request.md').split('# A request to authproxy')
+  // A word may be one of a family, such as `authn_…`.
+  const explained = (word: string) => [
+    word,
+    ...[...word.matchAll(/_/g)].map(({ index }) => `${word.slice(0, index)}_…`),
+    `${word}_…`,
+  ]
+  const words = [
+    ...Object.entries(failures)
+      .filter(([, { category }]) => category === 'PROXY-ERROR')
+      .map(([code]) => code),
+    ...Object.keys(whyNotKept),
+    ...union('lib/auth/saml/core/check-assertion.ts', 'AssertionReason'),
+    ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
+  ]
+  t.ok(words.length > 30, `${words.length} words`)
+  for (const word of words) {
+    t.ok(
+      explained(word).some(text => life.includes(`\`${text}\``)),
+      word,
+    )
   }
   t.end()
 })

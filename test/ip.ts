@@ -1,5 +1,7 @@
+import { isIP as isIPOfNode } from 'node:net'
 import t from 'tap'
-import { AddressSet, cidrProblem, isPublicAddress, normaliseAddress } from '../lib/ip.ts'
+import { AddressSet, isIP, isPublicAddress, normaliseAddress, parseNetwork } from '../lib/ip.ts'
+import { hostilePieces, seeded } from './fixtures/seeded-random.ts'
 
 t.test('an address has one spelling', async t => {
   for (const [text, normal] of [
@@ -18,7 +20,7 @@ t.test('an address has one spelling', async t => {
     ['fe80:0:0:0:0:0:0:0', 'fe80::'],
     ['::', '::'],
     ['::1', '::1'],
-    ['::192.0.2.1', '::c000:201'],
+    ['::192.0.2.1', '::192.0.2.1'],
     ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
     ['1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8'],
     ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'],
@@ -178,9 +180,46 @@ t.test('what is wrong with a network is said in a sentence', async t => {
     ['::ffff:10.0.0.0/8', /wider than the IPv4-mapped addresses/],
     ['::ffff:10.0.0.0/104', undefined],
   ] as const) {
-    const found = cidrProblem(text)
-    if (problem === undefined) t.equal(found, undefined, text)
+    const found = parseNetwork(text)
+    if (problem === undefined) t.equal(typeof found, 'object', text)
     else t.match(found, problem, text)
   }
   t.throws(() => AddressSet.fromCidrs(['10.0.0.0/99']), { code: 'cidr' })
+})
+
+t.test('the family of an address is what Node says, for hostile texts as well', async t => {
+  const chance = seeded(4)
+  const pieces = [
+    '0',
+    'f',
+    'ffff',
+    '10000',
+    ':',
+    ':',
+    '::',
+    '1.2.3.4',
+    '01.2.3.4',
+    '%eth0',
+    '.',
+    '%',
+  ]
+  const samples = [
+    '2001:db8::1',
+    '::ffff:192.0.2.1',
+    'fe80::1%eth0',
+    '1:2:3:4:5:6:7:8',
+    '192.0.2.1',
+  ]
+  const wrong: string[] = []
+  let addresses = 0
+  for (let i = 0; i < 60_000; i += 1) {
+    const text =
+      i % 3 === 0
+        ? chance.text(pieces, 16)
+        : chance.mutate(chance.pick(samples), i % 2 === 0 ? pieces : hostilePieces)
+    if (isIPOfNode(text) === 6) addresses += 1
+    if (isIP(text) !== isIPOfNode(text)) wrong.push(text)
+  }
+  t.strictSame(wrong, [])
+  t.ok(addresses > 1000, `${addresses} addresses`)
 })

@@ -1,5 +1,5 @@
 /**
- * Turns at one thing: actions under the same key run one after another, under different keys side by side.
+ * Runs actions under the same key one after another, and under different keys at the same time.
  */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<void>>()

@@ -1,13 +1,13 @@
 /**
- * What an operator's machines ask: alive, ready, how much of what; and a backend, for keys. On a listener of its own, because every other path of the
- * public one belongs to the backend.
+ * Answers liveness, readiness, metrics and the keys of the signed identity on the admin listener.
+ * That is a listener of its own, because every other path of the public one belongs to the backend.
  */
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
-import type { IdentityKey } from './identity/identity-key.ts'
 import { keySetHandler, keySetPath } from './identity/key-set.ts'
+import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
 
 export interface AdminSources {

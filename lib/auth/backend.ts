@@ -1,46 +1,33 @@
 /**
- * The way to the backend: requests and upgrades with exactly the fields it may see, and its responses with exactly the
- * cookies it may set. Knows nothing of logins.
+ * Sends requests and upgrades to the backend with the fields it may see, and returns its responses with the cookies it may set.
+ * Knows nothing of logins.
  */
 
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../async/clock.ts'
-import { End } from '../async/race.ts'
-import { iterate, sourceOf } from '../bytes/source.ts'
+import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
-import { OriginClient } from '../http/client/origin.ts'
-import { setCookieName, withoutCookies } from '../http/message/cookie.ts'
-import { Fields, sameName } from '../http/message/field.ts'
+import { OriginClient } from '../http/client/client.ts'
+import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
-import { forward, forwardUpgrade } from '../http/proxy/forward.ts'
-import {
-  type ClientView,
-  clientOf,
-  forwardingFields,
-  withoutForwarding,
-} from '../http/proxy/forwarded.ts'
+import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
+import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
-import { hostFor } from './access/own-host.ts'
+import { hostFor, type Place } from './access/own-origin.ts'
 import type { Config } from './config/config.ts'
-import {
-  harmlessTrailers,
-  type IdentityLines,
-  identityLines,
-  withIdentity,
-} from './identity/identity-fields.ts'
+import { backendFields, harmlessAnswer, harmlessTrailers } from './identity/backend-fields.ts'
+import { identityFields } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
-import type { Session } from './saml/contract.ts'
-import { isOwnCookie } from './session/cookie.ts'
+import type { Session } from './session/token.ts'
 
 export interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  /** Makes the signed identity; undefined: none is sent. */
-  readonly tokens: IdentityTokens | undefined
+  readonly tokens: IdentityTokens
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
 }
@@ -49,25 +36,28 @@ export interface BackendOptions {
 export interface Admitted {
   readonly request: Request
   /** Path and query as they go out: the bytes that were judged. */
-  readonly path: string
-  readonly query: string | undefined
-  /** Undefined: nobody in particular. */
+  readonly place: Place
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  /** Undefined: it passes without one. */
   readonly session: Session | undefined
 }
 
-/** Longer than any timer of Node can be; a wait of 0 in the configuration means for ever. */
+/** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
 const FOR_EVER: Milliseconds = 2_000_000_000
 
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  /** Fields of a session, made once a signed identity: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, IdentityLines & { readonly token: string | undefined }>()
+  /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
+  readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
   constructor(options: BackendOptions) {
     const { config, clock } = options
     const { timeouts, limits } = config
+    const { connect } = timeouts
+    const free = Math.min(128, limits.backendConnections)
     this.#options = options
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
@@ -76,30 +66,21 @@ export class Backend {
       verify: config.targetVerify,
       ca: targetAuthorities(config),
       deadlines: {
-        queue: timeouts.connect,
-        lookup: timeouts.connect,
-        connect: timeouts.connect,
-        tls: timeouts.connect,
-        send: Math.max(60_000, timeouts.connect),
+        ...{ queue: connect, lookup: connect, connect, tls: connect },
+        send: Math.max(60_000, connect),
         fields: timeouts.response,
         content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
       },
       limits: {
         perOrigin: limits.backendConnections,
-        freePerOrigin: Math.min(128, limits.backendConnections),
-        free: Math.min(128, limits.backendConnections),
+        ...{ freePerOrigin: free, free },
         waiting: 10_000,
         head: limits.responseHead,
       },
     })
   }
 
-  /** IP address of the client as far as it can be believed. */
-  clientAddress(request: Pick<Request, 'client' | 'fields'>): string {
-    return this.client(request).address
-  }
-
-  /** The same, and whether it was told by somebody who may speak for others. */
+  /** Who the client is as far as it can be believed, and whether a trusted proxy said so. */
   client(request: Pick<Request, 'client' | 'fields'>): ClientView {
     return clientOf(request, this.#trusted)
   }
@@ -107,13 +88,17 @@ export class Backend {
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
     const response = await forward(admitted.request, await this.#forwarding(admitted))
+    const answered = {
+      ...response,
+      fields: harmlessAnswer(response.fields),
+      content: this.#endless(response),
+    }
     const { session } = admitted
-    // Request Header Fields Too Large: what of it is ours is the first question of whoever reads the log.
-    const facts =
-      response.status === 431 && session !== undefined
-        ? { facts: { identityBytes: sizeOf(await this.#linesOf(session)) } }
-        : {}
-    return this.#endless(withoutOwnCookies({ ...response, ...facts }))
+    if (response.status !== 431 || session === undefined) return answered
+    // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
+    const { flat } = await this.#linesOf(session)
+    const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
+    return { ...answered, facts: { identityBytes } }
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
@@ -128,7 +113,7 @@ export class Backend {
       signal: closing,
       agreed: harmlessAnswer,
     })
-    return 'fields' in answer ? withoutOwnCookies(answer) : answer
+    return 'fields' in answer ? { ...answer, fields: harmlessAnswer(answer.fields) } : answer
   }
 
   counts() {
@@ -139,120 +124,89 @@ export class Backend {
     return this.#origin.close()
   }
 
-  async #forwarding({ request, path, query, session }: Admitted) {
-    const { config, clock } = this.#options
-    const { scheme, host, port } = config.target
+  /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
+  async #forwarding({ request, place, client, session }: Admitted): Promise<Forwarding> {
+    const { config, clock, instanceId } = this.#options
+    const { scheme, host: name, port } = config.target
+    const { path, query } = place
+    const host = hostFor(request, config.domain)
+    const own = Fields.of(
+      [instanceField, instanceTrail(request.fields, instanceId)],
+      ['X-Authproxy-Request-ID', request.id],
+      // Clients reach the edge by https: browsers send our cookies over nothing else.
+      ...forwardingFields({ client, host, scheme: 'https' }),
+    )
+    const { basicAuth } = config.identityFields
+    const identity = session === undefined ? undefined : await this.#linesOf(session)
     return {
       origin: this.#origin,
-      uri: query === undefined ? { scheme, host, port, path } : { scheme, host, port, path, query },
-      host: hostFor(request, config.domain),
-      fields: await this.#fieldsFor(request, session),
+      uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
+      host,
+      fields: backendFields(request.fields, { identity, own, basicAuth }),
       trailers: harmlessTrailers,
       clock,
       contentTime: config.timeouts.clientContent,
     }
   }
 
-  /** What the backend is told, in the order that is the argument: ours first, then what a client may say. */
-  async #fieldsFor(request: Request, session: Session | undefined): Promise<Fields> {
-    const { config, instanceId } = this.#options
-    const address = this.clientAddress(request)
-    const own = Fields.fromFlat([
-      ...[instanceField, instanceTrail(request.fields, instanceId)],
-      ...['X-Authproxy-Request-ID', request.id],
-      // The edge speaks https to the world, or no cookie of ours would ever arrive.
-      ...forwardingFields({
-        client: address,
-        host: hostFor(request, config.domain),
-        scheme: 'https',
-      }).flat,
-    ])
-    const client = withoutCookies(withoutForwarding(request.fields), isOwnCookie)
-    const identity = session === undefined ? undefined : await this.#linesOf(session)
-    return withIdentity(client, identity, {
-      fields: own,
-      basicAuth: config.identityFields.basicAuth,
-    })
-  }
-
-  async #linesOf(session: Session): Promise<IdentityLines> {
+  async #linesOf(session: Session): Promise<Fields> {
     const { config, tokens } = this.#options
-    const token = await tokens?.of(session)
+    const token = config.identityToken === undefined ? undefined : await tokens.of(session)
     const known = this.#lines.get(session)
-    if (known !== undefined && known.token === token) return known
-    const lines = { ...identityLines(session, config.identityFields, token), token }
-    this.#lines.set(session, lines)
-    return lines
+    if (known !== undefined && known.token === token) return known.fields
+    const fields = identityFields(session, config.identityFields, token)
+    this.#lines.set(session, { fields, token })
+    return fields
   }
 
-  /** Event streams never end by themselves: at the end of ours they do, in good order. */
-  #endless(response: Response): Response {
-    const { content } = response
-    const type = response.fields.get('Content-Type') ?? ''
-    if (content.kind !== 'stream' || !/^text\/event-stream\b/i.test(type)) return response
+  /** Event streams never end by themselves: they end in good order when the service does. */
+  #endless({ content, fields }: Response): Response['content'] {
+    if (content.kind !== 'stream') return content
+    if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing } = this.#options
-    return {
-      ...response,
-      content: {
-        ...content,
-        open: () => sourceOf(signal => until(iterate(content.open(), signal), closing)),
-      },
-    }
+    return { ...content, open: () => until(content.open(), closing) }
   }
 }
 
-function sizeOf({ fields }: IdentityLines): number {
-  return fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
-}
-
-async function* until(blocks: AsyncIterable<Buffer>, closing: AbortSignal): AsyncGenerator<Buffer> {
-  const iterator = blocks[Symbol.asyncIterator]()
-  const closed = new End()
-  closing.addEventListener('abort', closed.come)
-  if (closing.aborted) closed.come()
-  try {
-    for (;;) {
-      const step = await closed.before(iterator.next())
-      if (step === undefined || step.done) return
-      yield step.value
-    }
-  } finally {
-    closing.removeEventListener('abort', closed.come)
-    await iterator.return?.()
+/** The same content, which also ends when `closing` fires. */
+function until(source: Source, closing: AbortSignal): Source {
+  let waiting: Take | undefined
+  const end = () => {
+    const take = waiting
+    waiting = undefined
+    source.close()
+    take?.(undefined, undefined)
   }
-}
-
-function withoutOwnCookies(response: Response): Response {
-  return { ...response, fields: harmlessAnswer(response.fields) }
-}
-
-/** A backend cannot end, or make, sessions of ours. */
-function harmlessAnswer(fields: Fields): Fields {
-  if (!fields.has('Set-Cookie')) return fields
-  const flat: string[] = []
-  for (const [name, value] of fields) {
-    if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
+  closing.addEventListener('abort', end)
+  return {
+    next(take) {
+      if (closing.aborted) return take(undefined, undefined)
+      waiting = take
+      source.next((error, piece) => {
+        waiting = undefined
+        take(error, piece)
+      })
+    },
+    close() {
+      closing.removeEventListener('abort', end)
+      source.close()
+    },
   }
-  return Fields.fromFlat(flat)
 }
 
 /** Authorities of the backend's certificate (PEM), besides the well-known ones. Throws a Failure when their file is of no use. */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
   if (file === undefined) return []
+  const publicText = 'The service cannot start.'
+  const about = { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText } as const
+  const setting = `proxy.targetCertificates ${file}`
   let text: string
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw noAuthorities(`cannot read proxy.targetCertificates ${file}`, cause)
+    throw new Failure(`cannot read ${setting}`, { ...about, cause })
   }
-  // What is none would be passed over in silence, and every request fail.
-  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
-    throw noAuthorities(`proxy.targetCertificates ${file} holds no certificate in PEM`, undefined)
-  }
-  return [text]
-}
-
-function noAuthorities(message: string, cause: unknown): Failure {
-  const publicText = 'The service cannot start.'
-  return new Failure(message, { code: 'TARGET_CERTIFICATES', fault: 'internal', publicText, cause })
+  // Node would pass over anything else in silence, and every request would fail.
+  if (/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return [text]
+  throw new Failure(`${setting} holds no certificate in PEM`, about)
 }

@@ -1,38 +1,33 @@
 /**
- * What may this request do? One answer for requests and upgrades alike. Pure: the session is asked for only when nothing else
- * has decided, and reading it changes nothing.
+ * Decides what a request may do, for requests and upgrades alike. Pure: the session is asked for only when nothing else has
+ * decided, and reading it changes nothing.
  */
-import type { Fields } from '../http/message/field.ts'
+import type { Milliseconds } from '../async/clock.ts'
 import type { Request } from '../http/message/message.ts'
-import { asksForWebSocket } from '../http/message/upgrade.ts'
 import { hasLooped } from './access/instance-id.ts'
-import { checkToken, type PassthroughToken, passthroughPrefix } from './access/passthrough.ts'
+import { isNavigation } from './access/navigation.ts'
+import { checkToken, passthroughPrefix } from './access/passthrough.ts'
+import type { Config } from './config/config.ts'
+import { keySetPath } from './identity/key-set.ts'
+import type { ReadSession } from './session/token.ts'
 
-export interface GateRules {
-  readonly instanceId: string
-  readonly passthroughPaths: readonly string[]
-  readonly passthroughTokens: readonly PassthroughToken[]
-  /** Where the keys of the signed identity are; undefined: that path is the backend's like any other. */
-  readonly keySetPath: string | undefined
-}
-
-export type Verdict<S> =
+export type Verdict =
   /** It has been here before. */
   | { readonly verdict: 'loop' }
   /** It is for SAML itself. */
   | { readonly verdict: 'saml' }
-  /** It asks for the keys of the signed identity, which are for everybody. */
+  /** It asks for the keys of the signed identity, which are public. */
   | { readonly verdict: 'key-set' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
-  | { readonly verdict: 'authenticated'; readonly session: S }
+  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  /** From a person who opens a page, or a program that can do nothing with one. */
   | {
       readonly verdict: 'login-needed'
-      /** A browser that opens a page, or a program that can make nothing of one. */
       readonly from: 'navigation' | 'api'
-      readonly because: 'no-session' | `token-${'unknown' | 'expired' | 'malformed'}`
+      readonly because: string
     }
 
-/** Paths that are answered here and never forwarded, whatever else is said of them. */
+/** Paths that are answered here and never forwarded, whatever the configuration says of them. */
 export const samlPaths: ReadonlySet<string> = new Set([
   '/saml/metadata.xml',
   '/saml/metadata',
@@ -42,62 +37,34 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
-/**
- * Decides, in the order that is the argument: loop, SAML, path, token, session. A wrong token never falls back to a login
- * page.
- */
-export async function gate<S>(
+/** Decides, in the order that is the argument: loop, SAML, path, token, session. */
+export async function gate(
   asked: {
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>
     /** Path as it is forwarded. */
     readonly path: string
-    readonly now: number
-    readonly session: () => Promise<S | undefined>
+    readonly now: Milliseconds
+    readonly instanceId: string
+    readonly session: () => Promise<ReadSession | undefined>
   },
-  rules: GateRules,
-): Promise<Verdict<S>> {
-  const { request, path, now } = asked
-  if (hasLooped(request.fields, rules.instanceId)) return { verdict: 'loop' }
+  rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken'>,
+): Promise<Verdict> {
+  const { request, path, now, instanceId } = asked
+  if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
-  if (path === rules.keySetPath) return { verdict: 'key-set' }
+  // Without signed identities that path is the backend's like any other.
+  if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
+  // A wrong token never falls back to a login page.
   const token = checkToken(request.fields, rules.passthroughTokens, now)
-  if (token.token === 'valid') {
-    return { verdict: 'passthrough', because: 'token', name: token.name }
-  }
-  if (token.token === 'wrong') {
-    return { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
+  if (token !== undefined) {
+    return 'name' in token
+      ? { verdict: 'passthrough', because: 'token', name: token.name }
+      : { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
   }
   const session = await asked.session()
   if (session !== undefined) return { verdict: 'authenticated', session }
   const from = isNavigation(request) ? 'navigation' : 'api'
   return { verdict: 'login-needed', from, because: 'no-session' }
-}
-
-/**
- * Whether a person is opening a page in a browser, so that a redirect to the identity provider makes sense. Browsers say so
- * in Fetch metadata; older ones are known by what they accept.
- */
-export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'version'>): boolean {
-  const { method, fields } = request
-  if (!['GET', 'HEAD', 'POST'].includes(method) || asksForWebSocket(request)) return false
-  // Pages fetched ahead are thrown away when they are not what was expected; a login begun for one leads nowhere.
-  if (/prefetch|prerender/i.test(fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? '')) {
-    return false
-  }
-  const mode = fields.get('Sec-Fetch-Mode')
-  if (mode !== undefined) {
-    const place = fields.get('Sec-Fetch-Dest')
-    return mode === 'navigate' && (place === undefined || PLACES.includes(place))
-  }
-  if (fields.has('X-Requested-With')) return false
-  return acceptsHtml(fields)
-}
-
-const PLACES = ['document', 'iframe', 'frame']
-
-/** Whether pages in HTML are welcome; `*` alone is what programs send. */
-export function acceptsHtml(fields: Fields): boolean {
-  return /(?:^|[,\s])(?:text\/html|application\/xhtml\+xml)/i.test(fields.get('Accept') ?? '')
 }

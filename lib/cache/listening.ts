@@ -12,19 +12,12 @@ import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
 import type { Listener } from './operations/sources.ts'
 
-/** What listening opens: a server and what is known of it, in the order of the configuration. */
-export interface Opened {
-  readonly servers: HttpServer[]
-  readonly listeners: Listener[]
-}
-
-/** A pipeline longer than this is no client of archives: apt sends ten. */
+/** The most requests under way on one connection: apt sends ten. */
 const pipelined = 100
-/** A request without content has arrived long before. */
+/** The longest time a request without content may take to arrive. */
 const requestTime = 60_000
 
-export function serverLimits(config: Config): HttpServerLimits {
-  const { limits, timeouts } = config
+export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
   return {
     head: limits.head,
     heads: defaultHeadLimits,
@@ -37,65 +30,68 @@ export function serverLimits(config: Config): HttpServerLimits {
   }
 }
 
-/** What is to be listened on, and how. */
+/** The configuration of listeners and the sockets handed over. */
 export interface ListenFrom {
   readonly config: Config
   readonly sockets: readonly InheritedSocket[]
-  /** For listeners that clients speak TLS to. */
-  readonly tls: TlsOptions | undefined
 }
 
-/** Whether a socket the service manager hands over is one for TLS: that is what its name says. */
-function isSecureSocket({ name }: InheritedSocket): boolean {
-  return name === 'secure'
+/** Where to listen for TLS: sockets of the service manager with the name `secure`, else the configuration's address. */
+function securePlaces({ config, sockets }: ListenFrom) {
+  const inherited = sockets.filter(({ name }) => name === 'secure')
+  if (inherited.length > 0 || config.listenSecure === undefined) return inherited
+  return [config.listenSecure]
 }
 
-/** Whether these settings and sockets make a listener that clients speak TLS to. */
-export function listensSecurely({ config, sockets }: Omit<ListenFrom, 'tls'>): boolean {
-  return config.listenSecure !== undefined || sockets.some(isSecureSocket)
+function plainPlaces({ config, sockets }: ListenFrom) {
+  const inherited = sockets.filter(({ name }) => name !== 'secure')
+  return inherited.length > 0 ? inherited : config.listen
 }
 
-/** Opens every listener, filling `opened` as it goes. Throws a Failure with one sentence at the first that does not open. */
+/** Whether these settings and sockets make a TLS listener. */
+export function listensSecurely(from: ListenFrom): boolean {
+  return securePlaces(from).length > 0
+}
+
+/** What listening opens: a server and what is known of it, in the order of the configuration. */
+export interface Opened {
+  readonly servers: HttpServer[]
+  readonly listeners: Listener[]
+}
+
+/**
+ * Opens every listener, filling `opened` as it goes; those for TLS when there is `tls`. Throws a Failure with one sentence at
+ * the first that does not open.
+ */
 export async function listen(
-  from: ListenFrom,
+  { tls, ...from }: ListenFrom & { readonly tls: TlsOptions | undefined },
   options: HttpServerOptions,
   opened: Opened,
 ): Promise<void> {
-  const { config, sockets, tls } = from
-  const plain = sockets.filter(socket => !isSecureSocket(socket))
-  for (const place of plain.length > 0 ? plain : config.listen) {
-    await openListener(place, options, opened)
-  }
+  for (const place of plainPlaces(from)) await openListener(place, options, opened)
   if (tls === undefined) return
-  const secure = sockets.filter(isSecureSocket)
-  const own = config.listenSecure === undefined ? [] : [config.listenSecure]
-  for (const place of secure.length > 0 ? secure : own) {
-    await openListener(place, { ...options, tls }, opened)
-  }
+  for (const place of securePlaces(from)) await openListener(place, { ...options, tls }, opened)
 }
-
-const inUse = 'another process listens there; stop it, or choose another port with --listen'
 
 async function openListener(
   place: ListenAddress | InheritedSocket,
   options: HttpServerOptions,
-  opened: Opened,
+  { servers, listeners }: Opened,
 ): Promise<void> {
   const server = new HttpServer(options)
-  opened.servers.push(server)
+  servers.push(server)
+  const inUse = 'another process listens there; stop it, or choose another port with --listen'
   const { address, port } = await startListening(server, place, inUse)
   const any = address === '::' || address === '0.0.0.0'
-  opened.listeners.push({
+  listeners.push({
     address: any ? undefined : (normaliseAddress(address) ?? address),
     port,
     secure: options.tls !== undefined,
   })
 }
 
-/** What is said when all of them are open. */
+/** The status line when all of them are open. */
 export function statusLine(listeners: readonly Listener[], config: Config): string {
-  const where = listeners.map(({ address, port }) =>
-    formatAuthority({ host: address ?? '*', port }),
-  )
+  const where = listeners.map(({ address = '*', port }) => formatAuthority({ host: address, port }))
   return `listening on ${where.join(', ')}; storing in ${config.cacheDirectory}`
 }

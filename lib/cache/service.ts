@@ -1,15 +1,15 @@
 /**
- * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
+ * Starts the parts of the service, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import type { OriginResponse } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
-import type { OriginResponse } from '../http/client/origin.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import type { TargetUri } from '../http/message/target.ts'
-import { accessFacts } from '../http/server/access-log.ts'
+import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
@@ -22,6 +22,7 @@ import { needRestart } from './config/reload.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { follow, sharedFields } from './fetch/redirects.ts'
+import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
 import { CacheMetrics } from './operations/metrics.ts'
@@ -29,19 +30,18 @@ import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy/policy.ts'
-import { routeRules, shownRules } from './policy/routing.ts'
+import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
-import { machineAddresses, ownIdentity } from './request/machine-names.ts'
+import { machineAddresses, ownIdentity } from './request/own-identity.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { tunnelHandler } from './tunnel.ts'
-import { startVerification } from './verify/in-daemon.ts'
+import { VerificationSchedule } from './verify/schedule.ts'
 
-/** What reading the configuration again came to. */
+/** The result of reading the configuration again. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
 
 export interface ServiceOptions {
@@ -53,18 +53,16 @@ export interface ServiceOptions {
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  /** The disk of the store; for trials with failing ones. */
+  /** The disk of the store; for tests with failing ones. */
   readonly disk?: StoreOptions['disk']
 }
 
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
+/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
 const failureMemory = 10_000
-/** When the system does not say what it has left. */
-const unknownSpace = { total: 0, used: 0, free: 0 }
-/** How often we look at our own addresses again. */
+/** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */
@@ -133,7 +131,7 @@ async function startWith(
       { method, uri, fields, signal },
       {
         origin,
-        admit: to => admitTarget({ kind: 'fetch', scheme: to.scheme, authority: to }, rules.policy),
+        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
       },
     )
   }
@@ -155,7 +153,7 @@ async function startWith(
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })
   let space = await store.fileSystem()
-  const verification = await startVerification({
+  const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
     clock,
@@ -187,13 +185,10 @@ async function startWith(
       return https.pageMode
     },
     get routing() {
-      return shownRules(rules.routes)
+      return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    usage: async () => {
-      const filesystem = (await store.fileSystem()) ?? unknownSpace
-      return { ...store.usage(), filesystem }
-    },
+    usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {
@@ -213,7 +208,7 @@ async function startWith(
     pseudonym,
     onFetched,
   })
-  const connect = tunnelHandler({
+  const connect = connectHandler({
     rules: () => rules,
     dialler: origin.dialler,
     clock,

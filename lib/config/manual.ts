@@ -1,11 +1,11 @@
 /**
- * A manual as blocks, written as Markdown for readers of the repository and as man(7) source for readers of a terminal.
- * Pure. In every text, words between back quotes are literal: names of settings, values, commands.
+ * Manuals as blocks, written as Markdown for the repository and as man(7) source for the terminal. Pure.
  */
 
+/** A part of a manual; a text is a paragraph. Words between back quotes are literal: names of settings, values, commands. */
 export type Block =
+  | string
   | { readonly kind: 'heading'; readonly level: 2 | 3; readonly text: string }
-  | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'entry'; readonly term: string; readonly blocks: readonly Block[] }
 
@@ -20,7 +20,6 @@ export interface ManPage {
 }
 
 export const heading = (text: string, level: 2 | 3 = 2): Block => ({ kind: 'heading', level, text })
-export const paragraph = (text: string): Block => ({ kind: 'paragraph', text })
 export const code = (text: string): Block => ({ kind: 'code', text })
 export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
   kind: 'entry',
@@ -32,18 +31,17 @@ export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
 export function markdown(title: string, blocks: readonly Block[]): string {
   let level = 1
   const written = blocks.map(block => {
-    if (block.kind === 'heading') level = block.level
+    if (typeof block === 'object' && block.kind === 'heading') level = block.level
     return markdownBlock(block, level)
   })
   return `# ${title}\n\n${written.join('\n\n')}\n`
 }
 
 function markdownBlock(block: Block, level: number): string {
+  if (typeof block === 'string') return block
   switch (block.kind) {
     case 'heading':
       return `${'#'.repeat(block.level)} ${block.text}`
-    case 'paragraph':
-      return block.text
     case 'code':
       return `\`\`\`yaml\n${block.text}\n\`\`\``
     case 'entry':
@@ -68,11 +66,10 @@ export function manPage(page: ManPage): string {
 }
 
 function roffBlock(block: Block): string {
+  if (typeof block === 'string') return `.PP\n${roffText(block)}`
   switch (block.kind) {
     case 'heading':
       return block.level === 2 ? `.SH ${block.text.toUpperCase()}` : `.SS ${roffText(block.text)}`
-    case 'paragraph':
-      return `.PP\n${roffText(block.text)}`
     case 'code':
       return `.PP\n.RS 4\n.nf\n${roffLines(block.text)}\n.fi\n.RE`
     case 'entry':
@@ -82,8 +79,7 @@ function roffBlock(block: Block): string {
 
 /** Inside an entry a paragraph keeps the indentation; the first one needs no request at all. */
 function roffInEntry(block: Block, index: number): string {
-  if (block.kind === 'paragraph')
-    return index === 0 ? roffText(block.text) : `.IP\n${roffText(block.text)}`
+  if (typeof block === 'string') return `${index === 0 ? '' : '.IP\n'}${roffText(block)}`
   if (block.kind === 'code') return `.IP\n.nf\n${roffLines(block.text)}\n.fi`
   return roffBlock(block)
 }

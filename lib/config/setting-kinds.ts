@@ -1,11 +1,10 @@
 /**
- * The kinds of settings any service has: switches, words, numbers, durations, sizes, paths. Each reader says what it found,
- * what it expected and how to mend it.
+ * The kinds of settings of both services: switches, words, numbers, durations, sizes, paths.
  */
 import { isAbsolute, normalize, resolve } from 'node:path'
-import { nearest } from './config-file.ts'
-import { describe, type Kind, kind } from './settings.ts'
-import { formatDuration, formatSize, parseDuration, parseSize, type Read } from './units.ts'
+import { expected, nearest, type Read, right, wrong } from './reading.ts'
+import { type Kind, kind } from './settings.ts'
+import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts'
 
 /** `true` or `false`; the words of YAML 1.1 (`yes`, `no`, `on`, `off`) are understood because old files have them. */
 export const boolean: Kind<boolean> = kind(
@@ -19,7 +18,7 @@ export const boolean: Kind<boolean> = kind(
   },
 )
 
-/** Any text. Never one for secrets: messages quote what they met. */
+/** Any text that messages may quote; `secretText` is for the rest. */
 export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
   typeof found === 'string' ? right(found) : expected(found, 'text', inQuotes(found)),
 )
@@ -55,33 +54,19 @@ export function integer(least: number, most: number, what = 'a whole number'): K
   })
 }
 
-/** A port one can connect to. */
+/** A port that a client can connect to. */
 export const port: Kind<number> = integer(1, 65_535, 'a port')
 
 /** A duration between two bounds, in milliseconds. */
 export function duration(least: string, most: string): Kind<number> {
-  return measure({
-    name: 'duration',
-    what: 'a duration',
-    example: '30s or 5m',
-    parse: parseDuration,
-    format: formatDuration,
-    least,
-    most,
-  })
+  const reading = { parse: parseDuration, format: formatDuration, example: '30s or 5m' }
+  return measure('duration', { ...reading, least, most })
 }
 
 /** A size between two bounds, in bytes. */
 export function size(least: string, most: string): Kind<number> {
-  return measure({
-    name: 'size',
-    what: 'a size',
-    example: '64K or 2G',
-    parse: parseSize,
-    format: formatSize,
-    least,
-    most,
-  })
+  const reading = { parse: parseSize, format: formatSize, example: '64K or 2G' }
+  return measure('size', { ...reading, least, most })
 }
 
 /** An absolute path, normalised. */
@@ -99,50 +84,34 @@ export function readPath(found: unknown): Read<string> {
 }
 
 interface Measure {
-  readonly name: string
-  readonly what: string
-  readonly example: string
   readonly parse: (text: string) => Read<number>
   readonly format: (value: number) => string
+  readonly example: string
   readonly least: string
   readonly most: string
 }
 
-function measure(of: Measure): Kind<number> {
-  const least = certain(of.parse(of.least))
-  const most = certain(of.parse(of.most))
-  const range = `${of.least} to ${of.most}`
-  const json = { type: ['string', 'integer'] }
-  return kind({ name: of.name, range, json }, found => {
-    const what = `${of.what} from ${range}`
+function measure(name: string, { parse, format, example, ...bounds }: Measure): Kind<number> {
+  const least = certain(parse(bounds.least))
+  const most = certain(parse(bounds.most))
+  const range = `${bounds.least} to ${bounds.most}`
+  const what = `a ${name} from ${range}`
+  return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
     if (typeof found !== 'string' && typeof found !== 'number') {
-      return expected(found, what, `such as ${of.example}`)
+      return expected(found, what, `such as ${example}`)
     }
-    const read = of.parse(String(found))
+    const read = parse(String(found))
     if (!read.ok) return expected(found, what, read.problem)
     if (read.value >= least && read.value <= most) return read
-    const taken = of.format(read.value)
+    const taken = format(read.value)
     return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
   })
 }
 
-/** For bounds that stand in our own source. */
+/** The value of a bound that is written in the source. */
 function certain(read: Read<number>): number {
   if (read.ok) return read.value
   throw new TypeError(read.problem)
-}
-
-/** The sentence every kind answers with: `found X, expected Y; how to mend it`. */
-export function expected(found: unknown, what: string, mend?: string): Read<never> {
-  return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
-}
-
-export function right<T>(value: T): Read<T> {
-  return { ok: true, value }
-}
-
-export function wrong(problem: string): Read<never> {
-  return { ok: false, problem }
 }
 
 function inQuotes(found: unknown): string | undefined {

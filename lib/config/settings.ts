@@ -1,256 +1,248 @@
 /**
- * What a setting is: its kind, its default and its sentence in the manual, in one place. A tree of settings checks a file,
- * writes its own manual and describes itself to editors as JSON Schema. The only importer of zod.
+ * Settings: key, kind, default and text of the manual, stated once. A tree of settings reads a file into typed values; the
+ * manual and the JSON Schema are made from it.
  *
- * # Representation
- * zod walks the tree, finds unknown keys and types the outcome. What a single value may be is told by a Kind, whose reader
- * answers with the value or with a whole sentence: what was found, what is expected, how to mend it.
+ * # Facts
+ * - A key is spelt in the file as its users know it, `cache_directory`; its value is named in camel case, `cacheDirectory`.
+ * - A default is written as it would stand in the file, and is read and checked like it.
  */
-// biome-ignore lint/style/noRestrictedImports: the one importer
-import { z } from 'zod'
-import { type Check, keyPath, nearest, type Remark } from './config-file.ts'
-import type { Read } from './units.ts'
+import { isRecord, type JsonObject } from '../json.ts'
+import {
+  type Check,
+  describe,
+  keyPath,
+  nearest,
+  type Path,
+  type Read,
+  type Remark,
+} from './reading.ts'
+
+/** Reads a part of a file. What is wrong goes to the problems; while there are any, no value counts. */
+type Reader<T> = (
+  found: unknown,
+  path: Path,
+  file: FileReading,
+) => { readonly value: T } | undefined
+
+interface FileReading {
+  readonly root: Settings<unknown>
+  readonly problems: Remark[]
+}
 
 /** What one value may be. */
 export interface Kind<T> {
   /** Name in the manual: `duration`, `list of addresses`. */
   readonly name: string
-  /** What else the manual says about the type: the range, the words allowed. */
+  /** What else the manual says of the type: the range, the words allowed. */
   readonly range?: string
   /** JSON Schema of the text in the file. */
-  readonly json: Readonly<Record<string, unknown>>
-  readonly schema: z.ZodType<T>
+  readonly json: JsonObject
+  readonly read: Reader<T>
 }
 
-/** A setting's page in the manual. Sentences are plain text with `code` in back quotes, an array element a paragraph. */
-export interface SettingManual {
-  readonly kind: string
-  readonly range: string | undefined
-  /** As it would stand in the file; undefined when there is none. */
-  readonly default: unknown
-  /** Said instead of the default when that is not a fixed value. */
-  readonly defaultText: string | undefined
-  readonly manual: readonly string[]
-  readonly example: string | undefined
+/** A kind of value from a function that reads one and never throws. */
+export function kind<T>(facts: Omit<Kind<T>, 'read'>, read: (found: unknown) => Read<T>): Kind<T> {
+  return {
+    ...facts,
+    read(found, path, file) {
+      const outcome = read(found)
+      return outcome.ok ? outcome : wrongAt(path, file, outcome.problem)
+    },
+  }
 }
 
-export interface SettingOptions {
-  readonly default?: unknown
-  readonly defaultText?: string
-  readonly manual: string | readonly string[]
-  /** Lines of YAML, complete from the outermost key. */
-  readonly example?: string
-}
-
-const manuals = z.registry<SettingManual>()
-const groupManuals = z.registry<{ readonly manual: string }>()
-const jsonShapes = z.registry<{ readonly json: Readonly<Record<string, unknown>> }>()
-
-/** A kind of value from a reader; the reader never throws. */
-export function kind<T>(
-  facts: { readonly name: string; readonly range?: string; readonly json: Kind<T>['json'] },
-  read: (found: unknown) => Read<T>,
-): Kind<T> {
-  const schema = z.unknown().transform((found, context): T => {
-    const outcome = read(found)
-    if (outcome.ok) return outcome.value
-    context.addIssue({ code: 'custom', message: outcome.problem })
-    return z.NEVER
-  })
-  jsonShapes.add(schema, { json: facts.json })
-  return { ...facts, schema }
-}
-
-/** A list of a kind, every member checked and reported by itself. */
-export function listOf<T>(member: Kind<T>, names: string, most = 10_000): Kind<T[]> {
-  const schema = z.array(member.schema, {
-    error: issue =>
-      `found ${describe(issue.input)}, expected a list; write [a, b] or a line "- a" each`,
-  })
+/** A list of a kind; every member is checked and reported by itself. */
+export function listOf<T>(member: Kind<T>, names: string, most = 10_000): Kind<readonly T[]> {
   return {
     name: `list of ${names}`,
     ...(member.range === undefined ? {} : { range: member.range }),
     json: { type: 'array', items: member.json, maxItems: most },
-    schema: schema.max(most, { error: `more than ${most} members` }),
+    read: listReader(member.read, most, 'a list; write [a, b] or a line "- a" each'),
   }
 }
 
-/** A setting with a default, which is read like a value from the file and has to be right. */
-export function setting<T>(
-  of: Kind<T>,
-  options: SettingOptions & { readonly default: unknown },
-): z.ZodType<T> {
-  return withManual(of.schema.prefault(options.default as never), of, options)
+/** A kind that empty text, as older files write it, leaves undefined. */
+export function orNothing<T>(of: Kind<T>): Kind<T | undefined> {
+  return {
+    ...of,
+    read: (found, ...at) => (found === '' ? { value: undefined } : of.read(found, ...at)),
+  }
 }
 
-/** A setting that may be left out and is then undefined. */
-export function optional<T>(of: Kind<T>, options: SettingOptions): z.ZodType<T | undefined> {
-  return withManual(of.schema.optional(), of, options)
+/** The page of a setting in the manual. In its texts, words between back quotes are literal. */
+export interface SettingManual extends Pick<Kind<unknown>, 'name' | 'range' | 'json'> {
+  readonly required?: true
+  /** As it would stand in the file. */
+  readonly default?: unknown
+  /** Said instead of the default when that is not a fixed value. */
+  readonly defaultText?: string | undefined
+  /** Lines of YAML, complete from the outermost key. */
+  readonly example?: string | undefined
+  /** Paragraphs. */
+  readonly manual: readonly string[]
+}
+
+/** A part of a tree of settings: a setting, a group of settings, or a list of groups. */
+export interface Settings<T> {
+  readonly page: { readonly setting: SettingManual } | { readonly group: string }
+  /** What a group, or each group of a list, consists of. */
+  readonly members?: Members
+  readonly read: Reader<T>
+}
+
+type Members = Readonly<Record<string, Settings<unknown>>>
+
+/** The values a tree of settings reads. */
+export type ValuesOf<S> = S extends Settings<infer T> ? T : never
+
+type GroupValues<M extends Members> = {
+  readonly [K in keyof M & string as CamelCase<K>]: ValuesOf<M[K]>
+}
+
+type CamelCase<K extends string> = K extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : K
+
+/** A setting whose text in the manual is still to be said, an argument for each paragraph. */
+interface Unsaid<T> {
+  readonly says: (...manual: readonly string[]) => Settings<T>
+}
+
+function unsaid<T>(
+  facts: Omit<SettingManual, 'manual'>,
+  of: Pick<Settings<T>, 'read' | 'members'>,
+): Unsaid<T> {
+  return { says: (...manual) => ({ page: { setting: { ...facts, manual } }, ...of }) }
+}
+
+/** A setting with a default, which is written as it would stand in the file. */
+export function setting<T>(of: Kind<T>, standard: unknown, example?: string): Unsaid<T> {
+  const { read, ...facts } = of
+  const own: Reader<T> = (found = standard, ...at) => read(found, ...at)
+  return unsaid({ ...facts, default: standard, example }, { read: own })
+}
+
+/** A setting that may be left out and is then undefined; `defaultText` says what that means. */
+export function optional<T>(
+  of: Kind<T>,
+  defaultText?: string,
+  example?: string,
+): Unsaid<T | undefined> {
+  const { read, ...facts } = of
+  const own: Reader<T | undefined> = (found, ...at) =>
+    found === undefined ? { value: undefined } : read(found, ...at)
+  return unsaid({ ...facts, defaultText, example }, { read: own })
+}
+
+/** A setting that every file has; `missing` tells what to write where it is not there. */
+export function required<T>(of: Kind<T>, missing: string, example?: string): Unsaid<T> {
+  const { read, ...facts } = of
+  const own: Reader<T> = (found, path, file) => {
+    if (found !== undefined) return read(found, path, file)
+    file.problems.push({ path, at: 'absent', text: missing })
+    return undefined
+  }
+  return unsaid({ ...facts, required: true, example }, { read: own })
 }
 
 /** Settings below one key. */
-export function group<S extends z.ZodRawShape>(manual: string, settings: S) {
-  const object = z
-    .strictObject(settings, {
-      error: issue =>
-        issue.code === 'invalid_type'
-          ? `found ${describe(issue.input)}, expected settings of the form "name: value", indented below this key`
-          : undefined,
-    })
-    // The type system cannot see that every setting of ours has a default.
-    .prefault({} as never)
-  groupManuals.add(object, { manual })
-  return object
+export function group<M extends Members>(manual: string, members: M): Settings<GroupValues<M>> {
+  const read = groupReader(members, ', indented below this key')
+  return {
+    page: { group: manual },
+    members,
+    read: (found = {}, ...at) => read(found, ...at),
+  }
 }
 
 /** A list of groups, such as `remap`. */
-export function listOfGroups<S extends z.ZodRawShape>(
-  settings: S,
-  options: SettingOptions & { readonly kind: string },
-) {
-  const members = z
-    .array(
-      z.strictObject(settings, {
-        error: issue =>
-          issue.code === 'invalid_type'
-            ? `found ${describe(issue.input)}, expected settings of the form "name: value"`
-            : undefined,
-      }),
-      {
-        error: issue =>
-          `found ${describe(issue.input)}, expected a list of settings, each begun with "- "`,
-      },
-    )
-    .prefault([])
-  manuals.add(members, manualOf({ name: options.kind }, options))
-  return members
+export function listOfGroups<M extends Members>(
+  name: string,
+  members: M,
+  example?: string,
+): Unsaid<readonly GroupValues<M>[]> {
+  const what = 'a list of settings, each begun with "- "'
+  const list = listReader(groupReader(members, ''), Number.POSITIVE_INFINITY, what)
+  const facts = { name, json: { type: 'array' }, default: [], example }
+  return unsaid(facts, { members, read: (found = [], ...at) => list(found, ...at) })
 }
-
-/** A tree of settings: what `group` makes, or all of a file. */
-export type Settings<T> = z.ZodType<T>
-
-/** The values a tree of settings reads. */
-export type ValuesOf<S extends z.ZodType> = z.output<S>
 
 /** Checks a whole file against a tree of settings, in the form `loadConfigFile` takes. */
 export function checkSettings<T>(settings: Settings<T>): Check<T> {
   return found => {
-    const outcome = settings.safeParse(found)
-    if (outcome.success) return { ok: true, value: outcome.data, warnings: [] }
-    const problems = outcome.error.issues.flatMap(issue => remarks(settings, issue))
-    return { ok: false, problems, warnings: [] }
+    const problems: Remark[] = []
+    const outcome = settings.read(found, [], { root: settings, problems })
+    return outcome === undefined || problems.length > 0
+      ? { ok: false, problems, warnings: [] }
+      : { ok: true, value: outcome.value, warnings: [] }
   }
 }
 
-/** Every setting and group of a tree in the order written, with its path. */
-export type ManualPage =
-  | { readonly path: readonly string[]; readonly setting: SettingManual }
-  | { readonly path: readonly string[]; readonly group: string }
+/** What stands at this place of a decoded file; undefined when nothing does. */
+export function valueAt(tree: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(
+    (here, step) => (isRecord(here) && Object.hasOwn(here, step) ? here[step] : undefined),
+    tree,
+  )
+}
 
+export type ManualPage = { readonly path: readonly string[] } & Settings<unknown>['page']
+
+/** Every setting and group of a tree in the order written, with its path; `remap[]` is each group of a list. */
 export function* manualPages(
-  settings: z.ZodType,
+  { page, members = {} }: Settings<unknown>,
   path: readonly string[] = [],
 ): Generator<ManualPage> {
-  const own = manuals.get(settings)
-  if (own !== undefined) yield { path, setting: own }
-  const about = groupManuals.get(settings)
-  if (about !== undefined && path.length > 0) yield { path, group: about.manual }
-  for (const [name, inner] of Object.entries(shapeOf(settings) ?? {})) {
-    yield* manualPages(
-      inner,
-      own === undefined ? [...path, name] : [...path.slice(0, -1), `${path.at(-1)}[]`, name],
-    )
+  if (path.length > 0) yield { path, ...page }
+  const below = 'group' in page ? path : [...path.slice(0, -1), `${path.at(-1)}[]`]
+  for (const [name, member] of Object.entries(members)) yield* manualPages(member, [...below, name])
+}
+
+function listReader<T>(read: Reader<T>, most: number, what: string): Reader<readonly T[]> {
+  return (found, path, file) => {
+    if (!Array.isArray(found))
+      return wrongAt(path, file, `found ${describe(found)}, expected ${what}`)
+    if (found.length > most) return wrongAt(path, file, `more than ${most} members`)
+    const outcomes = found.map((member, index) => read(member, [...path, index], file))
+    return { value: outcomes.flatMap(outcome => (outcome === undefined ? [] : [outcome.value])) }
   }
 }
 
-/** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
-export function jsonSchema(
-  settings: z.ZodType,
-  about: { readonly title: string },
-): Record<string, unknown> {
-  const schema = z.toJSONSchema(settings, {
-    io: 'input',
-    unrepresentable: 'any',
-    override: ({ zodSchema, jsonSchema }) => {
-      const type = zodSchema as unknown as z.ZodType
-      Object.assign(jsonSchema, jsonShapes.get(type)?.json)
-      const manual = manuals.get(type)?.manual.join('\n\n') ?? groupManuals.get(type)?.manual
-      if (manual !== undefined) jsonSchema.description = manual
-    },
-  })
-  return { ...schema, ...about }
-}
-
-/** What was met in the file, for a message: `"8 parsecs"`, `a list`, `nothing`. */
-export function describe(found: unknown): string {
-  if (found === null || found === undefined) return 'nothing'
-  if (Array.isArray(found)) return 'a list'
-  switch (typeof found) {
-    case 'string': {
-      const short = found.length > 60 ? `${found.slice(0, 60)}…` : found
-      return JSON.stringify(short)
+function groupReader<M extends Members>(members: M, where: string): Reader<GroupValues<M>> {
+  return (found, path, file) => {
+    if (!isRecord(found)) {
+      const what = `settings of the form "name: value"${where}`
+      return wrongAt(path, file, `found ${describe(found)}, expected ${what}`)
     }
-    case 'number':
-    case 'bigint':
-    case 'boolean':
-      return String(found)
-    default:
-      return 'a group of settings'
+    for (const key of Object.keys(found)) {
+      if (Object.hasOwn(members, key)) continue
+      const text = unknownKey(key, Object.keys(members), file.root)
+      file.problems.push({ path: [...path, key], at: 'key', text })
+    }
+    const values: Record<string, unknown> = {}
+    for (const [key, member] of Object.entries(members)) {
+      const outcome = member.read(valueAt(found, [key]), [...path, key], file)
+      values[camelCase(key)] = outcome?.value
+    }
+    // Every member was read under the name GroupValues gives it; one that is wrong has left a problem, which is looked at first.
+    return { value: values as GroupValues<M> }
   }
 }
 
-function withManual<T>(
-  schema: z.ZodType<T>,
-  of: { readonly name: string; readonly range?: string },
-  options: SettingOptions,
-) {
-  manuals.add(schema, manualOf(of, options))
-  return schema
+function wrongAt(path: Path, { problems }: FileReading, text: string): undefined {
+  problems.push({ path, at: 'value', text })
+  return undefined
 }
 
-function manualOf(
-  of: { readonly name: string; readonly range?: string },
-  options: SettingOptions,
-): SettingManual {
-  return {
-    kind: of.name,
-    range: of.range,
-    default: options.default,
-    defaultText: options.defaultText,
-    manual: typeof options.manual === 'string' ? [options.manual] : options.manual,
-    example: options.example,
-  }
+function camelCase(key: string): string {
+  return key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-function remarks(settings: z.ZodType, issue: z.core.$ZodIssue): Remark[] {
-  const path = issue.path.map(step => (typeof step === 'number' ? step : String(step)))
-  if (issue.code !== 'unrecognized_keys') return [{ path, at: 'value', text: issue.message }]
-  return issue.keys.map(key => ({
-    path: [...path, key],
-    at: 'key',
-    text: unknownKey(settings, path, key),
-  }))
-}
-
-function unknownKey(settings: z.ZodType, path: Remark['path'], key: string): string {
-  const here = shapeOf(path.reduce<z.ZodType | undefined>(stepInto, settings)) ?? {}
-  const near = nearest(key, Object.keys(here))
+function unknownKey(key: string, here: readonly string[], root: Settings<unknown>): string {
+  const near = nearest(key, here)
   if (near !== undefined) return `no such setting; did you mean ${near}?`
-  for (const page of manualPages(settings)) {
-    if (page.path.at(-1) === key) return `no such setting here; did you mean ${keyPath(page.path)}?`
-  }
-  return 'no such setting; remove it, or see the manual for what there is'
-}
-
-function stepInto(settings: z.ZodType | undefined, step: string | number): z.ZodType | undefined {
-  return typeof step === 'number' ? settings : shapeOf(settings)?.[step]
-}
-
-/** The members of a group or of the groups in a list, whatever is wrapped around them. */
-function shapeOf(settings: z.ZodType | undefined): Readonly<Record<string, z.ZodType>> | undefined {
-  if (settings instanceof z.ZodObject) return settings.shape
-  if (settings instanceof z.ZodPrefault || settings instanceof z.ZodOptional) {
-    return shapeOf(settings.unwrap() as z.ZodType)
-  }
-  return settings instanceof z.ZodArray ? shapeOf(settings.element as z.ZodType) : undefined
+  const elsewhere = [...manualPages(root)].find(({ path }) => path.at(-1) === key)
+  return elsewhere === undefined
+    ? 'no such setting; remove it, or see the manual for what there is'
+    : `no such setting here; did you mean ${keyPath(elsewhere.path)}?`
 }

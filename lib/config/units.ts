@@ -5,13 +5,10 @@
  * - A bare number is seconds for a duration and bytes for a size, as in the files our users come from.
  * - Size units are binary: K is 1024 bytes. `KB` is refused, because half its readers mean 1000.
  *
- * Pure. What is wrong with a text is a value, a sentence that can stand in an error message.
+ * Pure. A wrong text gives a sentence for the error message.
  */
 import type { Milliseconds } from '../async/clock.ts'
-
-export type Read<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly problem: string }
+import { type Read, wrong } from './reading.ts'
 
 const DURATION_UNITS: ReadonlyMap<string, Milliseconds> = new Map([
   ['w', 7 * 86_400_000],
@@ -88,14 +85,6 @@ export function formatSize(bytes: number): string {
   return String(bytes)
 }
 
-/** Bytes for people to read, two decimals: `1.25 GiB`. Not for machines: digits are lost. */
-export function readableSize(bytes: number): string {
-  for (const [unit, length] of SIZE_UNITS) {
-    if (Math.abs(bytes) >= length) return `${(bytes / length).toFixed(2)} ${unit}iB`
-  }
-  return `${bytes} B`
-}
-
 function isNumber(text: string): boolean {
   return /^\d+(?:\.\d+)?$/.test(text)
 }
@@ -127,8 +116,4 @@ const LONG_UNITS: ReadonlyArray<readonly [word: string, unit: string]> = [
 
 function clip(text: string): string {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text
-}
-
-function wrong(problem: string): { readonly ok: false; readonly problem: string } {
-  return { ok: false, problem }
 }

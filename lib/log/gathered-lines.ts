@@ -1,30 +1,28 @@
 /**
- * Lines on their way to a slow destination: gathered for some milliseconds, handed over one text at a time, bounded, and
- * counted when they are lost. Knows nothing of what the lines say but the one that tells of a loss.
+ * Lines on their way to a slow destination: gathered for some milliseconds, written one text at a time, bounded, and counted
+ * when they are lost.
  *
  * # Facts
- * - sonic-boom (pino's destination) wakes a thread for every text and writes what it queues itself 16 KiB a turn of the event
- *   loop. With a text for every line a fifth of a warm hit was spent there, and bursts of twenty thousand requests a second
- *   lost two lines in five.
- * - So a line after a pause leaves at once, and those that follow gather until the last text is written and `gathering` over.
+ * - Every write wakes a thread of libuv. With a write for every line a fifth of the cost of a warm hit was spent there. So a
+ *   line after a pause is written at once, and those that follow gather until that write and `gathering` are over.
+ * - The other end of a pipe can set it non-blocking: a full pipe is then an error (EAGAIN) instead of a wait.
  */
+import { systemCode } from '../errors.ts'
 
-/** The part of sonic-boom that is used. */
-export interface TextDestination {
-  write(text: string): unknown
-  flush(done: () => void): void
-  on(event: 'drain' | 'error', act: () => void): unknown
-  on(event: 'drop', act: (text: string) => void): unknown
-}
+/** Writes bytes as `fs.write` does: `done` gets an error, or how many bytes were written. */
+export type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
 
-/** How long lines gather behind a text that has just left, milliseconds: what kill -9 may cost. */
+/** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
 const gathering = 5
+
+/** After so many milliseconds a full pipe is tried again. */
+const retry = 20
 
 /** A loss is told no more often, milliseconds. */
 const tellingInterval = 1000
 
 export class GatheredLines {
-  readonly #to: TextDestination
+  readonly #write: Write
   readonly #most: number
   #text = ''
   #lines = 0
@@ -32,38 +30,31 @@ export class GatheredLines {
   #lastTold = 0
   #writing = false
   #pause: NodeJS.Timeout | undefined
+  /** The reader has gone for good. */
+  #closed = false
+  #flushed: (() => void)[] = []
 
-  /** `most` characters wait at most; what comes on top is lost. */
-  constructor(to: TextDestination, most: number) {
-    this.#to = to
+  /** `most` characters wait at most; lines beyond are lost. */
+  constructor(write: Write, most: number) {
+    this.#write = write
     this.#most = most
-    to.on('drain', () => {
-      this.#writing = false
-      if (this.#pause === undefined) this.#send()
-    })
-    to.on('drop', text => {
-      this.#lost += text.split('\n').length - 1
-    })
-    // A broken pipe has silenced the destination already; after anything else the next text tries again.
-    to.on('error', () => {
-      this.#writing = false
-    })
   }
 
   /** One line with its line feed. */
   write(line: string): void {
     if (this.#lost > 0 && Date.now() - this.#lastTold >= tellingInterval) this.#tellLoss()
     this.#gather(line)
-    if (!this.#writing && this.#pause === undefined) this.#send()
+    if (this.#pause === undefined) this.#send()
   }
 
   /** Settles when every line so far has been handed to the kernel, or after `deadline` milliseconds. */
   flush(deadline: number): Promise<void> {
-    return new Promise<void>(settle => {
-      if (this.#lost > 0) this.#tellLoss()
-      this.#send()
+    if (this.#lost > 0) this.#tellLoss()
+    this.#send()
+    if (!this.#writing) return Promise.resolve()
+    return new Promise(settle => {
       const timer = setTimeout(settle, deadline)
-      this.#to.flush(() => {
+      this.#flushed.push(() => {
         clearTimeout(timer)
         settle()
       })
@@ -80,26 +71,48 @@ export class GatheredLines {
   }
 
   #send(): void {
-    if (this.#lines === 0) return
-    const text = this.#text
+    if (this.#writing || this.#lines === 0) return
+    const bytes = Buffer.from(this.#text)
+    const lines = this.#lines
     this.#text = ''
     this.#lines = 0
+    if (this.#closed) return
     this.#writing = true
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined
-      if (!this.#writing) this.#send()
+      this.#send()
     }, gathering).unref()
-    this.#to.write(text)
+    this.#writeAll(bytes, lines)
+  }
+
+  #writeAll(bytes: Buffer, lines: number): void {
+    this.#write(bytes, (error, written) => {
+      const code = systemCode(error)
+      if (code === 'EAGAIN') {
+        setTimeout(() => this.#writeAll(bytes, lines), retry).unref()
+        return
+      }
+      if (error === null && written < bytes.length) {
+        this.#writeAll(bytes.subarray(written), lines)
+        return
+      }
+      this.#writing = false
+      this.#closed = code === 'EPIPE'
+      if (error !== null && !this.#closed) this.#lost += lines
+      if (this.#pause === undefined || this.#flushed.length > 0) this.#send()
+      if (this.#writing) return
+      for (const settle of this.#flushed.splice(0)) settle()
+    })
   }
 
   #tellLoss(): void {
     this.#lastTold = Date.now()
     const lines = this.#lost
     this.#lost = 0
-    const message = 'log lines were lost: nobody read them in time'
+    const message = 'log lines were lost: they were not read in time'
     const line = { level: 'warn', time: new Date().toISOString(), message, lines }
     this.#gather(`${JSON.stringify(line)}\n`)
-    // It found no room itself: what it was to tell is still to be told.
+    // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }
 }

@@ -1,14 +1,13 @@
 /**
- * A log line as JSON, redacted in the same pass: what `JSON.stringify` makes of `clean`ed facts, at half the price. Knows
- * texts and values, not where lines go.
+ * A log line as JSON, redacted in the same pass: what `JSON.stringify` makes of `clean` facts, at half the cost.
  *
  * # Facts
- * - A hit costs little more than its line in the log. Four copies of a record with fourteen members were a tenth of it.
- * - Most texts need neither escapes nor redaction, and one look tells: redaction begins at an `@` or a `?`.
+ * - The log line is a large part of the cost of a hit. Copying its fourteen members four times was a tenth of all.
+ * - Most texts need neither escapes nor redaction, and one test tells: redaction begins at an `@` or a `?`.
  */
 import { clean, isSecretName, redacted } from './redact.ts'
 
-/** What every line begins and ends with. */
+/** The members that every line has. */
 export interface LineFrame {
   readonly level: string
   readonly time: string
@@ -24,14 +23,14 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     const value = facts[name]
     if (value === undefined) continue
     const member = memberOf(name)
-    // A fact by the name of a member of the frame: rare, and JSON.stringify knows what comes of it.
+    // A fact has the name of a member of the frame. This is rare; the object then keeps the later of the two.
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
     if (member.secret) line += member.before
-    else if (typeof value === 'string' && isCarefree(value)) line += `${member.before}"${value}"`
+    else if (typeof value === 'string' && isPlain(value)) line += `${member.before}"${value}"`
     else line += member.before + jsonValue(name, value)
   }
-  const last = isCarefree(message) ? `"${message}"` : JSON.stringify(message)
+  const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
   return `${line},"message":${last}}\n`
 }
 
@@ -40,19 +39,18 @@ function jsonValue(name: string, value: unknown): string {
   return JSON.stringify(clean({ [name]: value })[name]) ?? 'null'
 }
 
-/** Whether nothing about the text needs care. */
-function isCarefree(text: string): boolean {
-  return text.length <= longest && CAREFREE.test(text)
+/** Whether the text needs neither escapes nor redaction. */
+function isPlain(text: string): boolean {
+  return text.length <= longest && PLAIN.test(text)
 }
 
 /** Visible ASCII and spaces without what JSON escapes (`"`, `\`) and what redaction looks for (`?`, `@`). */
-const CAREFREE = /^[\x20\x21\x23-\x3e\x41-\x5b\x5d-\x7e]*$/
+const PLAIN = /^[\x20\x21\x23-\x3e\x41-\x5b\x5d-\x7e]*$/
 const longest = 1024
 
 interface Member {
-  /** Up to its value. */
+  /** The text before its value; for a secret one the whole member, redacted. */
   readonly before: string
-  /** Whether its value is kept out; `before` then says so. */
   readonly secret: boolean
 }
 
@@ -64,7 +62,7 @@ function memberOf(name: string): Member | undefined {
   const secret = isSecretName(name)
   const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
   const member = { before, secret }
-  // Names come from our code, a few dozen; what comes from strangers must not fill the memory.
+  // Most names come from the code, a few dozen; names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member
 }

@@ -1,46 +1,39 @@
 /**
- * The log: one JSON object a line on standard output, or one readable line where standard output is a terminal. Secrets stop
- * here. The only importer of pino; the rest of the project knows the Logger interface.
+ * The log: one JSON object a line on standard output, or one readable line on a terminal, redacted.
  *
  * # Facts
- * - Lines are handed to the kernel by a thread of libuv, not by the event loop: a journal that blocks must not stop a proxy.
- *   A line after a pause leaves at once; those that follow it gather for some milliseconds and leave together, for waking that
- *   thread costs more than making the line.
- * - The price: what was logged in those last milliseconds is lost to kill -9. Every orderly end, crashes included, flushes
- *   first.
- * - What waits is bounded. A reader that has stopped loses lines, never memory; the loss is counted and told.
+ * - A thread of libuv writes the lines, not the event loop: a journal that blocks must not stop a proxy. Lines gather for some
+ *   milliseconds (gathered-lines.ts); kill -9 loses those. Every orderly end, crashes included, flushes first.
+ * - Lines that wait for a slow reader are bounded. Further lines are lost; their number is reported.
  */
+import { write } from 'node:fs'
 import { isatty } from 'node:tty'
-// biome-ignore lint/style/noRestrictedImports: the one importer
-import { pino } from 'pino'
 import { GatheredLines } from './gathered-lines.ts'
 import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
 
-/** From the one that says most to the one that says least. */
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+/** From the least severe to the most severe. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-export type LogLevel = (typeof logLevels)[number]
-
-/** Figures and words beside a message. `error` may be anything that was thrown. */
+/** Facts beside a message. `error` may be anything that was thrown. */
 export type LogFacts = Readonly<Record<string, unknown>>
 
 export interface Logger {
-  /** For whoever is looking for a fault in our code. */
+  /** Details for finding a fault in the code. */
   debug(message: string, facts?: LogFacts): void
-  /** What happened and is as it should be. */
+  /** An expected event. */
   info(message: string, facts?: LogFacts): void
-  /** What somebody should look at; the service goes on. */
+  /** Something an operator should look at; the service goes on. */
   warn(message: string, facts?: LogFacts): void
-  /** What failed and was not made good. */
+  /** A failure that was not made good. */
   error(message: string, facts?: LogFacts): void
-  /** Whether lines of this level are written: to spare the work of making one. */
+  /** Whether lines of this level are written; if not, the work of making one can be spared. */
   writes(level: LogLevel): boolean
   /** A logger that adds these facts to every line. */
   child(facts: LogFacts): Logger
 }
 
-/** The logger at the root of all others: what the daemon holds. */
+/** The logger of a process, from which all others come. */
 export interface Log extends Logger {
   /** Sets the least severe level written, for this logger and all its children. */
   setLevel(level: LogLevel): void
@@ -64,23 +57,20 @@ export interface LogOptions {
 /** Characters of lines that wait for a slow reader. */
 const MOST_WAITING = 8 * 1024 * 1024
 
-/** The daemon's log. It never throws: a broken pipe on standard output silences it and nothing more. */
+/** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
-  const output = options.to === undefined ? standardOutput() : { writer: options.to, flush: atOnce }
-  // Not process.stdout: looking at it makes a pipe non-blocking, and every full pipe then costs a pause.
+  // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
   const form = options.form ?? (options.to === undefined && isatty(1) ? 'plain' : 'json')
-  const shared: Shared = { level: rank(options.level ?? 'info') }
-  const write = form === 'json' ? jsonWriter(output.writer) : plainWriter(output.writer)
-  const root = new LoggerOf(shared, write, none)
-  return Object.assign(root, {
-    setLevel(level: LogLevel) {
-      shared.level = rank(level)
-    },
-    flush: (deadline = 1000) => output.flush(deadline),
+  const lines = new GatheredLines((bytes, done) => write(1, bytes, done), MOST_WAITING)
+  const to = options.to ?? lines
+  return logOf({
+    level: ranks[options.level ?? 'info'],
+    write: form === 'json' ? jsonWriter(to) : plainWriter(to),
+    flush: deadline => lines.flush(deadline),
   })
 }
 
-/** A line as a MemoryLog keeps it: facts redacted as they would be on disk. */
+/** A line as a memory log keeps it: facts redacted as they would be on disk. */
 export interface MemoryLine {
   readonly level: LogLevel
   readonly message: string
@@ -92,23 +82,14 @@ export function createMemoryLog(
   level: LogLevel = 'debug',
 ): Log & { readonly lines: readonly MemoryLine[] } {
   const lines: MemoryLine[] = []
-  const shared: Shared = { level: rank(level) }
-  const root = new LoggerOf(
-    shared,
-    (level, message, own, more) =>
-      lines.push({ level, message, facts: { ...own, ...clean(more) } }),
-    {},
-  )
-  return Object.assign(root, {
+  const write: Write = (level, message, own, more) =>
+    lines.push({ level, message, facts: { ...own, ...clean(more) } })
+  return Object.assign(logOf({ level: ranks[level], write, flush: () => Promise.resolve() }), {
     lines,
-    setLevel(to: LogLevel) {
-      shared.level = rank(to)
-    },
-    flush: atOnce,
   })
 }
 
-/** A log nobody reads. */
+/** A log that writes nothing. */
 export const silentLog: Logger = {
   debug: () => undefined,
   info: () => undefined,
@@ -118,62 +99,45 @@ export const silentLog: Logger = {
   child: () => silentLog,
 }
 
+/** What all loggers of one log share. */
 interface Shared {
   level: number
+  readonly write: Write
+  readonly flush: (deadline: number) => Promise<void>
 }
 
 /** `own` facts are clean already, `more` are not. */
 type Write = (level: LogLevel, message: string, own: LogFacts, more: LogFacts) => void
 
-class LoggerOf implements Logger {
-  readonly #shared: Shared
-  readonly #write: Write
-  /** Facts of every line, already clean. */
-  readonly #own: LogFacts
-
-  constructor(shared: Shared, write: Write, own: LogFacts) {
-    this.#shared = shared
-    this.#write = write
-    this.#own = own
-  }
-
-  debug(message: string, facts?: LogFacts): void {
-    this.#log('debug', message, facts)
-  }
-
-  info(message: string, facts?: LogFacts): void {
-    this.#log('info', message, facts)
-  }
-
-  warn(message: string, facts?: LogFacts): void {
-    this.#log('warn', message, facts)
-  }
-
-  error(message: string, facts?: LogFacts): void {
-    this.#log('error', message, facts)
-  }
-
-  writes(level: LogLevel): boolean {
-    return rank(level) >= this.#shared.level
-  }
-
-  child(facts: LogFacts): Logger {
-    return new LoggerOf(this.#shared, this.#write, { ...this.#own, ...clean(facts) })
-  }
-
-  #log(level: LogLevel, message: string, facts: LogFacts | undefined): void {
-    if (rank(level) < this.#shared.level) return
-    this.#write(level, cleanText(message), this.#own, facts ?? none)
-  }
-}
-
 const none: LogFacts = {}
 
-function rank(level: LogLevel): number {
-  return ranks[level]
+const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
+
+function logOf(shared: Shared): Log {
+  return Object.assign(loggerOf(shared, none), {
+    setLevel(level: LogLevel) {
+      shared.level = ranks[level]
+    },
+    flush: (deadline = 1000) => shared.flush(deadline),
+  })
 }
 
-const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
+/** A logger that adds its own facts, which are clean, to every line. */
+function loggerOf(shared: Shared, own: LogFacts): Logger {
+  const at =
+    (level: LogLevel) =>
+    (message: string, facts = none) => {
+      if (ranks[level] >= shared.level) shared.write(level, cleanText(message), own, facts)
+    }
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    writes: level => ranks[level] >= shared.level,
+    child: facts => loggerOf(shared, { ...own, ...clean(facts) }),
+  }
+}
 
 function jsonWriter(to: LineWriter): Write {
   let lastMoment = 0
@@ -212,24 +176,4 @@ function plainTrace(error: unknown): string {
     typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined
   const text = typeof stack === 'string' ? stack : JSON.stringify(error)
   return text.split('\n').map(printable).join('\n    ')
-}
-
-function atOnce(): Promise<void> {
-  return Promise.resolve()
-}
-
-function standardOutput(): {
-  readonly writer: LineWriter
-  readonly flush: (deadline: number) => Promise<void>
-} {
-  // With a minLength of 0 sonic-boom's flush waits for nothing. Its own bound is met only after an error, when it keeps a
-  // text to try it again with the next.
-  const destination = pino.destination({
-    dest: 1,
-    sync: false,
-    minLength: 1,
-    maxLength: 2 * MOST_WAITING,
-  })
-  const writer = new GatheredLines(destination, MOST_WAITING)
-  return { writer, flush: deadline => writer.flush(deadline) }
 }

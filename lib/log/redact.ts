@@ -1,10 +1,10 @@
 /**
- * What may never reach a log: credentials in URLs, in queries and under names that announce a secret, and text without end.
- * Pure, and linear in the length of what strangers send.
+ * Redacts secrets from log facts: credentials in URLs and queries, and values under the names of secrets. Pure, and linear in
+ * the length of the text.
  */
 import { explainError, Failure, systemCode } from '../errors.ts'
 
-/** What stands where a secret stood. */
+/** What is written in place of a secret. */
 export const redacted = '[redacted]'
 
 const LONGEST_TEXT = 8192
@@ -41,21 +41,8 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   'x-authproxy-identity',
 ])
 
-/** Whether values under this name are kept out of logs. Case does not count, and `proxyAuthorization` is understood. */
+/** Whether values under this name are secret. Case does not count, and `proxyAuthorization` is understood. */
 export function isSecretName(name: string): boolean {
-  // Names come from our code, a few dozen, again and again; what comes from strangers must not fill the memory.
-  const known = verdicts.get(name)
-  if (known !== undefined) return known
-  const secret = announcesSecret(name)
-  if (verdicts.size < mostVerdicts && name.length <= longestVerdict) verdicts.set(name, secret)
-  return secret
-}
-
-const verdicts = new Map<string, boolean>()
-const mostVerdicts = 1000
-const longestVerdict = 40
-
-function announcesSecret(name: string): boolean {
   const lower = name.toLowerCase()
   if (SECRET_NAMES.has(lower)) return true
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
@@ -72,7 +59,7 @@ export function redactUrl(text: string): string {
   return out
 }
 
-/** The authority runs from `//` to the next delimiter (RFC 3986 section 3.2); what stands before its last `@` is userinfo. */
+/** The authority runs from `//` to the next delimiter (RFC 3986 section 3.2); what is before its last `@` is userinfo. */
 function redactUserinfo(text: string): string {
   let out = ''
   let done = 0
@@ -81,7 +68,7 @@ function redactUserinfo(text: string): string {
     const authority = text.slice(from, endOf(text, from, '/?#'))
     let at = authority.lastIndexOf('@')
     if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
-      // A password with a bare slash in it ends the authority too early. Rather lose a path than keep that.
+      // A password with a bare slash ends the authority too early: losing a path is better than keeping a password.
       const far = text.slice(from, from + 1024)
       at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }
@@ -185,7 +172,7 @@ export function cleanText(text: string): string {
   return redactUrl(short)
 }
 
-/** Text whose control characters are written out: what strangers send must not move the cursor of whoever reads. */
+/** Text with its control characters written out, so that text from clients cannot control a reader's terminal. */
 export function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,

@@ -1,20 +1,9 @@
 /**
  * The two extensions of RFC 5280 that @peculiar/x509 has no class for: name constraints (4.2.1.10) and the number of a
- * revocation list (5.2.3). For x509.ts alone; the only importer of the ASN.1 modules below the library.
+ * revocation list (5.2.3). For x509.ts alone.
  */
-import 'reflect-metadata'
-import { isIP } from 'node:net'
-import { AsnConvert } from '@peculiar/asn1-schema'
-import {
-  CRLNumber,
-  GeneralName,
-  GeneralSubtree,
-  GeneralSubtrees,
-  id_ce_cRLNumber,
-  id_ce_nameConstraints,
-  NameConstraints,
-} from '@peculiar/asn1-x509'
-import { AddressSet, cidrProblem } from '../ip.ts'
+import { AddressSet, isIP } from '../ip.ts'
+import { library } from './library.ts'
 
 /** An extension as DER. */
 export interface RawExtension {
@@ -31,7 +20,9 @@ export interface Permitted {
 
 /** Name constraints that permit this and nothing else of either kind. Critical, as it has to be. */
 export function nameConstraints({ names, networks }: Permitted): RawExtension {
-  const subtree = (base: GeneralName) => new GeneralSubtree({ base })
+  const { asn1, structures } = library()
+  const { GeneralName, GeneralSubtree, GeneralSubtrees, NameConstraints } = structures
+  const subtree = (base: InstanceType<typeof GeneralName>) => new GeneralSubtree({ base })
   const none = [
     ...(names.length > 0 ? [] : [new GeneralName({ dNSName: '' })]),
     ...(networks.length > 0 ? [] : everywhere.map(iPAddress => new GeneralName({ iPAddress }))),
@@ -45,23 +36,25 @@ export function nameConstraints({ names, networks }: Permitted): RawExtension {
     ...(none.length > 0 ? { excludedSubtrees: new GeneralSubtrees(none) } : {}),
   })
   return {
-    type: id_ce_nameConstraints,
+    type: structures.id_ce_nameConstraints,
     critical: true,
-    value: AsnConvert.serialize(constraints),
+    value: asn1.AsnConvert.serialize(constraints),
   }
 }
 
 const everywhere = ['0.0.0.0/0', '::/0'] as const
 
 /**
- * A predicate out of the name constraints among a certificate's extensions: whether it may issue for a DNS name or an IP
- * address. Constraints that cannot be read permit nothing.
+ * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Constraints that
+ * cannot be read permit nothing.
  */
 export function permitting(extensions: readonly RawExtension[]): (name: string) => boolean {
-  const found = extensions.find(({ type }) => type === id_ce_nameConstraints)
+  const { asn1, structures } = library()
+  const found = extensions.find(({ type }) => type === structures.id_ce_nameConstraints)
   if (found === undefined) return () => true
   try {
-    const { permittedSubtrees, excludedSubtrees } = AsnConvert.parse(found.value, NameConstraints)
+    const constraints = asn1.AsnConvert.parse(found.value, structures.NameConstraints)
+    const { permittedSubtrees, excludedSubtrees } = constraints
     const permitted = subtrees(permittedSubtrees)
     const excluded = subtrees(excludedSubtrees)
     return name => {
@@ -76,7 +69,11 @@ export function permitting(extensions: readonly RawExtension[]): (name: string) 
 
 type Within = (name: string) => boolean
 
-function subtrees(from: GeneralSubtrees | undefined): { names: Within[]; networks: Within[] } {
+type Subtrees = Iterable<{
+  readonly base: { readonly dNSName?: string; readonly iPAddress?: string }
+}>
+
+function subtrees(from: Subtrees | undefined): { names: Within[]; networks: Within[] } {
   const names: Within[] = []
   const networks: Within[] = []
   for (const { base } of from ?? []) {
@@ -94,20 +91,24 @@ function belowName(base: string): Within {
 }
 
 function inNetwork(cidr: string): Within {
-  if (cidrProblem(cidr) !== undefined) throw new TypeError('an address constraint with holes')
+  // Throws for an address constraint whose mask has holes.
   const network = AddressSet.fromCidrs([cidr])
   return address => network.has(address)
 }
 
 /** The number of a revocation list. */
 export function listNumberExtension(number: number): RawExtension {
-  const value = AsnConvert.serialize(new CRLNumber(number))
-  return { type: id_ce_cRLNumber, critical: false, value }
+  const { asn1, structures } = library()
+  const value = asn1.AsnConvert.serialize(new structures.CRLNumber(number))
+  return { type: structures.id_ce_cRLNumber, critical: false, value }
 }
 
 /** The number among a revocation list's extensions; undefined when it has none. Throws when it is malformed. */
 export function listNumberIn(extensions: readonly RawExtension[]): number | undefined {
-  const found = extensions.find(({ type }) => type === id_ce_cRLNumber)
+  const { asn1, structures } = library()
+  const found = extensions.find(({ type }) => type === structures.id_ce_cRLNumber)
   // What has more than four bytes comes as decimal digits.
-  return found === undefined ? undefined : Number(AsnConvert.parse(found.value, CRLNumber).value)
+  return found === undefined
+    ? undefined
+    : Number(asn1.AsnConvert.parse(found.value, structures.CRLNumber).value)
 }

@@ -1,12 +1,12 @@
 /**
- * A key pair with a self-signed certificate, as SAML wants it: identity providers compare the key and look at the dates, and
- * at nothing else.
+ * Makes a key pair with a self-signed certificate, for SAML: identity providers compare the key and check the dates, nothing
+ * else.
  */
-import 'reflect-metadata' // the library asks for it, and it has to come first
 import { webcrypto } from 'node:crypto'
-import { isIP } from 'node:net'
-import { SubjectAlternativeNameExtension, X509CertificateGenerator } from '@peculiar/x509'
 import type { Milliseconds } from '../async/clock.ts'
+import { isIP } from '../ip.ts'
+import { library, type x509 } from './library.ts'
+import { exportKey } from './x509.ts'
 
 export interface SelfSigned {
   /** PKCS #8 in PEM. */
@@ -27,7 +27,7 @@ export interface SelfSignedOptions {
   readonly hosts?: readonly string[]
 }
 
-/** Makes the pair: RSA, because that is what every identity provider encrypts to, signed with SHA-256. */
+/** Makes the pair: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
 export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned> {
   const { name, now, lifetime, serialNumber, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
@@ -39,11 +39,11 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   // Positive, and never zero (RFC 5280 section 4.1.2.2).
   const serial = Buffer.concat([Buffer.from([0x01]), serialNumber])
-  const certificate = await X509CertificateGenerator.createSelfSigned(
+  const certificate = await library().x509.X509CertificateGenerator.createSelfSigned(
     {
       serialNumber: serial.toString('hex'),
       name: `CN=${name.replace(/[^A-Za-z0-9.:\-_[\]]/g, '')}`,
-      // An hour back: clocks of those who check differ.
+      // An hour back: the clocks of peers differ.
       notBefore: new Date(now - 3_600_000),
       notAfter: new Date(now + lifetime),
       signingAlgorithm: algorithm,
@@ -52,20 +52,12 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
     },
     webcrypto,
   )
-  const pkcs8 = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey))
-  return { privateKey: pem(pkcs8, 'PRIVATE KEY'), certificate: `${certificate.toString('pem')}\n` }
+  const privateKey = await exportKey(keys.privateKey)
+  return { privateKey, certificate: `${certificate.toString('pem')}\n` }
 }
 
-function alternativeNames(hosts: readonly string[]): SubjectAlternativeNameExtension {
-  return new SubjectAlternativeNameExtension(
+function alternativeNames(hosts: readonly string[]): x509.Extension {
+  return new (library().x509.SubjectAlternativeNameExtension)(
     hosts.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
   )
-}
-
-function pem(bytes: Buffer, label: string): string {
-  const lines = bytes
-    .toString('base64')
-    .replace(/(.{64})/g, '$1\n')
-    .trimEnd()
-  return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`
 }

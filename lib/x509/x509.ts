@@ -1,19 +1,17 @@
 /**
- * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new one.
- * The only importer of @peculiar/x509. Knows PEM and DER, no files and no policy.
+ * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new authority.
+ * Knows PEM and DER, no files and no policy.
  *
- * Reading is left to Node's OpenSSL where it can do it. Signing and new keys go through WebCrypto: threads, not the event loop.
+ * Node's OpenSSL reads what it can. WebCrypto signs and makes keys, in threads instead of the event loop.
  */
-import 'reflect-metadata'
 import {
   createPrivateKey,
   type KeyObject,
   X509Certificate as NodeCertificate,
   webcrypto,
 } from 'node:crypto'
-import { isIP } from 'node:net'
-import * as x509 from '@peculiar/x509'
 import type { Milliseconds } from '../async/clock.ts'
+import { isIP } from '../ip.ts'
 import {
   listNumberExtension,
   listNumberIn,
@@ -22,10 +20,11 @@ import {
   permitting,
   type RawExtension,
 } from './extensions.ts'
+import { library, type x509 } from './library.ts'
 
 export type { Permitted } from './extensions.ts'
 
-/** What is to be known of a certificate before it is used. */
+/** A certificate's properties. */
 export interface Certificate {
   readonly pem: string
   readonly der: Buffer
@@ -57,6 +56,7 @@ export function readCertificates(pem: string): readonly Certificate[] {
 }
 
 function readCertificate(block: string): Certificate {
+  const { x509 } = library()
   const node = new NodeCertificate(block)
   const parsed = new x509.X509Certificate(node.raw)
   const usage = parsed.getExtension(x509.KeyUsagesExtension)?.usages
@@ -166,11 +166,13 @@ export class Issuer {
     if (algorithm === undefined) throw new TypeError('not a key that can issue')
     const der = key.export({ type: 'pkcs8', format: 'der' })
     const imported = await webcrypto.subtle.importKey('pkcs8', der, algorithm, false, ['sign'])
+    const { x509 } = library()
     return new Issuer(new x509.X509Certificate(certificate.der), imported, algorithm)
   }
 
   /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
   async issueLeaf(options: LeafOptions): Promise<string> {
+    const { x509 } = library()
     const { names, publicKey, caIssuers, distributionPoint } = options
     const [first] = names
     // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
@@ -209,6 +211,7 @@ export class Issuer {
     readonly thisUpdate: Milliseconds
     readonly nextUpdate: Milliseconds
   }): Promise<Buffer> {
+    const { x509 } = library()
     const list = await x509.X509CrlGenerator.create({
       issuer: this.#certificate.subjectName,
       thisUpdate: wholeSeconds(options.thisUpdate),
@@ -225,6 +228,7 @@ export class Issuer {
 
   /** The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1). */
   async #authorityKeyIdentifier(): Promise<x509.Extension> {
+    const { x509 } = library()
     const own = this.#certificate.getExtension(x509.SubjectKeyIdentifierExtension)
     return own === null
       ? x509.AuthorityKeyIdentifierExtension.create(this.#certificate.publicKey)
@@ -235,6 +239,7 @@ export class Issuer {
 /** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
   try {
+    const { x509 } = library()
     return listNumberIn(new x509.X509Crl(der).extensions)
   } catch {
     return undefined
@@ -253,6 +258,7 @@ export interface AuthorityOptions {
 export async function generateAuthority(
   options: AuthorityOptions,
 ): Promise<{ readonly certificate: string; readonly key: string }> {
+  const { x509 } = library()
   const { commonName, permitted } = options
   const keys = await webcrypto.subtle.generateKey(p256, true, usages)
   const { keyCertSign, cRLSign } = x509.KeyUsageFlags
@@ -278,13 +284,15 @@ export async function generateAuthority(
 const p256 = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const usages = ['sign', 'verify'] as const
 
-async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
+/** A private key as PKCS #8 in PEM. */
+export async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
   const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key))
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n')
 }
 
 function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
+  const { x509 } = library()
   return new x509.Extension(type, critical, value)
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { StashRoom } from '../../lib/auth/form-preservation/kept-forms.ts'
+import { KeptForms } from '../../lib/auth/form-preservation/kept-forms.ts'
 import { tokensIn } from '../../lib/auth/session/cookie.ts'
 import { Fields } from '../../lib/http/message/field.ts'
 
@@ -24,14 +24,14 @@ t.test('a head full of session cookies costs what its length costs, not the squa
   t.end()
 })
 
-t.test('stashes count for all they hold', t => {
-  const room = new StashRoom(new ManualClock(0), randomBytes)
+t.test('kept forms count for all they hold', t => {
+  const forms = new KeptForms(new ManualClock(0), randomBytes)
   const contentType = `application/x-www-form-urlencoded; x=${'A'.repeat(100_000)}`
-  const stash = { contentType, content: Buffer.from('a=b') }
+  const form = { contentType, content: Buffer.from('a=b') }
   for (let i = 0; i < 900; i += 1) {
-    room.put(`f${i}`, stash, { owner: `somebody ${i}`, target: '/' }, 600_000)
+    forms.put(`f${i}`, form, { owner: `somebody ${i}`, target: '/' }, 600_000)
   }
-  t.ok(room.bytes <= 32 * 1024 * 1024)
-  t.ok(room.bytes > 16 * 1024 * 1024)
+  t.ok(forms.bytes <= 32 * 1024 * 1024)
+  t.ok(forms.bytes > 16 * 1024 * 1024)
   t.end()
 })

@@ -91,7 +91,7 @@ t.test(
       t.equal((await post(fields, 'a=1&b=2')).status, 302, fields)
       const login = gateway.logins.pop()
       t.equal(login?.returnTo, '/form')
-      t.equal(login?.stash?.content.toString(), 'a=1&b=2')
+      t.equal(login?.form?.content.toString(), 'a=1&b=2')
     }
     for (const [fields, content, because] of [
       [
@@ -109,7 +109,7 @@ t.test(
       [`Content-Type: application/json\n${own}`, '{}', 'type'],
       [own, 'a=1', 'type'],
       [`${form}\n${own}`, 'x'.repeat(2000), 'too-large'],
-      [`${form}\n${own}`, `__authproxy_replay=${'A'.repeat(16)}`, 'spent'],
+      [`${form}\n${own}`, `__authproxy_form=${'A'.repeat(16)}`, 'spent'],
     ] as const) {
       const answer = await post(`${fields}\nReferer: https://${domain}/page`, content)
       t.equal(answer.status, 401, because)

@@ -4,7 +4,7 @@
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { configCheck } from '../../lib/auth/config/load-config.ts'
-import { logoutRequestXml } from '../../lib/auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml } from '../../lib/auth/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../lib/auth/saml/binding/redirect.ts'
 import { alice, sp } from '../fixtures/idp.ts'
 import { RawClient } from '../fixtures/raw-client.ts'

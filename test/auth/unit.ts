@@ -2,7 +2,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { readArguments } from '../../lib/auth/cli/arguments.ts'
+import { authproxy } from '../../lib/auth/cli/arguments.ts'
+import { readArguments } from '../../lib/command-line.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes } from '../../lib/program.ts'
 import { attempt, lacking } from '../fixtures/command.ts'
@@ -17,7 +18,7 @@ t.test('its command line serves the instance, whatever that is called', async t 
   t.equal(program, 'authproxy')
   for (const instance of ['app', 'doctor', 'rotate-keys', 'dev-idp', 'explain']) {
     const argv = words.map(word => word.replace('%i', instance))
-    t.match(readArguments(argv, '/'), { run: 'serve', instance })
+    t.match(readArguments(authproxy, argv, '/'), { line: { run: 'serve', operands: [instance] } })
   }
 })
 

@@ -1,6 +1,5 @@
 import t from 'tap'
 import { configCheck } from '../../lib/cache/config/load-config.ts'
-import { notAvailable, settings } from '../../lib/cache/config/settings.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
 
 const user = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }
@@ -56,8 +55,7 @@ function nested(flat: Readonly<Record<string, unknown>>): object {
 }
 
 t.test('a file with every key of GoAPTCacher is taken; what has no effect is named', t => {
-  const known = Object.entries(theirs).filter(([name]) => !notAvailable.includes(name))
-  const text = JSON.stringify(nested(Object.fromEntries(known)), null, 1)
+  const text = JSON.stringify(nested(theirs), null, 1)
   const loaded = load(text)
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   t.match(loaded.warnings, [
@@ -82,15 +80,6 @@ t.test('a file with every key of GoAPTCacher is taken; what has no effect is nam
     index: { enable: false, hostnames: ['cache.example.org'], contact: /mailto:ann/ },
     expiration: { unusedDays: 30 },
   })
-  const defaults = settings.parse({})
-  for (const [name] of Object.entries(theirs)) {
-    const path = name.split('.')
-    const group = path.slice(0, -1).reduce((at, step) => Reflect.get(at, step), Object(defaults))
-    t.ok(
-      Object.hasOwn(group, path.at(-1) ?? '') || /^(cache_directory|listen_port)$/.test(name),
-      name,
-    )
-  }
-  t.strictSame(load('remap:\nhttps:\n').warnings, [], 'keys with nothing behind them are not there')
+  t.strictSame(load('remap:\nhttps:\n').warnings, [], 'keys without a value are absent')
   t.end()
 })

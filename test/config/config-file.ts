@@ -2,13 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import {
-  type Check,
-  decodeConfig,
-  keyPath,
-  loadConfigFile,
-  nearest,
-} from '../../lib/config/config-file.ts'
+import { decodeConfig, loadConfigFile } from '../../lib/config/config-file.ts'
+import { type Check, keyPath, nearest } from '../../lib/config/reading.ts'
 
 /** Accepts everything, or remarks on the paths it is given. */
 const accept: Check<unknown> = found => ({ ok: true, value: found, warnings: [] })
@@ -57,7 +52,7 @@ t.test('a remark points at the line and column of its value', t => {
 
 t.test('what is not YAML is told with its place', t => {
   const table: ReadonlyArray<readonly [string, RegExp]> = [
-    ['a: 1\nb: 2\na: 3\n', /^f.yaml:3:1: this key stands twice/],
+    ['a: 1\nb: 2\na: 3\n', /^f.yaml:3:1: this key is written twice/],
     ['a:\n\tb: 1\n', /^f.yaml:2:1: a tab cannot indent/],
     ['a: "x\n', /^f.yaml:.*not YAML: missing closing/],
     ['a: 1\n---\nb: 2\n', /^f.yaml:2:1: a second document/],
@@ -100,12 +95,12 @@ t.test('a file that cannot be read is one sentence', async t => {
   t.strictSame(await load('good'), { a: 1 })
   t.strictSame(await load('bom'), { a: 1 })
   t.equal(await load('absent'), '/absent: there is no such file')
-  t.equal(await load('folder'), '/folder: is a directory, not a file')
+  t.equal(await load('folder'), '/folder: it is not a regular file')
   t.match(await load('good/more'), /a part of this path is not a directory/)
   t.match(await load('latin'), /is not UTF-8/)
-  t.match(await load('large'), /is larger than 1048576 bytes/)
+  t.match(await load('large'), /is larger than 1 MiB/)
   execFileSync('mkfifo', [join(directory, 'fifo')])
-  t.match(await load('fifo'), /is not a regular file/, 'a FIFO nobody writes to is not waited for')
+  t.match(await load('fifo'), /is not a regular file/, 'a FIFO without a writer is not waited for')
   if (process.getuid?.() !== 0) {
     chmodSync(join(directory, 'good'), 0)
     t.match(await load('good'), /may not be read by this user/)

@@ -1,18 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
-import { code, entry, heading, manPage, markdown, paragraph } from '../../lib/config/manual.ts'
+import { code, entry, heading, manPage, markdown } from '../../lib/config/manual.ts'
 
 const blocks = [
   heading('First things'),
-  paragraph('Use `--cache-dir`. It’s a \\ and “more”.'),
+  'Use `--cache-dir`. It’s a \\ and “more”.',
   heading('log', 3),
-  entry(
-    'log.level',
-    paragraph('Word. Default: `info`.'),
-    paragraph('More.'),
-    code("log:\n  level: 'x'"),
-  ),
-  paragraph('.begins with a full stop'),
+  entry('log.level', 'Word. Default: `info`.', 'More.', code("log:\n  level: 'x'")),
+  '.begins with a full stop',
 ]
 
 t.test('Markdown: entries stand one level below what they stand under', t => {

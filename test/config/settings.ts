@@ -1,5 +1,6 @@
 import t from 'tap'
 import { decodeConfig } from '../../lib/config/config-file.ts'
+import { describe } from '../../lib/config/reading.ts'
 import {
   boolean,
   duration,
@@ -10,11 +11,10 @@ import {
   size,
   text,
 } from '../../lib/config/setting-kinds.ts'
+import { jsonSchema } from '../../lib/config/setting-manual.ts'
 import {
   checkSettings,
-  describe,
   group,
-  jsonSchema,
   listOf,
   listOfGroups,
   manualPages,
@@ -23,22 +23,19 @@ import {
 } from '../../lib/config/settings.ts'
 
 const tree = group('', {
-  name: optional(text, { manual: 'A name.' }),
-  count: setting(integer(1, 10), { default: 3, manual: 'A count.' }),
+  name: optional(text).says('A name.'),
+  count: setting(integer(1, 10), 3).says('A count.'),
   nested: group('Things below.', {
-    wait: setting(duration('1s', '1m'), { default: '5s', manual: ['How long.', 'And why.'] }),
+    wait: setting(duration('1s', '1m'), '5s').says('How long.', 'And why.'),
     deeper: group('Further below.', {
-      on: setting(boolean, { default: false, manual: 'A switch.' }),
+      on: setting(boolean, false).says('A switch.'),
     }),
   }),
-  rules: listOfGroups(
-    {
-      from: setting(text, { default: '', manual: 'From.' }),
-      most: setting(size('0', '1G'), { default: 0, manual: 'Most.' }),
-    },
-    { kind: 'list of rules', manual: 'Rules.' },
-  ),
-  words: setting(listOf(oneOf('red', 'green'), 'words', 3), { default: ['red'], manual: 'Words.' }),
+  rules: listOfGroups('list of rules', {
+    from: setting(text, '').says('From.'),
+    most: setting(size('0', '1G'), 0).says('Most.'),
+  }).says('Rules.'),
+  words: setting(listOf(oneOf('red', 'green'), 'words', 3), ['red']).says('Words.'),
 })
 
 const read = (yaml: string) => {
@@ -48,6 +45,7 @@ const read = (yaml: string) => {
 
 t.test('what is left out has its default, at every depth', t => {
   t.strictSame(read(''), {
+    name: undefined,
     count: 3,
     nested: { wait: 5000, deeper: { on: false } },
     rules: [],
@@ -96,7 +94,7 @@ t.test('a tree describes itself', t => {
     ['rules[].most', 'Most.'],
     ['words', 'Words.'],
   ])
-  t.match(jsonSchema(tree, { title: 'f' }), {
+  t.match(jsonSchema(tree, 'f'), {
     title: 'f',
     additionalProperties: false,
     properties: {
@@ -113,7 +111,7 @@ t.test('a tree describes itself', t => {
 
 t.test('a default that is wrong is a fault of ours and found at once', t => {
   t.throws(() => duration('1 parsec', '1m'), /no unit of time/)
-  const wrong = group('', { a: setting(integer(1, 2), { default: 3, manual: 'x' }) })
+  const wrong = group('', { a: setting(integer(1, 2), 3).says('x') })
   t.equal(checkSettings(wrong)({}).ok, false)
   t.end()
 })
@@ -128,8 +126,11 @@ t.test('what was met is described shortly, secrets not at all', t => {
     'true',
     '5',
   ])
-  const secret = secretText.schema.safeParse(12345)
-  t.notMatch(secret.error?.message, '12345')
+  const secret = checkSettings(group('', { s: optional(secretText).says('x') }))({
+    s: 12345,
+  })
+  t.match(secret, { ok: false, problems: [{ text: /^found something else, expected text/ }] })
+  t.notMatch(JSON.stringify(secret), '12345')
   t.match(readPath('a\0b'), { ok: false, problem: /NUL/ })
   t.match(readPath(''), { ok: false })
   t.end()

@@ -1,84 +1,98 @@
 import t from 'tap'
-import { GatheredLines, type TextDestination } from '../../lib/log/gathered-lines.ts'
+import { GatheredLines } from '../../lib/log/gathered-lines.ts'
 
 /** A destination that writes when it is told to. */
-class Manual implements TextDestination {
+class Manual {
   readonly texts: string[] = []
-  readonly #acts: Array<{ event: string; act: (text: string) => void }> = []
-  #flushed: () => void = () => undefined
+  #done: (error: Error | null, written: number) => void = () => undefined
 
-  write(text: string): void {
-    this.texts.push(text)
+  readonly write = (bytes: Buffer, done: (error: Error | null, written: number) => void): void => {
+    this.texts.push(bytes.toString())
+    this.#done = done
   }
 
-  flush(done: () => void): void {
-    this.#flushed = done
+  /** Ends the write under way; all of it was written unless told. */
+  written(count = Buffer.byteLength(this.texts.at(-1) ?? '')): void {
+    this.#done(null, count)
   }
 
-  on(event: string, act: (text: string) => void): void {
-    this.#acts.push({ event, act })
-  }
-
-  emit(event: string, text = ''): void {
-    for (const one of this.#acts) if (one.event === event) one.act(text)
-  }
-
-  finish(): void {
-    this.#flushed()
+  failed(code: string): void {
+    this.#done(Object.assign(new Error(code), { code }), 0)
   }
 }
 
-const pause = () => new Promise(resolve => setTimeout(resolve, 20))
+const pause = () => new Promise(resolve => setTimeout(resolve, 30))
 
-t.test('a line after a pause leaves at once, those behind it together', async t => {
+t.test('a line after a pause is written at once, those behind it together', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to, 1000)
+  const lines = new GatheredLines(to.write, 1000)
   lines.write('1\n')
   t.strictSame(to.texts, ['1\n'])
   lines.write('2\n')
   lines.write('3\n')
-  to.emit('drain')
+  to.written()
   t.strictSame(to.texts, ['1\n'])
   await pause()
   t.strictSame(to.texts, ['1\n', '2\n3\n'])
   lines.write('4\n')
   await pause()
   t.equal(to.texts.length, 2, 'one text at a time')
-  to.emit('drain')
+  to.written()
   t.strictSame(to.texts.slice(2), ['4\n'])
 })
 
-t.test('what waits is bounded; what is lost is counted and told', async t => {
+t.test('what was written in part is written to its end', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to, 200)
+  const lines = new GatheredLines(to.write, 1000)
+  lines.write('äbc\n')
+  to.written(3)
+  t.strictSame(to.texts, ['äbc\n', 'c\n'])
+  to.failed('EAGAIN')
+  t.equal(to.texts.length, 2)
+  await pause()
+  t.strictSame(to.texts.slice(2), ['c\n'], 'a full pipe is tried again')
+})
+
+t.test('waiting lines are bounded; lost ones are counted and told', async t => {
+  const to = new Manual()
+  const lines = new GatheredLines(to.write, 200)
   lines.write('first\n')
   for (let n = 0; n < 300; n += 1) lines.write('x\n')
-  to.emit('drain')
+  to.written()
   await pause()
   t.equal(to.texts[1], 'x\n'.repeat(100))
-  to.emit('drain')
-  to.emit('drop', 'a\nb\n')
+  to.failed('EIO')
   const flushed = lines.flush(1000)
-  to.finish()
+  to.written()
   await flushed
-  t.match(to.texts.at(-1), /^\{"level":"warn",.*"lines":202\}\n$/)
+  t.match(to.texts.at(-1), /^\{"level":"warn",.*"lines":300\}\n$/)
 })
 
-t.test('after an error the next line tries again', async t => {
+t.test('after an error the next line is tried; after a broken pipe none is', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to, 200)
+  const lines = new GatheredLines(to.write, 200)
   lines.write('1\n')
-  to.emit('error')
+  to.failed('EIO')
   await pause()
   lines.write('2\n')
-  t.strictSame(to.texts, ['1\n', '2\n'])
+  t.match(to.texts, ['1\n', /"lines":1\}\n2\n$/])
+  to.failed('EPIPE')
+  await pause()
+  lines.write('3\n')
+  await lines.flush(1000)
+  t.equal(to.texts.length, 2)
 })
 
-t.test('a flush sends what waits and does not wait for ever', async t => {
+t.test('a flush writes waiting lines at once and ends at its deadline', async t => {
   const to = new Manual()
-  const lines = new GatheredLines(to, 200)
+  const lines = new GatheredLines(to.write, 200)
   lines.write('1\n')
   lines.write('2\n')
   await lines.flush(10)
+  t.strictSame(to.texts, ['1\n'])
+  const flushed = lines.flush(1000)
+  to.written()
   t.strictSame(to.texts, ['1\n', '2\n'])
+  to.written()
+  await flushed
 })

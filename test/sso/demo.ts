@@ -14,10 +14,10 @@ import { Child } from '../fixtures/sso/child.ts'
 import { launcher, noGateway } from '../fixtures/sso/gateway.ts'
 import { told } from '../fixtures/sso/stage.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 const skip = noGateway || noBrowser
 
-t.test('the demonstration', { skip, timeout: 180_000 }, async t => {
+t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
   const browser = await launchBrowser({})
   t.teardown(() => browser.close())
   const demo = async (t: Test, ...args: readonly string[]) => {
@@ -87,7 +87,8 @@ t.test('the demonstration', { skip, timeout: 180_000 }, async t => {
       await picture(page, `demo-answer-${way}`)
       await page.context().clearCookies()
     }
-    t.match(seen.get('early'), /clocks.*36\d\d seconds/s)
+    // Less what passes between the answer and its check.
+    t.match(seen.get('early'), /clocks.*3(59|60)\d seconds/s)
     t.match(seen.get('late'), /clocks.*36\d\d seconds/s)
     t.match(seen.get('nameless'), /subject|name/)
     t.match(seen.get('refused'), /did not sign you in/)

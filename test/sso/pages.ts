@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { failures } from '../../lib/auth/pages/failures.ts'
 import { noBrowser } from '../fixtures/sso/browser.ts'
 import { failureShown, look } from '../fixtures/sso/look.ts'
 import { PageLab } from '../fixtures/sso/page-lab.ts'
@@ -13,12 +14,26 @@ t.setTimeout(600_000)
 
 /** Codes that have no page, with the reason, or share every word of their page with another. */
 const elsewhere: Readonly<Record<string, string>> = {
+  backend: 'backend_connect_refused',
   websocket_origin: 'answered to a script: test/sso/traffic.ts',
   response_broke_off: 'a line of the log: the page had begun',
   request_unfit: 'the parser refuses such fields before: 400',
-  replay_other_user: 'replay_gone',
-  replay_foreign: 'replay_gone',
-  http_edge: 'login_loop-http_edge',
+  resubmission_other_user: 'resubmission_gone',
+  resubmission_foreign: 'resubmission_gone',
+  login_refused: 'signature_missing',
+  clocks_differ: 'too_old',
+  logout_refused: 'logout_query',
+  logout_idp_metadata: 'logout_form_too_large',
+  logout_verifier_busy: 'logout_form_too_large',
+  logout_form_busy: 'logout_form_too_large',
+  logout_form_type: 'logout_form_too_large',
+  logout_form_late: 'logout_form_too_large',
+  logout_form_malformed: 'logout_form_too_large',
+  lost_wrong_host: 'a page of another host is refused before: wrong_host',
+  lost_http_edge: 'login_loop-http_edge',
+  lost_cookie_invalid: 'login_loop-cookie_invalid',
+  lost_clock: 'login_loop-clock',
+  lost_cookie_missing: 'login_loop-cookie_missing',
   base64: 'signature_missing',
   signature_missing: 'signature_missing',
   replay: 'signature_missing',
@@ -111,16 +126,14 @@ t.test('pages around a login', { skip: noBrowser, timeout: 300_000 }, async t =>
   }
 })
 
-/** Codes as the sources write them. */
+/** Codes of the table, and those the sources write beside it. */
 function codesOfSources(): ReadonlySet<string> {
   const room = join(import.meta.dirname, '../../../lib/auth')
-  const codes = new Set<string>()
+  const codes = new Set<string>(Object.keys(failures))
   for (const file of readdirSync(room, { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.ts') || /^(?:dev-idp|demo)\//.test(file)) continue
     const text = readFileSync(join(room, file), 'utf8')
     for (const [, code = ''] of text.matchAll(/\bcode: '([a-z_-]+)'/g)) codes.add(code)
-    const [, table = ''] = /const wordings\b(.*)/s.exec(text) ?? []
-    for (const [, code = ''] of table.matchAll(/^ {4}'?([a-z_-]+)'?: /gm)) codes.add(code)
   }
   return codes
 }

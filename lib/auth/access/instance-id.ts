@@ -1,6 +1,7 @@
 /**
- * How a request is known that has been here before: every forwarded request carries the random name of this instance. Names
- * of other instances it passed stay beside it, so a circle through several of them is seen as well. Pure.
+ * Recognises requests that have come through this instance before, by its random name in a field. Pure.
+ *
+ * Names of other instances a request passed stay beside it, so a circle through several of them is seen as well.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, listMembers } from '../../http/message/field.ts'
@@ -8,7 +9,7 @@ import { type Fields, listMembers } from '../../http/message/field.ts'
 /** The field the names stand in. */
 export const instanceField = 'X-Authproxy-Instance-ID'
 
-/** So many instances may stand one behind the other. */
+/** Most instances one behind the other. */
 const MOST = 8
 const FORM = /^[0-9a-f]{32}$/
 
@@ -19,9 +20,7 @@ export function newInstanceId(random: (size: number) => Buffer): string {
 
 /** Whether a request has come through this instance before. */
 export function hasLooped(fields: Fields, own: string): boolean {
-  return namesIn(fields).some(
-    name => name.length === own.length && timingSafeEqual(Buffer.from(name), Buffer.from(own)),
-  )
+  return namesIn(fields).some(name => timingSafeEqual(Buffer.from(name), Buffer.from(own)))
 }
 
 /** The field value for the next hop: the names that came, as far as they are names, and ours. */
@@ -30,7 +29,6 @@ export function instanceTrail(fields: Fields, own: string): string {
 }
 
 function namesIn(fields: Fields): readonly string[] {
-  const value = fields.get(instanceField)
-  if (value === undefined) return []
-  return listMembers(value.slice(0, 4096)).filter(name => FORM.test(name))
+  const value = fields.get(instanceField)?.slice(0, 4096)
+  return value === undefined ? [] : listMembers(value).filter(name => FORM.test(name))
 }

@@ -1,12 +1,13 @@
 /**
- * Who passes without a login: paths the operator lists, and bearers of a token. Pure.
+ * Decides which paths and tokens pass without a login. Pure.
  *
  * # Facts
  * - A prefix is compared with the very bytes that are forwarded. Servers decode, merge and resolve them, each in its way:
- *   `/public/..%2fadmin` is /admin to some. What anybody could read in two ways is never let through; it needs a login.
+ *   `/public/..%2fadmin` is /admin to some. A path that can be read in two ways is never let through; it needs a login.
  * - `/api` also lets `/api-admin` pass; `/api/` does not.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 
 /** A token as it is kept: its name for the log, its hash, and when it ends. */
@@ -14,7 +15,7 @@ export interface PassthroughToken {
   readonly name: string
   readonly sha256: Buffer
   /** Moment since the epoch; undefined: never. */
-  readonly expires: number | undefined
+  readonly expires: Milliseconds | undefined
 }
 
 /** The prefix a path begins with, when that alone lets it pass; undefined when it does not, or when it is ambiguous. */
@@ -37,7 +38,7 @@ function hasLookalike(path: string): boolean {
   try {
     text = decodeURIComponent(path)
   } catch {
-    return true // not UTF-8: whatever it is read as, others read it otherwise
+    return true // not UTF-8: servers read it in different ways
   }
   const folded = text
     .replace(/[\u2044\u2215\u29f8\u2571]/g, '/')
@@ -81,32 +82,29 @@ export function prefixProblem(prefix: string): string | undefined {
 /** The field a token comes in. It never reaches the backend. */
 export const tokenField = 'X-Authproxy-Authorization'
 
+/** The name of the token, or why the one that came lets nothing pass. */
 export type TokenVerdict =
-  | { readonly token: 'none' }
-  | { readonly token: 'valid'; readonly name: string }
-  | { readonly token: 'wrong'; readonly because: 'unknown' | 'expired' | 'malformed' }
+  | { readonly name: string }
+  | { readonly because: 'unknown' | 'expired' | 'malformed' }
 
-/** What the token of a request is worth at `now`. Takes the same time whichever token is meant and however wrong it is. */
+/**
+ * What the token of a request is worth at `now`; undefined when it has none. Takes the same time whichever token is meant and
+ * however wrong it is.
+ */
 export function checkToken(
   fields: Fields,
   tokens: readonly PassthroughToken[],
-  now: number,
-): TokenVerdict {
-  const lines = fields.all(tokenField)
-  if (lines.length === 0) return { token: 'none' }
-  const [, presented] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(lines[0] ?? '') ?? []
-  if (lines.length > 1 || presented === undefined) return { token: 'wrong', because: 'malformed' }
+  now: Milliseconds,
+): TokenVerdict | undefined {
+  const [line, ...more] = fields.all(tokenField)
+  if (line === undefined) return undefined
+  const [, presented] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(line) ?? []
+  if (more.length > 0 || presented === undefined) return { because: 'malformed' }
   const digest = tokenDigest(presented)
-  let found: PassthroughToken | undefined
-  for (const token of tokens) {
-    if (token.sha256.length === digest.length && timingSafeEqual(token.sha256, digest))
-      found = token
-  }
-  if (found === undefined) return { token: 'wrong', because: 'unknown' }
-  const { name, expires } = found
-  return expires !== undefined && expires <= now
-    ? { token: 'wrong', because: 'expired' }
-    : { token: 'valid', name }
+  const found = tokens.filter(({ sha256 }) => timingSafeEqual(sha256, digest)).at(-1)
+  if (found === undefined) return { because: 'unknown' }
+  const { name, expires = Number.POSITIVE_INFINITY } = found
+  return expires > now ? { name } : { because: 'expired' }
 }
 
 /** SHA-256 of a token, as it is kept. */

@@ -1,80 +1,59 @@
 /**
- * The commands of authproxy that need an instance: serve, the check of its configuration, rotation of keys, explanations.
+ * The commands of authproxy that need an instance. Each loads what it needs when it runs.
  */
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../async/clock.ts'
-import { serve } from '../../daemon.ts'
-import { createLog } from '../../log/log.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import type { Diagnosis } from '../doctor/diagnosis.ts'
-import { makeDynamicConfig, rotated } from '../keys/dynamic-config.ts'
-import { readDynamicConfig, saveDynamicConfig } from '../keys/dynamic-file.ts'
-import { failuresFile } from '../keys/paths.ts'
-import { loadSaml } from '../load-saml.ts'
-import { startService } from '../service.ts'
-import type { InstanceChoice, InstanceCommand } from './arguments.ts'
-import { explain } from './explain.ts'
+import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
+import { failuresFile } from '../pages/failure-records.ts'
+import { instanceOf, type Line } from './arguments.ts'
 
 /** Runs a command that needs the configuration of an instance; answers the exit code. */
-export async function command(invocation: InstanceCommand): Promise<ExitCode> {
-  const loaded = await load(invocation)
+export async function command(line: Line): Promise<ExitCode> {
+  const { run, operands, options } = line
+  const place = { ...instanceOf(line), environment: process.env }
+  const load = () => loadConfig(place)
+  const loaded = await load()
   for (const note of loaded.notes) await tell(note)
-  // The doctor tells them among its findings.
-  const told = loaded.ok && invocation.run === 'doctor' ? [] : loaded.warnings
+  // The doctor has the warnings among its findings.
+  const told = loaded.ok && run === 'doctor' ? [] : loaded.warnings
   for (const warning of told) await tell(`warning: ${warning}`)
   if (!loaded.ok) {
     const count = loaded.problems.length
-    await tell(
-      `failed to load configuration from ${loaded.from}: ${count} ${count === 1 ? 'problem' : 'problems'}`,
-    )
+    const problems = count === 1 ? '1 problem' : `${count} problems`
+    await tell(`failed to load configuration from ${loaded.from}: ${problems}`)
     for (const problem of loaded.problems) await tell(problem)
     return exitCodes.configuration
   }
   const config = loaded.value
-  switch (invocation.run) {
-    case 'check-config':
-      await print(`${loaded.from}: no problems\n`)
-      return exitCodes.success
-    case 'serve':
-      return serveWith(invocation, config)
+  if (options['check-config']) {
+    await print(`${loaded.from}: no problems\n`)
+    return exitCodes.success
+  }
+  switch (run) {
     case 'rotate-keys':
       return rotate(config)
     case 'doctor':
-      return examine(invocation, loaded)
+      return examine(loaded, options.groups)
     case 'explain': {
-      const { found, lines } = await explain(invocation.requestId, failuresFile(config.configPath))
+      const { explain } = await import('./explain.ts')
+      const { found, lines } = await explain(operands[0] ?? '', failuresFile(config.configPath))
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
+    }
+    default: {
+      traceSources()
+      const { serveWith } = await import('./serve.ts')
+      return serveWith(config, load)
     }
   }
 }
 
-function load({ instance, configFile, configDirectory }: InstanceChoice): Promise<LoadedConfig> {
-  return loadConfig({ instance, file: configFile, configDirectory, environment: process.env })
-}
-
-function serveWith(choice: InstanceChoice, config: Config): Promise<ExitCode> {
-  const log = createLog({ level: config.log.level })
-  return serve({
-    log,
-    start: async start =>
-      startService({
-        config,
-        log,
-        start,
-        createSaml: await loadSaml(),
-        reload: async () => {
-          const again = await load(choice)
-          for (const warning of again.warnings) log.warn(warning)
-          return again.ok ? { config: again.value } : { problems: again.problems }
-        },
-      }),
-  })
-}
-
 async function rotate(config: Config): Promise<ExitCode> {
+  const [{ makeDynamicConfig, rotated }, { readDynamicConfig, saveDynamicConfig }] =
+    await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config
   const making = { entityId: saml.entityId, domain, now: systemClock.now(), random: randomBytes }
   const before = await readDynamicConfig(configPath)
@@ -93,14 +72,10 @@ async function rotate(config: Config): Promise<ExitCode> {
 }
 
 async function examine(
-  { groups }: InstanceCommand,
   { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
+  groups: number | undefined,
 ): Promise<ExitCode> {
-  // Its libraries are those of logins, which other commands start without.
-  const [doctor, { linesOf, sumUp }] = await Promise.all([
-    import('../doctor/examine.ts'),
-    import('../doctor/report.ts'),
-  ])
+  const doctor = await import('../doctor/examine.ts')
   const found: Diagnosis[] = []
   const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
   for await (const diagnosis of doctor.examine(examination)) {

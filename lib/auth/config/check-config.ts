@@ -1,7 +1,7 @@
 /**
  * What is wrong, or dangerous, about settings together that are each right by themselves. Pure.
  */
-import type { Remark } from '../../config/config-file.ts'
+import type { Remark } from '../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { isPublicAddress } from '../../ip.ts'
@@ -19,13 +19,13 @@ export function crossCheck(values: SettingValues): {
   const { domain, proxy, admin } = values
   const { listenAddress, targetURL } = proxy
 
-  if (targetURL !== undefined && domain !== undefined && isPublicOrigin(targetURL, domain)) {
+  if (isPublicOrigin(targetURL, domain)) {
     wrong(
       ['proxy', 'targetURL'],
       `leads back to the public origin https://${domain}, so every request would run in a circle; name the address of the backend itself`,
     )
   }
-  if (targetURL !== undefined && listenAddress !== undefined && reaches(targetURL, listenAddress)) {
+  if (reaches(targetURL, listenAddress)) {
     wrong(
       ['proxy', 'targetURL'],
       'leads back to proxy.listenAddress, so every request would run in a circle; name the address of the backend',
@@ -58,22 +58,21 @@ export function crossCheck(values: SettingValues): {
   if (proxy.targetDisableSSLVerify) {
     warn(
       ['proxy', 'targetDisableSSLVerify'],
-      targetURL?.scheme === 'http'
+      targetURL.scheme === 'http'
         ? 'has no effect: the backend is reached without TLS'
-        : 'whoever sits between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
+        : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
   }
   proxy.trustedProxies.forEach((network, index) => {
     const [, length] = network.split('/')
-    const wide = length !== undefined && Number(length) < (network.includes(':') ? 48 : 16)
-    if (wide) {
+    if (Number(length) < (network.includes(':') ? 48 : 16)) {
       warn(
         ['proxy', 'trustedProxies', index],
-        'is a wide network: everybody in it can claim any client address; name exact addresses',
+        'is a wide network: every host in it can claim any client address; name exact addresses',
       )
     }
   })
-  if (targetURL?.scheme === 'http' && isPublicAddress(targetURL.host)) {
+  if (targetURL.scheme === 'http' && isPublicAddress(targetURL.host)) {
     warn(['proxy', 'targetURL'], 'identity fields cross the Internet in the clear; use https')
   }
   if (
@@ -85,7 +84,7 @@ export function crossCheck(values: SettingValues): {
       'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https or idpMetadataCertificate',
     )
   }
-  if (listenAddress !== undefined && listenAddress.port > 0 && listenAddress.port < 1024) {
+  if (listenAddress.port > 0 && listenAddress.port < 1024) {
     warn(
       ['proxy', 'listenAddress'],
       'ports below 1024 need a privilege the packaged service does not have',
@@ -100,7 +99,10 @@ export function crossCheck(values: SettingValues): {
     }
   }
   if (values.saml.allowUnsignedLogout) {
-    warn(['saml', 'allowUnsignedLogout'], 'anybody who knows a NameID can end that user’s sessions')
+    warn(
+      ['saml', 'allowUnsignedLogout'],
+      'every host that knows a NameID can end that user’s sessions',
+    )
   }
   if (values.identity.tokenAudience !== undefined && !values.identity.token) {
     warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')
@@ -129,6 +131,6 @@ function reaches(target: TargetUri, { address, port }: ListenAddress): boolean {
   return loopback && (address === '127.0.0.1' || address === '::1') && target.host === 'localhost'
 }
 
-function same(a: ListenAddress, b: ListenAddress | undefined): boolean {
-  return b !== undefined && a.port !== 0 && a.port === b.port && a.address === b.address
+function same(a: ListenAddress, b: ListenAddress): boolean {
+  return a.port !== 0 && a.port === b.port && a.address === b.address
 }

@@ -1,63 +1,85 @@
 /**
- * The configuration of one instance as the rest of the service sees it. What its file may say, with defaults and manual, is
- * told in settings.ts; how one becomes the other in load-config.ts. Durations are milliseconds, sizes bytes.
+ * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and what is computed from
+ * them. Durations are milliseconds, sizes bytes.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import type { TargetUri } from '../../http/message/target.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
-import type { LogLevel } from '../../log/log.ts'
-import type { PassthroughToken } from '../access/passthrough.ts'
-import type { IdentityRules } from '../identity/identity.ts'
-import type { IdentityFieldRules } from '../identity/identity-fields.ts'
-import type { SamlConfig } from '../saml/contract.ts'
+import { tokenDigest } from '../access/passthrough.ts'
+import type { SettingValues } from './settings.ts'
 
-export interface Config {
-  readonly instance: string
-  /** Public host name, with its port when that is not 443. */
-  readonly domain: string
-  /** `https://<domain>` */
-  readonly baseUrl: string
-  readonly listen: ListenAddress
-  readonly target: TargetUri
-  readonly targetVerify: boolean
-  /** PEM file of authorities for the backend's certificate. */
-  readonly targetCertificates: string | undefined
-  readonly trustedProxies: readonly string[]
-  readonly webSocketOrigins: readonly string[]
-  readonly passthroughPaths: readonly string[]
-  readonly passthroughTokens: readonly PassthroughToken[]
-  /** The dynamic configuration file. */
-  readonly configPath: string
-  readonly saml: SamlConfig
-  readonly session: {
-    readonly lifetime: Milliseconds
-    readonly idle: Milliseconds
-    readonly cookieSize: number
-    readonly revocation: boolean
+export type Config = ReturnType<typeof configOf>
+
+export type SamlConfig = Config['saml']
+
+const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
+
+/** The configuration of an instance out of the values of its file or environment, which have been checked. */
+export function configOf(values: SettingValues, instance: string) {
+  const { domain, proxy, identity } = values
+  const baseUrl = `https://${domain}`
+  const configPath = values.configPath ?? `/var/lib/authproxy/${instance}.json`
+  const { attributes, looseNames, groups, groupForm, only } = identity
+  const claims = attributes.map(({ name, from, list }) => ({
+    name,
+    field: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
+    list,
+    aliases: from,
+  }))
+  const { encoding, fieldSize: limit } = identity
+  const { nameIDFormat, allowSHA1, replaySize, ...saml } = values.saml
+  return {
+    instance,
+    /** Public host name, with its port when that is not 443. */
+    domain,
+    baseUrl,
+    listen: proxy.listenAddress,
+    target: proxy.targetURL,
+    targetVerify: !proxy.targetDisableSSLVerify,
+    targetCertificates: proxy.targetCertificates,
+    trustedProxies: proxy.trustedProxies,
+    webSocketOrigins: proxy.webSocketOrigins,
+    passthroughPaths: values.passthroughPaths,
+    passthroughTokens: values.passthroughTokens.map(({ name, token, sha256, expires }) => ({
+      name,
+      sha256: sha256 ?? tokenDigest(token ?? ''),
+      expires,
+    })),
+    /** The dynamic configuration file. */
+    configPath,
+    saml: {
+      ...saml,
+      domain,
+      baseUrl,
+      entityId: `${baseUrl}/saml/metadata`,
+      acsUrl: `${baseUrl}/saml/acs`,
+      sloUrl: `${baseUrl}/saml/slo`,
+      idpMetadata: idpMetadataOf(values),
+      idpEntityId: values.idpEntityID,
+      idpMetadataCertificate: values.idpMetadataCertificate,
+      /** Where remote metadata is kept between starts. */
+      metadataCacheFile: `${configPath}.idp-metadata.xml`,
+      requestSigning: values.samlRequestSigning,
+      nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
+      allowSha1: allowSHA1,
+      /** Bytes of a form post that may be kept while its user logs in; 0 keeps none. */
+      stashLimit: replaySize,
+    },
+    session: values.session,
+    identity: { claims, looseNames, groups, groupForm, only },
+    identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
+    /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
+    identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
+    keyOverlap: values.keys.overlap,
+    timeouts: values.timeouts,
+    limits: values.limits,
+    admin: values.admin.listenAddress,
+    log: values.log,
   }
-  readonly identity: IdentityRules
-  readonly identityFields: IdentityFieldRules
-  /** The signed identity for the backend; undefined: none is sent. Its audience is the public origin unless told. */
-  readonly identityToken: { readonly audience: string | undefined } | undefined
-  readonly keyOverlap: Milliseconds
-  readonly timeouts: {
-    readonly connect: Milliseconds
-    readonly response: Milliseconds
-    readonly content: Milliseconds
-    readonly tunnel: Milliseconds
-    readonly clientHead: Milliseconds
-    readonly clientContent: Milliseconds
-    readonly clientTaking: Milliseconds
-    readonly clientIdle: Milliseconds
-    readonly drain: Milliseconds
-  }
-  readonly limits: {
-    readonly head: number
-    readonly fields: number
-    readonly responseHead: number
-    readonly connections: number
-    readonly backendConnections: number
-  }
-  readonly admin: ListenAddress | undefined
-  readonly log: { readonly level: LogLevel; readonly access: boolean }
+}
+
+type IdpMetadata =
+  | { readonly from: 'url'; readonly url: string }
+  | { readonly from: 'file'; readonly path: string }
+
+/** One of the two is set: others have been refused. */
+function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile }: SettingValues): IdpMetadata {
+  return url === undefined ? { from: 'file', path: idpMetadataFile ?? '' } : { from: 'url', url }
 }

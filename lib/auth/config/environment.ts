@@ -2,7 +2,7 @@
  * Configuration from the environment: a variable for every setting, used alone when everything required is there and not at
  * all otherwise. Pure.
  */
-import { keyPath, nearest } from '../../config/config-file.ts'
+import { keyPath, nearest } from '../../config/reading.ts'
 import { manualPages } from '../../config/settings.ts'
 import { settings } from './settings.ts'
 
@@ -57,7 +57,7 @@ export function readEnvironment(environment: Environment): EnvironmentSet {
     known.add(variable)
     const value = environment[variable]
     if (value !== undefined && value !== '')
-      put(found, page.path, rawValue(value, page.setting.kind))
+      put(found, page.path, rawValue(value, page.setting.name))
   }
   const token = environment[tokenVariable]
   if (token !== undefined && token !== '') {

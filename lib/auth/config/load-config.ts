@@ -2,19 +2,13 @@
  * How the configuration of an instance comes about: a complete environment alone, else its YAML file. Never both.
  */
 import { join } from 'node:path'
-import {
-  type Check,
-  type Loaded,
-  loadConfigFile,
-  type Remark,
-  valueAt,
-} from '../../config/config-file.ts'
-import { checkSettings } from '../../config/settings.ts'
-import { tokenDigest } from '../access/passthrough.ts'
+import type { Loaded } from '../../config/config-file.ts'
+import { type Check, type Remark, remarkText } from '../../config/reading.ts'
+import { checkSettings, valueAt } from '../../config/settings.ts'
 import { crossCheck } from './check-config.ts'
-import type { Config } from './config.ts'
+import { type Config, configOf } from './config.ts'
 import { type Environment, nearestVariable, placeOf, readEnvironment } from './environment.ts'
-import { type SettingValues, settings } from './settings.ts'
+import { settings } from './settings.ts'
 
 export interface ConfigPlace {
   /** Names the instance: its file, its dynamic file, its log lines. */
@@ -31,9 +25,6 @@ export type LoadedConfig = Loaded<Config> & {
   readonly notes: readonly string[]
 }
 
-/** Where the files of instances are looked for. */
-export const defaultConfigDirectory = '/etc/authproxy'
-
 /** Reads the configuration; never throws. */
 export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
@@ -42,6 +33,8 @@ export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
     return { ...fromEnvironment(set, place.instance), from: 'the environment', notes }
   }
   const file = place.file ?? join(place.configDirectory, `${place.instance}.yaml`)
+  // The YAML parser is loaded only for a file.
+  const { loadConfigFile } = await import('../../config/config-file.ts')
   const loaded = await loadConfigFile(file, configCheck(place.instance))
   const notes =
     set.is === 'absent'
@@ -57,13 +50,12 @@ export function configCheck(instance: string): Check<Config> {
   const check = checkSettings(settings)
   return found => {
     const checked = check(found)
-    if (!checked.ok) return { ...checked, problems: [...missing(found), ...checked.problems] }
+    const sources = sourceProblems(found)
+    if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const { problems, warnings } = crossCheck(checked.value)
-    const all = [...missing(found), ...problems]
-    const config = all.length > 0 ? undefined : configOf(checked.value, instance)
-    return config === undefined
-      ? { ok: false, problems: all, warnings }
-      : { ok: true, value: config, warnings }
+    return sources.length + problems.length > 0
+      ? { ok: false, problems: [...sources, ...problems], warnings }
+      : { ok: true, value: configOf(checked.value, instance), warnings }
   }
 }
 
@@ -72,7 +64,8 @@ function fromEnvironment(
   instance: string,
 ): Loaded<Config> {
   const checked = configCheck(instance)(set.found)
-  const line = ({ path, text }: Remark) => (path.length === 0 ? text : `${placeOf(path)}: ${text}`)
+  const line = (remark: Remark) =>
+    remarkText(remark, remark.path.length === 0 ? '' : placeOf(remark.path))
   const unknown = set.unknown.map(name => {
     const near = nearestVariable(name)
     return `${name}: no such setting${near === undefined ? '; unset it' : `; did you mean ${near}?`}`
@@ -83,104 +76,14 @@ function fromEnvironment(
   return { ok: false, problems: [...unknown, ...problems], warnings }
 }
 
-/** What has to be there and is not. */
-function missing(found: unknown): Remark[] {
-  const remarks: Remark[] = []
-  const at = (text: string) => remarks.push({ path: [], at: 'key', text })
-  const has = (...path: string[]) => valueAt(found, path) !== undefined
-  if (!has('domain')) at('domain not set: name the public host, such as domain: app.example.org')
-  if (!has('proxy', 'listenAddress')) {
-    at('proxy.listenAddress not set: name an address with a port, such as 127.0.0.1:8080')
-  }
-  if (!has('proxy', 'targetURL')) {
-    at('proxy.targetURL not set: name the backend, such as http://127.0.0.1:3000')
-  }
-  const sources = [has('idpMetadataURL'), has('idpMetadataFile')].filter(Boolean).length
-  if (sources === 0) at('no IdP metadata source set: name idpMetadataURL or idpMetadataFile')
-  if (sources === 2) at('two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile')
-  return remarks
-}
-
-const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
-
-function configOf(values: SettingValues, instance: string): Config | undefined {
-  const { domain, proxy, identity, saml, admin } = values
-  const { listenAddress: listen, targetURL: target } = proxy
-  const idpMetadata =
-    values.idpMetadataURL !== undefined
-      ? ({ from: 'url', url: values.idpMetadataURL } as const)
-      : values.idpMetadataFile !== undefined
-        ? ({ from: 'file', path: values.idpMetadataFile } as const)
-        : undefined
-  if (domain === undefined || listen === undefined || target === undefined) return undefined
-  if (idpMetadata === undefined) return undefined
-  const baseUrl = `https://${domain}`
-  const configPath = values.configPath ?? `/var/lib/authproxy/${instance}.json`
-  const claims = identity.attributes.map(({ name, from, list }) => ({
-    name,
-    field: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-    list,
-    aliases: from,
-  }))
-  return {
-    instance,
-    domain,
-    baseUrl,
-    listen,
-    target,
-    targetVerify: !proxy.targetDisableSSLVerify,
-    targetCertificates: proxy.targetCertificates,
-    trustedProxies: proxy.trustedProxies,
-    webSocketOrigins: proxy.webSocketOrigins,
-    passthroughPaths: values.passthroughPaths,
-    passthroughTokens: values.passthroughTokens.map(({ name, token, sha256, expires }) => ({
-      name,
-      sha256: sha256 ?? tokenDigest(token ?? ''),
-      expires,
-    })),
-    configPath,
-    saml: {
-      domain,
-      baseUrl,
-      entityId: `${baseUrl}/saml/metadata`,
-      acsUrl: `${baseUrl}/saml/acs`,
-      sloUrl: `${baseUrl}/saml/slo`,
-      idpMetadata,
-      idpEntityId: values.idpEntityID,
-      idpMetadataCertificate: values.idpMetadataCertificate,
-      metadataCacheFile: `${configPath}.idp-metadata.xml`,
-      requestSigning: values.samlRequestSigning,
-      nameIdFormat: saml.nameIDFormat === 'none' ? undefined : (saml.nameIDFormat ?? TRANSIENT),
-      idpInitiated: saml.idpInitiated,
-      forceAuthn: saml.forceAuthn,
-      authnContext: saml.authnContext,
-      authnContextComparison: saml.authnContextComparison,
-      clockSkew: saml.clockSkew,
-      assertionAge: saml.assertionAge,
-      loginTime: saml.loginTime,
-      allowSha1: saml.allowSHA1,
-      allowUnsignedLogout: saml.allowUnsignedLogout,
-      stashLimit: saml.replaySize,
-    },
-    session: values.session,
-    identity: {
-      claims,
-      looseNames: identity.looseNames,
-      groups: identity.groups,
-      groupForm: identity.groupForm,
-      only: identity.only,
-    },
-    identityFields: {
-      claims,
-      encoding: identity.encoding,
-      limit: identity.fieldSize,
-      basicAuth: proxy.useBasicAuth,
-    },
-    identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
-    keyOverlap: values.keys.overlap,
-    timeouts: values.timeouts,
-    limits: values.limits,
-    admin: admin.listenAddress,
-    log: values.log,
-  }
+/** The metadata of the identity provider has one source: an address or a file. */
+function sourceProblems(found: unknown): Remark[] {
+  const sources = ['idpMetadataURL', 'idpMetadataFile']
+  const count = sources.filter(key => valueAt(found, [key]) !== undefined).length
+  if (count === 1) return []
+  const text =
+    count === 0
+      ? 'no IdP metadata source set: name idpMetadataURL or idpMetadataFile'
+      : 'two IdP metadata sources set: leave idpMetadataURL or idpMetadataFile'
+  return [{ path: [], at: 'value', text }]
 }

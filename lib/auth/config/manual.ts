@@ -2,63 +2,33 @@
  * authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema, made from the settings. `npm run manual` writes
  * them; a test fails while they are out of date.
  */
-import {
-  type Block,
-  code,
-  entry,
-  heading,
-  manPage,
-  markdown,
-  paragraph,
-} from '../../config/manual.ts'
-import { settingBlocks } from '../../config/setting-manual.ts'
-import { jsonSchema } from '../../config/settings.ts'
+import { code, entry, heading } from '../../config/manual.ts'
+import type { SettingFile } from '../../config/setting-manual.ts'
 import { tokenVariable, variableOf } from './environment.ts'
 import { settings } from './settings.ts'
 
-/** The files that are made, by their path in the repository. */
-export function manualFiles(): ReadonlyMap<string, string> {
-  const summary = 'configuration of the authenticating proxy authproxy'
-  const page = { name: 'authproxy.yaml', section: 5, title: 'File formats', summary }
-  const schema = jsonSchema(settings, { title: 'authproxy.yaml' })
-  return new Map([
-    [
-      'docs/authproxy-configuration.md',
-      markdown('Configuration of authproxy', [written, ...blocks()]),
-    ],
-    ['man/authproxy.yaml.5', manPage({ ...page, blocks: [...blocks(), ...manPageEnd] })],
-    ['packaging/authproxy.schema.json', `${JSON.stringify(schema, null, 2)}\n`],
-  ])
-}
-
-const written = paragraph(
-  '<!-- Written by `npm run manual` from lib/auth/config/settings.ts: change that, not this file. -->',
-)
-
-const introduction: readonly Block[] = [
-  heading('Description'),
-  paragraph(
+/** What authors of authproxy.yaml read. */
+export const authproxyManual: SettingFile = {
+  name: 'authproxy.yaml',
+  settings,
+  source: 'lib/auth/config/settings.ts',
+  document: { path: 'docs/authproxy-configuration.md', title: 'Configuration of authproxy' },
+  summary: 'configuration of the authenticating proxy authproxy',
+  introduction: [
+    heading('Description'),
     'Each instance of authproxy has a configuration of its own: the file `/etc/authproxy/INSTANCE.yaml`, another one named by `--config`, or the environment.',
-  ),
-  paragraph(
     'The environment is used alone when it is complete: `AUTHPROXY_DOMAIN`, `AUTHPROXY_PROXY_LISTEN_ADDRESS`, `AUTHPROXY_PROXY_TARGET_URL`, and `AUTHPROXY_IDP_METADATA_URL` or `AUTHPROXY_IDP_METADATA_FILE`. Otherwise the file is used alone; the two are never merged, and the start says which of them counts and what was missing. The variable of every setting stands with it below; lists are separated by commas.',
-  ),
-  paragraph(
     'The file is YAML 1.2 in UTF-8, indented with spaces. Unknown settings are errors. `authproxy INSTANCE --check-config` tells everything that is wrong at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays. `domain`, the source of the metadata, addresses, `configPath` and most limits need a restart.',
-  ),
-  heading('Values'),
-  entry(
-    'duration',
-    paragraph(
+    heading('Values'),
+    entry(
+      'duration',
       'A number and a unit, or several of them: `500ms`, `30s`, `5m`, `1h30m`, `7d`. A number alone is seconds.',
     ),
-  ),
-  entry('size', paragraph('A number and a binary unit: `64K`, `1M`. A number alone is bytes.')),
-]
-
-const example: readonly Block[] = [
-  heading('Example'),
-  code(`domain: app.example.org
+    entry('size', 'A number and a binary unit: `64K`, `1M`. A number alone is bytes.'),
+  ],
+  example: [
+    heading('Example'),
+    code(`domain: app.example.org
 idpMetadataURL: https://idp.example.org/metadata
 passthroughPaths:
   - /healthz
@@ -66,28 +36,20 @@ proxy:
   listenAddress: 127.0.0.1:8080
   targetURL: http://127.0.0.1:3000
   trustedProxies: [127.0.0.1]`),
-  paragraph(
     'At the identity provider: entity ID `https://app.example.org/saml/metadata`, ACS `https://app.example.org/saml/acs`, logout `https://app.example.org/saml/slo`, NameID format transient; or the document at `https://app.example.org/saml/metadata.xml`. It should send `email`, `sAMAccountName` or a NameID that is not empty.',
-  ),
-  paragraph(
     'The edge in front has to preserve Host, to overwrite X-Forwarded-Proto with `https`, and to take fields of the size of `session.cookieSize` and more.',
-  ),
-]
-
-const manPageEnd: readonly Block[] = [
-  heading('Files'),
-  entry('/etc/authproxy/INSTANCE.yaml', paragraph('The configuration of an instance.')),
-  entry(
-    '/var/lib/authproxy/INSTANCE.json',
-    paragraph('Its dynamic configuration, unless `configPath` names another file.'),
-  ),
-  heading('See also'),
-  paragraph('`authproxy`(8)'),
-]
-
-function blocks(): readonly Block[] {
-  const described = settingBlocks(settings, { remark: variableText })
-  return [...introduction, heading('Settings'), ...described, ...example]
+  ],
+  end: [
+    heading('Files'),
+    entry('/etc/authproxy/INSTANCE.yaml', 'The configuration of an instance.'),
+    entry(
+      '/var/lib/authproxy/INSTANCE.json',
+      'Its dynamic configuration, unless `configPath` names another file.',
+    ),
+    heading('See also'),
+    '`authproxy`(8)',
+  ],
+  remark: variableText,
 }
 
 /** Lists of groups cannot be written in a variable, nor what stands in them; of tokens there can be one. */

@@ -2,18 +2,14 @@
  * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens. Each reader says what it found,
  * what it expected and how to mend it.
  */
-import { isIP, isIPv6 } from 'node:net'
-import { expected, right, wrong } from '../../config/setting-kinds.ts'
+import { expected, type Read, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
-import type { Read } from '../../config/units.ts'
 import {
   formatAuthority,
   parseAuthority,
   parseUri,
   type TargetUri,
 } from '../../http/message/target.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
-import { cidrProblem } from '../../ip.ts'
 import { prefixProblem } from '../access/passthrough.ts'
 
 const string = { type: 'string' }
@@ -59,35 +55,6 @@ export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
   return 'problem' in uri ? expected(found, what, uri.problem) : right(found)
 })
 
-/** An address and a port to listen on; port 0 lets the system choose. */
-export const listenAddress: Kind<ListenAddress> = kind(
-  { name: 'address with port', json: { type: ['string', 'integer'] } },
-  readListenAddress,
-)
-
-/** Reads an address and a port. */
-export function readListenAddress(found: unknown): Read<ListenAddress> {
-  const what = 'ADDRESS:PORT, [IPV6]:PORT or a port alone'
-  const written = typeof found === 'number' ? String(found) : found
-  if (typeof written !== 'string' || written === '') return expected(found, what)
-  if (isIPv6(written)) return expected(found, what, `write [${written}]:8080`)
-  const [, host = '', port = ''] = /^(?:(\[[^\]]*\]|[^:]*):)?(\d{1,5})$/.exec(written) ?? []
-  if (port === '' || Number(port) > 65_535) return expected(found, what, 'the port is missing')
-  const address = host.startsWith('[') ? host.slice(1, -1) : host
-  if (address === '' || address === '*') return right({ address: undefined, port: Number(port) })
-  if (isIP(address) !== 0) return right({ address, port: Number(port) })
-  if (address === 'localhost') return expected(found, what, `write 127.0.0.1:${port}`)
-  return expected(found, what, 'a name is not an address')
-}
-
-/** An address or a network. */
-export const network: Kind<string> = kind({ name: 'network', json: string }, found => {
-  const what = 'an address or a network such as 192.0.2.7 or 192.0.2.0/28'
-  if (typeof found !== 'string') return expected(found, what)
-  const problem = cidrProblem(found)
-  return problem === undefined ? right(found) : wrong(problem)
-})
-
 /** A literal path prefix. */
 export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string }, found => {
   const what = 'a path prefix such as /public/'
@@ -114,7 +81,7 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, found =>
   return found.length >= 16
     ? right(found)
     : wrong(
-        'found fewer than 16 characters, expected a token nobody guesses; try openssl rand -hex 32',
+        'found fewer than 16 characters, expected a token that cannot be guessed; try openssl rand -hex 32',
       )
 })
 

@@ -2,12 +2,14 @@
  * Every setting of an instance: key, kind, default and the manual's sentence, in the order of the manual. This is the source
  * of authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema; `npm run manual` writes them.
  */
+import { listenAddress, network } from '../../config/address-kinds.ts'
 import { absolutePath, boolean, duration, oneOf, size, text } from '../../config/setting-kinds.ts'
 import {
   group,
   listOf,
   listOfGroups,
   optional,
+  required,
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
@@ -15,9 +17,7 @@ import { limits, timeouts } from './setting-bounds.ts'
 import {
   attributeName,
   domain,
-  listenAddress,
   moment,
-  network,
   origin,
   pathPrefix,
   sha256,
@@ -28,226 +28,173 @@ import {
 import { saml } from './setting-saml.ts'
 
 export const settings = group('', {
-  domain: optional(domain, {
-    defaultText: 'none: required',
-    manual:
-      'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
-    example: 'domain: app.example.org',
-  }),
-  idpMetadataURL: optional(url, {
-    defaultText: 'none: this or `idpMetadataFile` is required',
-    manual:
-      'Where the metadata of the identity provider is fetched from: at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached.',
-  }),
-  idpMetadataFile: optional(absolutePath, {
-    defaultText: 'none: this or `idpMetadataURL` is required',
-    manual:
-      'A file with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
-  }),
-  idpEntityID: optional(text, {
-    defaultText: 'the only identity provider of the metadata',
-    manual: 'Which identity provider of the metadata is meant, when it describes several.',
-  }),
-  idpMetadataCertificate: optional(absolutePath, {
-    defaultText: 'none: the signature of metadata is not checked',
-    manual:
-      'A PEM file with the certificates the metadata has to be signed with. Metadata that is not is refused.',
-  }),
-  samlRequestSigning: setting(oneOf('auto', 'always', 'never'), {
-    default: 'auto',
-    manual:
-      'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks.',
-  }),
-  passthroughPaths: setting(listOf(pathPrefix, 'path prefixes'), {
-    default: [],
-    manual: [
-      'Literal path prefixes that are served without a login. `/api` lets `/api-admin` pass as well, `/api/` does not; `/` is refused.',
-      'Prefixes are compared with the bytes that are forwarded. A path that two servers could read differently (encoded separators, dot segments, repeated slashes, semicolons, backslashes) needs a login whatever it begins with.',
-    ],
-    example: 'passthroughPaths:\n  - /healthz\n  - /public/',
-  }),
-  passthroughTokens: listOfGroups(
-    {
-      name: setting(text, { default: '', manual: 'What the token is called in the log.' }),
-      token: optional(token, {
-        manual:
-          'The token itself. Better is `sha256`, which is of no use to whoever reads the file.',
-      }),
-      sha256: optional(sha256, { manual: 'The SHA-256 of the token in hexadecimal.' }),
-      expires: optional(moment, {
-        defaultText: 'never',
-        manual: 'The day, or the moment, after which the token is refused.',
-      }),
-    },
-    {
-      kind: 'list of tokens',
-      default: [],
-      manual:
-        'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are good for the whole instance. The field never reaches the backend.',
-      example:
-        'passthroughTokens:\n  - name: monitoring\n    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n    expires: 2030-12-31',
-    },
+  domain: required(
+    domain,
+    'name the public host, such as domain: app.example.org',
+    'domain: app.example.org',
+  ).says(
+    'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
   ),
-  configPath: optional(absolutePath, {
-    defaultText: '`/var/lib/authproxy/INSTANCE.json`',
-    manual: [
-      'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file.',
-      'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` does so without disturbing anybody.',
-    ],
-  }),
+  idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
+    'Where the metadata of the identity provider is fetched from: at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached.',
+  ),
+  idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
+    'A file with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+  ),
+  idpEntityID: optional(text, 'the only identity provider of the metadata').says(
+    'Entity ID of the identity provider to use, when the metadata describes several.',
+  ),
+  idpMetadataCertificate: optional(
+    absolutePath,
+    'none: the signature of metadata is not checked',
+  ).says(
+    'A PEM file with the certificates the metadata has to be signed with. Metadata that is not is refused.',
+  ),
+  samlRequestSigning: setting(oneOf('auto', 'always', 'never'), 'auto').says(
+    'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks.',
+  ),
+  passthroughPaths: setting(
+    listOf(pathPrefix, 'path prefixes'),
+    [],
+    'passthroughPaths:\n  - /healthz\n  - /public/',
+  ).says(
+    'Literal path prefixes that are served without a login. `/api` lets `/api-admin` pass as well, `/api/` does not; `/` is refused.',
+    'Prefixes are compared with the bytes that are forwarded. A path that two servers could read differently (encoded separators, dot segments, repeated slashes, semicolons, backslashes) needs a login whatever it begins with.',
+  ),
+  passthroughTokens: listOfGroups(
+    'list of tokens',
+    {
+      name: setting(text, '').says('What the token is called in the log.'),
+      token: optional(token).says(
+        'The token itself. Better is `sha256`, which is of no use to a reader of the file.',
+      ),
+      sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
+      expires: optional(moment, 'never').says(
+        'The day, or the moment, after which the token is refused.',
+      ),
+    },
+    'passthroughTokens:\n  - name: monitoring\n    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n    expires: 2030-12-31',
+  ).says(
+    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are good for the whole instance. The field never reaches the backend.',
+  ),
+  configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
+    'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file.',
+    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` makes new keys and keeps all sessions valid.',
+  ),
 
   proxy: group('What is listened on and what is forwarded to.', {
-    listenAddress: optional(listenAddress, {
-      defaultText: 'none: required',
-      manual: 'The address to listen on, another one for every instance.',
-      example: 'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
-    }),
-    targetURL: optional(origin, {
-      defaultText: 'none: required',
-      manual:
-        'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity fields.',
-    }),
-    targetDisableSSLVerify: setting(boolean, {
-      default: false,
-      manual: 'Takes any certificate from the backend. Leave it off; see `targetCertificates`.',
-    }),
-    targetCertificates: optional(absolutePath, {
-      defaultText: 'the well-known authorities alone',
-      manual: 'A PEM file with authorities that the backend’s certificate may come from.',
-    }),
-    useBasicAuth: setting(boolean, {
-      default: false,
-      manual:
-        'Sends the subject to the backend as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
-    }),
-    trustedProxies: setting(listOf(network, 'networks'), {
-      default: [],
-      manual:
-        'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
-      example: 'proxy:\n  trustedProxies: [192.0.2.7]',
-    }),
-    webSocketOrigins: setting(listOf(webOrigin, 'web origins'), {
-      default: [],
-      manual:
-        'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
-    }),
+    listenAddress: required(
+      listenAddress,
+      'name an address with a port, such as 127.0.0.1:8080',
+      'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
+    ).says('The address to listen on, another one for every instance.'),
+    targetURL: required(origin, 'name the backend, such as http://127.0.0.1:3000').says(
+      'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity fields.',
+    ),
+    targetDisableSSLVerify: setting(boolean, false).says(
+      'Takes any certificate from the backend. Leave it off; see `targetCertificates`.',
+    ),
+    targetCertificates: optional(absolutePath, 'the well-known authorities alone').says(
+      'A PEM file with authorities that the backend’s certificate may come from.',
+    ),
+    useBasicAuth: setting(boolean, false).says(
+      'Sends the subject to the backend as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
+    ),
+    trustedProxies: setting(
+      listOf(network, 'networks'),
+      [],
+      'proxy:\n  trustedProxies: [192.0.2.7]',
+    ).says(
+      'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
+    ),
+    webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
+      'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
+    ),
   }),
 
   session: group('Sessions, which live in a cookie of the browser.', {
-    lifetime: setting(duration('1m', '30d'), {
-      default: '12h',
-      manual:
-        'The longest a session lasts, however busy. It ends earlier when the identity provider says so.',
-    }),
-    idle: setting(duration('1m', '30d'), {
-      default: '4h',
-      manual: 'A session that is not used for so long is over.',
-    }),
-    cookieSize: setting(size('4K', '16K'), {
-      default: '8K',
-      manual:
-        'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
-    }),
-    revocation: setting(boolean, {
-      default: true,
-      manual:
-        'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session. When the list is damaged all sessions are over and everybody logs in once more; the log says so.',
-    }),
+    lifetime: setting(duration('1m', '30d'), '12h').says(
+      'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so.',
+    ),
+    idle: setting(duration('1m', '30d'), '4h').says(
+      'Idle timeout of a session: it ends when it is not used for so long.',
+    ),
+    cookieSize: setting(size('4K', '16K'), '8K').says(
+      'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
+    ),
+    revocation: setting(boolean, true).says(
+      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
+    ),
   }),
 
-  identity: group('What is made of the attributes of an assertion.', {
+  identity: group('How attributes of an assertion are used.', {
     attributes: listOfGroups(
+      'list of attributes',
       {
-        name: setting(attributeName, {
-          default: 'attribute',
-          manual: 'Its name here; the field is `X-Authproxy-` and this name.',
-        }),
-        from: setting(listOf(text, 'attribute names'), {
-          default: [],
-          manual: 'The names it arrives under, the first with a value wins.',
-        }),
-        list: setting(boolean, {
-          default: false,
-          manual: 'Whether it is a list whose commas have to be encoded.',
-        }),
+        name: setting(attributeName, 'attribute').says(
+          'Its name here; the field is `X-Authproxy-` and this name.',
+        ),
+        from: setting(listOf(text, 'attribute names'), []).says(
+          'Its names in assertions. The first one with a value is used.',
+        ),
+        list: setting(boolean, false).says('Whether it is a list whose commas have to be encoded.'),
       },
-      {
-        kind: 'list of attributes',
-        default: [],
-        manual: 'Attributes besides the known ones, or more names for those.',
-        example:
-          'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
-      },
+      'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
+    ).says('Attributes besides the known ones, or more names for those.'),
+    only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
+      'The attributes that are kept. Fewer make smaller cookies.',
     ),
-    only: optional(listOf(attributeName, 'attribute names'), {
-      defaultText: 'all known attributes',
-      manual: 'The attributes that are kept. Fewer make smaller cookies.',
-    }),
-    looseNames: setting(boolean, {
-      default: false,
-      manual:
-        'Also compares the last segment of attribute names without regard to case: for names typed by hand at the identity provider.',
-    }),
-    groups: setting(listOf(text, 'patterns'), {
-      default: [],
-      manual: 'Groups that are kept, `*` for any text; all are when the list is empty.',
-      example: 'identity:\n  groups: ["app-*", "cn=staff,*"]',
-    }),
-    groupForm: setting(oneOf('whole', 'name'), {
-      default: 'whole',
-      manual: '`name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
-    }),
-    encoding: setting(oneOf('percent', 'utf8'), {
-      default: 'percent',
-      manual:
-        'How values with other than visible ASCII reach the backend: percent-encoded UTF-8, or its bytes as they are. `%` and control characters are always encoded, and commas within the members of lists.',
-    }),
-    fieldSize: setting(size('256', '512K'), {
-      default: '64K',
-      manual: [
-        'The longest value of one field. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
-        'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a field. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the field is left out.',
-      ],
-    }),
-    token: setting(boolean, {
-      default: false,
-      manual: [
-        'Sends who is asking a second time as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can prove that a request came through here. It is good for two minutes at most and only at this backend; requests that pass without a login carry none.',
-        'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
-      ],
-    }),
-    tokenAudience: optional(text, {
-      defaultText: '`https://` and `domain`',
-      manual: 'The audience (`aud`) of the JWT: by what name the backend knows itself.',
-    }),
+    looseNames: setting(boolean, false).says(
+      'Also compares the last segment of attribute names without regard to case: for names typed by hand at the identity provider.',
+    ),
+    groups: setting(
+      listOf(text, 'patterns'),
+      [],
+      'identity:\n  groups: ["app-*", "cn=staff,*"]',
+    ).says('Groups that are kept, `*` for any text; all are when the list is empty.'),
+    groupForm: setting(oneOf('whole', 'name'), 'whole').says(
+      '`name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
+    ),
+    encoding: setting(oneOf('percent', 'utf8'), 'percent').says(
+      'How values with other than visible ASCII reach the backend: percent-encoded UTF-8, or its bytes as they are. `%` and control characters are always encoded, and commas within the members of lists.',
+    ),
+    fieldSize: setting(size('256', '512K'), '64K').says(
+      'The longest value of one field. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
+      'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a field. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the field is left out.',
+    ),
+    token: setting(boolean, false).says(
+      'Sends the identity of the user also as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
+      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
+    ),
+    tokenAudience: optional(text, '`https://` and `domain`').says(
+      'The audience (`aud`) of the JWT: by what name the backend knows itself.',
+    ),
   }),
 
   saml,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
-    overlap: setting(duration('1h', '365d'), {
-      default: '30d',
-      manual:
-        'How long an old SAML key still decrypts. The identity provider has so long to notice the new certificate.',
-    }),
+    overlap: setting(duration('1h', '365d'), '30d').says(
+      'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate.',
+    ),
   }),
 
   timeouts,
   limits,
   admin: group('Health, readiness and figures, on a listener of their own.', {
-    listenAddress: optional(listenAddress, {
-      defaultText: 'none: there is no such listener',
-      manual:
-        'Where `/healthz`, `/readyz` and `/metrics` are answered, to anybody who can connect. Every other path of the public listener belongs to the backend.',
-      example: 'admin:\n  listenAddress: 127.0.0.1:9080',
-    }),
+    listenAddress: optional(
+      listenAddress,
+      'none: there is no such listener',
+      'admin:\n  listenAddress: 127.0.0.1:9080',
+    ).says(
+      'Where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
+    ),
   }),
 
   log: group('What is written to the log.', {
-    level: setting(oneOf('debug', 'info', 'warn', 'error'), {
-      default: 'info',
-      manual: 'The least severe lines that are written.',
-    }),
-    access: setting(boolean, { default: true, manual: 'Whether every request is written.' }),
+    level: setting(oneOf('debug', 'info', 'warn', 'error'), 'info').says(
+      'The least severe lines that are written.',
+    ),
+    access: setting(boolean, true).says('Whether every request is written.'),
   }),
 })
 

@@ -1,128 +1,91 @@
 /**
- * `authproxy doctor`: the checks in their order, from what everything else depends on to what is seen last. Each stands by
- * itself and changes nothing; what cannot be asked because of an earlier finding is left out.
+ * Lists the checks of `authproxy doctor` and runs them, from what the others depend on to what users see last.
+ * No check changes anything.
  */
+import { closeClients } from './ask.ts'
+import { type Check, type Diagnosis, doubtful, right } from './check.ts'
+import * as backend from './checks/backend.ts'
+import * as edge from './checks/edge.ts'
+import * as forwarded from './checks/forwarded-fields.ts'
+import * as idp from './checks/idp.ts'
+import * as keys from './checks/keys.ts'
+import * as publicHost from './checks/public-host.ts'
+import * as service from './checks/service.ts'
+import * as sessions from './checks/sessions.ts'
+import { type Examination, throughEdge } from './facts.ts'
 
-import { lookup as systemLookup } from 'node:dns/promises'
-import type { Clock } from '../../async/clock.ts'
-import { explainError } from '../../errors.ts'
-import type { Lookup } from '../../http/client/name-lookup.ts'
-import { parseUri } from '../../http/message/target.ts'
-import { targetAuthorities } from '../backend.ts'
-import type { Config } from '../config/config.ts'
-import { Asker } from './ask.ts'
-import { examineBackend, examineBackendCertificate } from './backend.ts'
-import { type Diagnosis, doubtful, right, wrong } from './diagnosis.ts'
-import { askEdge, examineCertificate, examineName, judgeEdge } from './edge/edge.ts'
-import { examineHeads, examinePaths, examineWebSocket } from './edge/edge-ways.ts'
-import { judgeForwarding } from './edge/forwarded.ts'
-import type { ProbeAnswer, ProbeKeys } from './edge/probe.ts'
-import { type Probe, prober } from './edge/probing.ts'
-import { examineIdp } from './idp.ts'
-import { examineKeys } from './keys.ts'
-import { examineReadiness, examineService } from './service.ts'
-import { judgeSample, largestFitting, type Sample, samples } from './sessions.ts'
+const checks: readonly Check[] = [
+  check('configuration', 'are there warnings about it?', warnings),
+  check('owner of files', 'do they belong to the owner of their directory?', keys.owners),
+  check('dynamic configuration', 'is it readable for the service alone?', keys.file),
+  check('own SAML certificate', 'how long is it valid?', keys.certificate),
 
-export interface Examination {
-  readonly config: Config
-  /** Where the configuration was read, and what was said about it. */
-  readonly from: string
-  readonly warnings: readonly string[]
-  /** How many groups the people here are in; undefined: nobody has said. */
-  readonly groups: number | undefined
-  readonly clock: Clock
-  readonly random: (size: number) => Buffer
-  /** The resolver; the system's unless told. */
-  readonly lookup?: Lookup
-  /** Certificates (PEM) of authorities that are trusted besides those of the system. */
-  readonly ca?: readonly string[]
+  check('service', 'does this instance answer at its own address?', service.instance),
+  check('configuration in force', 'is it the one read here?', service.configuration),
+  check('readiness', 'does the admin listener call the service ready?', service.readiness),
+
+  check('proxy.targetCertificates', 'can the file be read?', backend.authorities),
+  check('backend', 'does the application answer at proxy.targetURL?', backend.application),
+  check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
+  check('certificate of the backend', 'how long is it valid?', backend.certificate),
+
+  check('name of the public host', 'does this machine know its address?', publicHost.name),
+  check('certificate of the public host', 'do browsers accept it?', publicHost.certificate),
+  check('public host', 'does it lead to this instance?', publicHost.instance),
+  check('loop', 'does the edge send requests in a circle?', publicHost.loop),
+  check('clock against the edge', 'does it agree with ours?', publicHost.clock),
+
+  edgeCheck('Host', 'does the edge preserve it?', forwarded.host),
+  edgeCheck('X-Forwarded-Proto', 'does the edge set it to https?', forwarded.proto),
+  edgeCheck('X-Forwarded-For', 'does the edge set it to the client?', forwarded.client),
+  edgeCheck('paths', 'do all paths of authproxy arrive, POST included?', edge.paths),
+  edgeCheck('odd paths', 'do encoded characters arrive unchanged?', edge.oddPath),
+  edgeCheck('WebSockets', 'does the request to open one arrive?', edge.webSocket),
+  edgeCheck('cookies of a session', 'do those of a large session arrive?', edge.requestHead),
+  edgeCheck('cookies of a login', 'does a response that sets them come back?', edge.responseHead),
+
+  check('IdP metadata', 'can it be fetched or read, and used?', idp.available),
+  idpCheck('end of the IdP metadata', 'is it valid for long enough?', idp.validity),
+  idpCheck('IdP metadata in detail', 'can all of it be used?', idp.details),
+  idpCheck('IdP certificates', 'how long are they valid?', idp.certificates),
+  idpCheck('clock against the IdP', 'does it agree with ours?', idp.clock),
+
+  check('session size', 'do browsers accept the cookies of many groups?', sessions.size),
+]
+
+function check(name: string, asks: string, answer: Check['answer']): Check {
+  return { name, asks, answer }
 }
 
-/** Examines an instance. Never throws: what goes wrong is what is looked for. */
+/** A check that can be asked only when a plain probe led through the edge to this instance. */
+function edgeCheck(name: string, asks: string, answer: edge.EdgeAnswer): Check {
+  return check(`${name} through the edge`, asks, async of => {
+    const arrived = (await throughEdge(of))?.answer
+    return arrived && answer(of, arrived)
+  })
+}
+
+/** A check that can be asked only when the metadata of the identity provider is known. */
+function idpCheck(name: string, asks: string, answer: idp.IdpAnswer): Check {
+  return check(name, asks, async of => {
+    const known = (await idp.metadata(of)).idp
+    return known && answer(of, known)
+  })
+}
+
+function warnings({ from, warnings }: Examination) {
+  if (warnings.length === 0) return right(`${from}: no problems`)
+  return warnings.map(warning => doubtful(warning, 'see authproxy.yaml(5)'))
+}
+
+/** Examines an instance. Never throws. */
 export async function* examine(examination: Examination): AsyncGenerator<Diagnosis> {
-  const { config, from, warnings, clock, random, lookup, ca } = examination
-  for (const warning of warnings) {
-    yield doubtful('configuration', warning, 'see authproxy.yaml(5)')
-  }
-  if (warnings.length === 0) yield right('configuration', `${from}: no problems`)
-
-  const { diagnoses, dynamic, unreadable } = await examineKeys(config, clock.now())
-  yield* diagnoses
-  const sealing: ProbeKeys = { keys: dynamic?.sealing ?? [], random }
-
-  const plain = new Asker({ clock, lookup, ca, verify: true })
-  // For ways whose certificate is judged apart.
-  const lenient = new Asker({ clock, lookup, verify: false })
   try {
-    const direct = await examineService(config, prober(plain.ask, clock, sealing), unreadable)
-    yield* direct.diagnoses
-    if (direct.answered) yield* await examineReadiness(config, plain.ask)
-    yield* backend(examination, sealing, direct.answer)
-
-    const sizes = await samples(config, examination.groups, { clock, random })
-    yield* edge(examination, {
-      probe: prober(lenient.ask, clock, sealing),
-      direct: direct.answer,
-      unreadable,
-      largest: largestFitting(config, sizes),
-    })
-    yield* await examineIdp(config, { asker: plain, clock })
-    for (const sample of sizes) yield judgeSample(config, sample)
+    for (const { name: what, asks, answer } of checks) {
+      const found = (await answer(examination)) ?? { state: 'not asked', found: asks }
+      for (const finding of Array.isArray(found) ? found : [found]) yield { what, ...finding }
+    }
   } finally {
-    await Promise.all([plain.close(), lenient.close()])
+    await closeClients(examination)
   }
-}
-
-async function* backend(
-  { config, clock, lookup }: Examination,
-  sealing: ProbeKeys,
-  direct: ProbeAnswer | undefined,
-): AsyncGenerator<Diagnosis> {
-  let ca: readonly string[]
-  try {
-    ca = targetAuthorities(config)
-  } catch (error) {
-    const mend =
-      'the service does not start without it: a PEM file, readable for the service user, with the authority of the backend’s certificate'
-    yield wrong('proxy.targetCertificates', explainError(error), mend)
-    return
-  }
-  const asker = new Asker({ clock, lookup, ca, verify: config.targetVerify })
-  try {
-    const probe = prober(asker.ask, clock, sealing)
-    yield* await examineBackend(config, probe, direct?.instance)
-    yield* await examineBackendCertificate(config, clock.now())
-  } finally {
-    await asker.close()
-  }
-}
-
-async function* edge(
-  { config, clock, random, ca, lookup = systemAddresses }: Examination,
-  by: {
-    readonly probe: Probe
-    readonly direct: ProbeAnswer | undefined
-    readonly unreadable: boolean
-    readonly largest: Sample | undefined
-  },
-): AsyncGenerator<Diagnosis> {
-  const { probe, direct, unreadable, largest } = by
-  const { diagnosis, addresses } = await examineName(config, lookup)
-  yield diagnosis
-  const [address] = addresses
-  const base = parseUri(`${config.baseUrl}/`)
-  if (address === undefined || 'problem' in base) return
-  yield* await examineCertificate(base, { address, now: clock.now(), ca })
-  const probed = await askEdge(base, probe)
-  yield* judgeEdge(config, { ...probed, unreadable }, direct)
-  if (probed.answer === undefined) return
-  yield* judgeForwarding(config, probed.answer)
-  yield* await examinePaths(base, probe)
-  yield await examineWebSocket(base, probe, random)
-  if (largest !== undefined) yield* await examineHeads(base, probe, largest)
-}
-
-async function systemAddresses(host: string): Promise<readonly string[]> {
-  const found = await systemLookup(host, { all: true })
-  return found.map(({ address }) => address)
 }

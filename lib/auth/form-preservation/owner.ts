@@ -1,38 +1,40 @@
 /**
- * Whose a form is that comes without a session: a sealed cookie remembers who was signed in last in this browser, longer than any
- * session. It tells nothing to whoever reads it and lets nobody in.
+ * Remembers in a sealed cookie which user was signed in last in a browser: the sender of a form without a session.
+ *
+ * The cookie outlasts every session, tells its reader nothing, and gives no access.
  *
  * # Facts
- * - Browsers drop a session's cookie with its session, so nothing else would be left to tell one person's form from another's.
- * - The subject of an IdP that sends transient names is another one at every login: such a form is nobody's afterwards.
+ * - Browsers drop a session's cookie with its session, so nothing else would be left to tell one user's form from another's.
+ * - An IdP that sends transient names sends another subject at every login: such a form has no sender afterwards.
  */
 import { createHash } from 'node:crypto'
+import type { Seconds } from '../../async/clock.ts'
+import { cookieValues, setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
-import type { Session } from '../saml/contract.ts'
-import { cookieValues } from '../saml/login-state.ts'
+import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from '../saml/parts.ts'
-import { seal, unseal } from '../saml/seal.ts'
+import type { Session } from '../session/token.ts'
 
 const COOKIE = '__Host-authproxy_last'
-/** Seconds: as long as the longest session may last. */
-const MAX_AGE = 30 * 86_400
+/** As long as the longest session may last. */
+const MAX_AGE: Seconds = 30 * 86_400
 
-/** Who a session is of, in few characters that say nothing. */
+/** The user of a session as a hash. */
 export function ownerOf(session: Pick<Session, 'issuer' | 'subject'>): string {
-  const who = JSON.stringify([session.issuer, session.subject])
-  return createHash('sha256').update(who).digest('base64url')
+  const user = JSON.stringify([session.issuer, session.subject])
+  return createHash('sha256').update(user).digest('base64url')
 }
 
-/** The Set-Cookie value that remembers who has signed in. */
+/** The Set-Cookie value that remembers the user of a session. */
 export function ownerCookie(saml: Saml, session: Session): string {
   const plain = Buffer.from(ownerOf(session))
   const value = seal(plain, purposeOf(saml), saml.keys.sealing(), saml.random)
-  return `${COOKIE}=${value}; Max-Age=${MAX_AGE}; Path=/; Secure; HttpOnly; SameSite=Lax`
+  return setCookie(COOKIE, value, { maxAge: MAX_AGE })
 }
 
-/** Who was signed in last in the browser of a request; undefined when nobody, or when it cannot be known. */
+/** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */
 export function lastOwner(saml: Saml, request: Request): string | undefined {
-  const [value, ...more] = cookieValues(request, COOKIE)
+  const [value, ...more] = cookieValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
   return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
 }

@@ -1,36 +1,90 @@
 /**
- * A kept form on its way out: handed over to the post of our own page, once, when who is signed in now is who had filled it in.
+ * Sends a kept form to the backend in the place of a post of our own page (form resubmission).
+ *
+ * The page behind the login (saml/redirect-endpoint.ts) posts an ID to the address the form was for. The form itself waits in
+ * memory (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
+ *
+ * # Facts
+ * - A page cannot send a file again, nor text/plain or a charset as they were; and its browser keeps what a page holds.
+ * - The post of the page has a length no form has by accident, so others are not even looked into.
  */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
+import { parseMediaType } from '../../http/message/media.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { isOwnPost } from '../access/own-post.ts'
-import type { Replay, Session } from '../saml/contract.ts'
-import { withoutFlow } from '../saml/login-state.ts'
-import { keepState, type Saml, stateOf } from '../saml/parts.ts'
+import { ContentTooSlow } from '../../http/proxy/forward.ts'
+import { gather } from '../../http/server/gather.ts'
+import { isOwnPost } from '../access/own-origin.ts'
+import { keepState, stateOf, withoutFlow } from '../saml/login-state.ts'
+import type { Saml } from '../saml/parts.ts'
+import type { Session } from '../session/token.ts'
+import type { Form, Withheld } from './kept-forms.ts'
 import { ownerOf } from './owner.ts'
 
-/** What is sent in the place of a post of our page, or the page that says why nothing is. */
-export function takeReplay(
-  saml: Saml,
+/** The name of the one field our page posts; its value is the ID of the login. */
+export const resubmissionField = '__authproxy_form'
+
+/** Characters of the ID of a login: 12 bytes in base64url. */
+const ID = 16
+const LENGTH = resubmissionField.length + 1 + ID
+const PATTERN = new RegExp(`^${resubmissionField}=[\\w-]{${ID}}$`)
+const DEADLINE: Milliseconds = 10_000
+
+/** Whether this is the content of a post of our page. */
+export function isResubmission(content: Buffer): boolean {
+  return content.length === LENGTH && PATTERN.test(content.toString('latin1'))
+}
+
+/**
+ * Looks at a post, as far as it could be that of our page: the ID of the login whose form it stands for, or the request with
+ * its content still to be read. Throws ContentTooSlow when its few bytes do not arrive.
+ */
+export async function openResubmission(
   request: Request,
-  asked: { readonly handle: string; readonly session: Session; readonly target: string },
-): Replay {
-  const { handle, session, target } = asked
+  clock: Clock,
+): Promise<{ readonly id: string } | { readonly request: Request }> {
+  if (!mayBeResubmission(request)) return { request }
+  const content = await gather(request, { clock, size: LENGTH, time: DEADLINE })
+  if (typeof content === 'string') throw new ContentTooSlow(DEADLINE)
+  if (isResubmission(content)) return { id: content.toString('latin1').slice(-ID) }
+  return { request: withContent(request, request.fields, content) }
+}
+
+function mayBeResubmission({ method, fields }: Request): boolean {
+  if (method !== 'POST' || fields.get('Content-Length') !== String(LENGTH)) return false
+  const type = parseMediaType(fields.get('Content-Type') ?? '')
+  return type?.type === 'application' && type.subtype === 'x-www-form-urlencoded'
+}
+
+/** The post of our page, and what the gateway knows of it. */
+export interface Resubmission {
+  readonly request: Request
+  /** Of the login. */
+  readonly id: string
+  readonly session: Session
+  /** Path and query of the post. */
+  readonly target: string
+}
+
+/** The request to send in the place of a post of our page, handed out once; or the page that says why there is none. */
+export function resubmit(
+  saml: Saml,
+  { request, id, session, target }: Resubmission,
+): { readonly request: Request; readonly setCookie: Fields } | { readonly refuse: Response } {
   if (!isOwnPost(request, saml.config().baseUrl)) {
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
   const { state } = stateOf(saml, request)
-  const key = state.flows.find(flow => flow.id === handle && flow.done)?.stash
+  const key = state.flows.find(flow => flow.id === id && flow.done)?.form
   const place = { owner: ownerOf(session), target }
-  const taken = key === undefined ? undefined : saml.stashes.take(handle, key, place)
-  const fields = Fields.of(['Set-Cookie', keepState(saml, withoutFlow(state, handle))])
-  if (taken === undefined || 'because' in taken) {
-    const because = taken?.because ?? 'gone'
-    return { refuse: notSent(saml, request, { because, target, fields }) }
+  const taken = key === undefined ? ({ because: 'gone' } as const) : saml.forms.take(id, key, place)
+  const setCookie = Fields.of(['Set-Cookie', keepState(saml, withoutFlow(state, id))])
+  if ('because' in taken) {
+    return { refuse: notSent(saml, request, { ...taken, target, fields: setCookie }) }
   }
-  const bytes = taken.stash.content.length
+  const bytes = taken.content.length
   saml.log.info('sent a form that was kept', { request: request.id, session: session.id, bytes })
-  return { stash: taken.stash, setCookie: fields }
+  return { request: withForm(request, taken), setCookie }
 }
 
 /** The page that says that a form was not sent. */
@@ -38,38 +92,39 @@ export function notSent(
   saml: Saml,
   request: Request,
   what: {
-    readonly because: 'gone' | 'other-user' | 'foreign'
+    readonly because: Withheld['because'] | 'foreign'
     /** Where to go on to. */
     readonly target: string
     readonly fields?: Fields
   },
 ): Response {
   const { because, target, fields = Fields.empty } = what
-  const { code, status, text } = REASONS[because]
+  const code = CODES[because]
   saml.outcomes.count(code)
-  return saml.failurePage({
-    request,
-    category: 'SAML-ERROR',
-    code,
-    status,
-    title: 'Your form was not sent',
-    text,
-    advice: ['Please fill it in again if it is still wanted.'],
-    action: { href: target, label: 'Continue' },
-    fields,
-  })
+  return saml.failurePage({ request, code, words: { target }, fields })
 }
 
-const REASONS = {
-  gone: {
-    code: 'replay_gone',
-    status: 409,
-    text: 'It was sent already, or could not be kept for so long.',
-  },
-  'other-user': {
-    code: 'replay_other_user',
-    status: 403,
-    text: 'You are signed in as somebody else than when it was filled in.',
-  },
-  foreign: { code: 'replay_foreign', status: 403, text: 'It did not come from a page of ours.' },
+const CODES = {
+  gone: 'resubmission_gone',
+  'other-user': 'resubmission_other_user',
+  foreign: 'resubmission_foreign',
 } as const
+
+/** The request of our page with the content, and the type of content, of the form that was kept. */
+function withForm(request: Request, { contentType, content }: Form): Request {
+  const fields = request.fields
+    .without('Expect')
+    .with('Content-Type', contentType)
+    .with('Content-Length', String(content.length))
+  return withContent(request, fields, content)
+}
+
+/** `signal` is a getter of the request, which a copy of its own properties does not have. */
+function withContent(request: Request, fields: Fields, content: Buffer): Request {
+  const { signal } = request
+  return { ...request, signal, fields, content: blocks(content) }
+}
+
+async function* blocks(content: Buffer): AsyncGenerator<Buffer> {
+  yield content
+}

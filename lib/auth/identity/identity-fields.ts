@@ -1,145 +1,60 @@
 /**
- * The fields that tell the backend who is asking. Whatever a client sends that a backend could take for one of them is
- * removed, then ours are added: both happen here, in one function, for requests and upgrades alike.
+ * Makes the fields that tell the backend which user a session is of.
  *
  * # Facts
- * - CGI, WSGI, Rack, PHP and others read `X_Authproxy_User` and `X-Authproxy-User` as one name.
- * - Fields named by Connection are dropped by the next hop: so hop-by-hop fields go first, and Connection is written anew.
- * - Servers cut field lines silently behind a number of them: so ours come first.
  * - Node writes fields as latin1 and refuses control characters. Values are percent-encoded where they do not consist of
- *   visible ASCII and spaces; `%` is always encoded, so decoding is never a guess.
+ *   visible ASCII and spaces; `%` is always encoded, so decoding is unambiguous.
  */
-import { Fields, sameName } from '../../http/message/field.ts'
-import { withoutForwarding } from '../../http/proxy/forwarded.ts'
-import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import type { Session } from '../saml/contract.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Config } from '../config/config.ts'
+import type { Session } from '../session/token.ts'
 import { type Claim, claimTable } from './claim.ts'
 
-export interface IdentityFieldRules {
-  readonly claims: readonly Claim[]
-  /** `utf8` sends the bytes as they are; only what would break the message is encoded. */
-  readonly encoding: 'percent' | 'utf8'
-  /** Bytes of one field value. */
-  readonly limit: number
-  /** Whether the backend gets the subject as the user of Basic credentials (RFC 7617). */
-  readonly basicAuth: boolean
-}
-
-/** What of an identity is sent, and what could not be. */
-export interface IdentityLines {
-  readonly fields: Fields
-  /** Names of fields that were too long and are not sent. */
-  readonly omitted: readonly string[]
-}
-
-const PREFIX = 'x-authproxy-'
-
 /**
- * The fields of a request as the backend gets them: those of the client that are end-to-end and claim nothing, behind ours.
- * `own` is what we say of the request itself: its ID, our instance, who forwarded it.
+ * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
+ * not sent. A subject with a colon cannot be a Basic user (RFC 7617 section 2) and gets no credentials.
  */
-export function withIdentity(
-  client: Fields,
-  identity: IdentityLines | undefined,
-  own: { readonly fields: Fields; readonly basicAuth: boolean },
-): Fields {
-  const flat = [...(identity?.fields.flat ?? []), ...own.fields.flat]
-  for (const [name, value] of endToEnd(client)) {
-    if (isIdentityField(name) || isOddlySpelt(name)) continue
-    // With Basic credentials as identity, those of a client are a claim to be somebody.
-    if (own.basicAuth && claimsBasic(name, value, identity !== undefined)) continue
-    flat.push(name, value)
-  }
-  return Fields.fromFlat(flat)
-}
-
-/** Trailer fields a client may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
-export function harmlessTrailers(fields: Fields): Fields {
-  const flat: string[] = []
-  for (const [name, value] of withoutForwarding(endToEnd(fields))) {
-    if (isIdentityField(name) || HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
-    flat.push(name, value)
-  }
-  return Fields.fromFlat(flat)
-}
-
-const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
-
-/** Whether a backend could take a field of this name for one of ours. */
-export function isIdentityField(name: string): boolean {
-  const first = name.charCodeAt(0) | 0x20
-  if (first !== 0x78 && /[a-z0-9]/i.test(name.charAt(0))) return false // most names do not begin with x
-  return `${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes(PREFIX)
-}
-
-/** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
-function isOddlySpelt(name: string): boolean {
-  return name.includes('_') && DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
-}
-
-const DECISIVE: ReadonlySet<string> = new Set([
-  'content-length',
-  'transfer-encoding',
-  'host',
-  'connection',
-  'upgrade',
-])
-
-function claimsBasic(name: string, value: string, known: boolean): boolean {
-  const plain = name.toLowerCase().replace(/[^a-z0-9]/g, '-')
-  if (plain !== 'authorization') return false
-  return known || !sameName(name, 'Authorization') || /^\s*basic(?:\s|$)/i.test(value)
-}
-
-/**
- * The fields of a session, `token` (identity-token.ts) among them. A subject with a colon cannot be a Basic user (RFC 7617
- * section 2) and gets no credentials.
- */
-export function identityLines(
+export function identityFields(
   session: Session,
-  rules: IdentityFieldRules,
+  { claims, encoding, limit, basicAuth }: Config['identityFields'],
   token = '',
-): IdentityLines {
+): Fields {
   const flat: string[] = []
   const omitted: string[] = []
   const add = (suffix: string, value: string) => {
-    if (value.length > rules.limit) omitted.push(`X-Authproxy-${suffix}`)
+    if (value.length > limit) omitted.push(`X-Authproxy-${suffix}`)
     else if (value !== '') flat.push(`X-Authproxy-${suffix}`, value)
   }
-  add('User', encodeValue(session.subject, rules.encoding, false))
-  for (const { name, field, list = false } of fieldTable(rules.claims)) {
-    const values = session.attributes.get(name)
-    if (values === undefined || values.length === 0) continue
+  add('User', encodeValue(session.subject, encoding, false))
+  for (const { name, field, list } of [...claimTable(claims), ...DERIVED]) {
+    const values = session.attributes.get(name) ?? []
     const asList = list || values.length > 1
-    add(field, values.map(value => encodeValue(value, rules.encoding, asList)).join(','))
+    add(field, values.map(value => encodeValue(value, encoding, asList)).join(','))
   }
   add('Identity', token)
   if (omitted.length > 0) flat.push('X-Authproxy-Omitted', omitted.join(', '))
-  if (rules.basicAuth && mayBeBasicUser(session.subject)) {
+  if (basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)
   }
-  return { fields: Fields.fromFlat(flat), omitted }
+  return Fields.fromFlat(flat)
 }
+
+/** Attributes that are made of others (claim.ts). */
+const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
+  { name: 'domain', field: 'Domain', list: false },
+  { name: 'groupsOverage', field: 'Groups-Overage', list: false },
+]
 
 /** Whether a subject can be the user of Basic credentials. */
 export function mayBeBasicUser(subject: string): boolean {
   return !/[:\p{Cc}]/u.test(subject)
 }
 
-function fieldTable(more: readonly Claim[]): readonly Pick<Claim, 'name' | 'field' | 'list'>[] {
-  return [
-    ...claimTable(more),
-    { name: 'domain', field: 'Domain' },
-    { name: 'groupsOverage', field: 'Groups-Overage' },
-  ]
-}
-
 /** One value, fit for a field; `inList` also encodes its commas. */
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
   const unsafe =
     encoding === 'percent' ? (inList ? NOT_IN_LIST : NOT_PLAIN) : inList ? BREAKING_LIST : BREAKING
-  // Spaces at the end by hand: a pattern for them tries every space there is, and again from the next.
+  // Trailing spaces are counted in a loop: a pattern for them would take quadratic time.
   let end = text.length
   while (end > 0 && text.charAt(end - 1) === ' ') end -= 1
   // A lone surrogate has no bytes in UTF-8 and becomes U+FFFD.
@@ -155,9 +70,6 @@ const BREAKING = /[\p{Cc}%\u2028\u2029]+|^ +/gu
 const BREAKING_LIST = /[\p{Cc}%,\u2028\u2029]+|^ +/gu
 
 function percent(text: string): string {
-  let out = ''
-  for (const byte of Buffer.from(text, 'utf8')) {
-    out += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-  }
-  return out
+  const bytes = [...Buffer.from(text, 'utf8')]
+  return bytes.map(byte => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
 }

@@ -1,20 +1,11 @@
 /**
- * Who a verified assertion says somebody is: the subject and the attributes that are kept. Pure.
+ * Chooses the subject and the attributes that are kept of a verified assertion. Pure.
  */
-
+import type { Config } from '../config/config.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
-import { type Claim, mapClaims } from './claim.ts'
+import { mapClaims } from './claim.ts'
 
-export interface IdentityRules {
-  readonly claims: readonly Claim[]
-  readonly looseNames: boolean
-  /** Patterns of groups that are kept, `*` for any text; all are when there is none. */
-  readonly groups: readonly string[]
-  /** `name` makes the common name of a distinguished name: `cn=staff,ou=groups` becomes `staff`. */
-  readonly groupForm: 'whole' | 'name'
-  /** Canonical names of the attributes that are kept; all are when undefined. */
-  readonly only: readonly string[] | undefined
-}
+type Rules = Config['identity']
 
 export interface Identity {
   readonly subject: string
@@ -23,15 +14,14 @@ export interface Identity {
   readonly attributes: ReadonlyMap<string, readonly string[]>
 }
 
-export type IdentityOutcome =
-  | { readonly ok: true; readonly identity: Identity }
-  | { readonly ok: false; readonly because: 'no-subject' | 'unfit-subject' }
+/** Why an assertion gives no identity. */
+export type NoIdentity = 'no-subject' | 'unfit-subject'
 
 const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
 
 /** The identity, or why there is none. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
-export function identityOf(verified: VerifiedSubject, rules: IdentityRules): IdentityOutcome {
-  const mapped = mapClaims(verified.attributes, { more: rules.claims, loose: rules.looseNames })
+export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | NoIdentity {
+  const mapped = mapClaims(verified.attributes, rules)
   const nameId = verified.nameId?.value.trim() ?? ''
   const candidates = [
     ['email', mapped.get('email')?.[0]],
@@ -40,18 +30,18 @@ export function identityOf(verified: VerifiedSubject, rules: IdentityRules): Ide
   ] as const
   for (const [from, subject] of candidates) {
     if (subject === undefined || subject === '') continue
-    // A name with control characters in it is nobody's; what a reader would take it for cannot be known.
-    if (UNFIT.test(subject)) return { ok: false, because: 'unfit-subject' }
-    return { ok: true, identity: { subject, from, attributes: keptOf(mapped, rules) } }
+    // What a reader would take a name with control characters for cannot be known.
+    if (UNFIT.test(subject)) return 'unfit-subject'
+    return { subject, from, attributes: keptOf(mapped, rules) }
   }
-  return { ok: false, because: 'no-subject' }
+  return 'no-subject'
 }
 
 const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u
 
 function keptOf(
   mapped: ReadonlyMap<string, readonly string[]>,
-  rules: IdentityRules,
+  rules: Rules,
 ): ReadonlyMap<string, readonly string[]> {
   const kept = new Map<string, readonly string[]>()
   for (const [name, values] of mapped) {
@@ -62,17 +52,14 @@ function keptOf(
   return kept
 }
 
-function groupsOf(
-  values: readonly string[],
-  { groups, groupForm }: IdentityRules,
-): readonly string[] {
+function groupsOf(values: readonly string[], { groups, groupForm }: Rules): readonly string[] {
   const patterns = groups.map(globOf)
   const kept = values.filter(value => patterns.length === 0 || patterns.some(p => p.test(value)))
   const named = groupForm === 'name' ? kept.map(commonName) : kept
   return [...new Set(named)]
 }
 
-/** A pattern in which `*` stands for any text. Without case: directories do not know it either. */
+/** A pattern in which `*` stands for any text. Case is ignored, as directories ignore it. */
 function globOf(pattern: string): RegExp {
   const parts = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
   return new RegExp(`^${parts.join('.*')}$`, 'isu')

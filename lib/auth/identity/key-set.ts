@@ -1,21 +1,29 @@
 /**
- * The keys of the signed identity as backends fetch them: on the public listener and on that of the operator, at one path.
+ * Publishes the keys of the signed identity (RFC 7517), and chooses the one that signs.
+ *
+ * # Facts
+ * - Backends keep the set they have fetched, and many fetch it again only when it has aged. So a new key is published for a
+ *   while before it signs, and an old one for longer than a token of it can live.
  */
-import { createHash } from 'node:crypto'
+import { createHash, createPublicKey } from 'node:crypto'
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
-import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
-import { type IdentityKey, keySet, keySetAge } from './identity-key.ts'
+import type { IdentityKey } from '../keys/dynamic-config.ts'
 
 /** No application has anything below `/__authproxy`; the name of the file is the one libraries expect. */
 export const keySetPath = '/__authproxy/jwks.json'
 
-/** Answers the path of the key set, methods that are not for it too; `keys` is asked at every request. */
-export function keySetHandler(
-  keys: () => readonly IdentityKey[],
-): (request: Request) => Promise<Response> {
+/** For how long a backend may keep the set without asking again. */
+const AGE: Seconds = 300
+/** After this time every copy of the set has a new key, so it may sign. */
+const PUBLISHED: Milliseconds = 2 * AGE * 1000
+
+/** Answers the path of the key set, whatever the method; `keys` is asked at every request. */
+export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
   return async request => {
     if (request.method === 'GET') return answer(request, keys())
     if (request.method === 'HEAD') return withoutContent(answer(request, keys()))
@@ -23,12 +31,20 @@ export function keySetHandler(
   }
 }
 
+/** The key that signs now, of keys newest first: the newest that all backends know, or the oldest when none is that old. */
+export function signingKey(
+  keys: readonly IdentityKey[],
+  now: Milliseconds,
+): IdentityKey | undefined {
+  return keys.find(({ created }) => created + PUBLISHED <= now) ?? keys.at(-1)
+}
+
 function answer(request: Request, keys: readonly IdentityKey[]): Response {
-  const bytes = Buffer.from(keySet(keys))
+  const bytes = Buffer.from(JSON.stringify({ keys: keys.map(publicHalf) }))
   const opaque = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
   const fields = Fields.of(
     ['Content-Type', 'application/jwk-set+json'],
-    ['Cache-Control', `public, max-age=${keySetAge}`],
+    ['Cache-Control', `public, max-age=${AGE}`],
     ['ETag', `"${opaque}"`],
     ['X-Content-Type-Options', 'nosniff'],
   )
@@ -37,4 +53,9 @@ function answer(request: Request, keys: readonly IdentityKey[]): Response {
   return outcome.proceed
     ? { status: 200, fields, content: { kind: 'bytes', bytes } }
     : { status: outcome.status, fields, content: noContent }
+}
+
+function publicHalf({ kid, privateKey }: IdentityKey): object {
+  const { kty, crv, x, y } = createPublicKey(privateKey).export({ format: 'jwk' })
+  return { kty, crv, x, y, kid, use: 'sig', alg: 'ES256' }
 }

@@ -1,21 +1,40 @@
 /**
- * The dynamic configuration as a value: the keys of sessions, of login state, of SAML and of identities; how new ones are made, and
- * how they are rotated with an overlap. The file they live in is `dynamic-file.ts`; who uses them is told elsewhere.
+ * Makes and rotates the keys of an instance, its dynamic configuration.
  *
- * Newest first: the first of each signs, seals or is published for encryption, all verify, open or decrypt until they retire;
- * of `identity` the first waits until every backend knows it (identity-key.ts).
+ * Newest first: the first of each kind signs, seals or is published for encryption; all verify, open or decrypt until they
+ * retire. Of `identity` the first waits until every backend knows it (identity/key-set.ts). The file is dynamic-file.ts.
  */
+import { generateKeyPair } from 'node:crypto'
+import { promisify } from 'node:util'
 import type { Milliseconds } from '../../async/clock.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type IdentityKey, identityOverlap, newIdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
 
-export interface SecretKey {
+export interface Key {
   readonly kid: string
-  /** 32 bytes. */
-  readonly key: Buffer
   readonly created: Milliseconds
+  /** When the key leaves the file; undefined for the current one. */
   readonly retires: Milliseconds | undefined
+}
+
+/** What seals with AES-256-GCM: 32 bytes. */
+export interface SealingKey {
+  readonly kid: string
+  readonly key: Buffer
+}
+
+/** 32 bytes. */
+export interface SecretKey extends Key, SealingKey {}
+
+/** P-256. */
+export interface IdentityKey extends Key {
+  /** PKCS #8 in PEM. Never log it. */
+  readonly privateKey: string
+}
+
+/** RSA. */
+export interface SamlKeyPair extends IdentityKey {
+  /** Self-signed certificate in PEM. */
+  readonly certificate: string
 }
 
 export interface DynamicConfig {
@@ -32,17 +51,23 @@ export interface Making {
   readonly domain: string
   readonly now: Milliseconds
   readonly random: (size: number) => Buffer
-  /** Bits of RSA keys, for tests that are in a hurry. */
+  /** Bits of RSA keys; few in tests, to be fast. */
   readonly modulusLength?: number
 }
 
-const CERTIFICATE_LIFETIME = 10 * 365 * 86_400_000
+const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
+/** How long an old key of identities stays after a rotation: until the new one signs, and much longer than a token lives. */
+const IDENTITY_OVERLAP: Milliseconds = 3_600_000
 
 /** New keys of every kind. */
 export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> {
-  const { entityId } = making
-  const [saml, identity] = [[await newKeyPair(making)], [await newIdentityKey(making)]]
-  return { entityId, session: [newSecret(making)], sealing: [newSecret(making)], saml, identity }
+  return {
+    entityId: making.entityId,
+    session: [newSecret(making)],
+    sealing: [newSecret(making)],
+    saml: [await newKeyPair(making)],
+    identity: [await newIdentityKey(making)],
+  }
 }
 
 /** A configuration of an older version with what it lacks; undefined when it lacks nothing. */
@@ -62,38 +87,41 @@ export async function rotated(
   overlap: { readonly session: Milliseconds; readonly saml: Milliseconds },
 ): Promise<DynamicConfig> {
   const { now } = making
-  const retire = <K extends { readonly retires: Milliseconds | undefined }>(
-    keys: readonly K[],
-    after: Milliseconds,
-  ): K[] => keys.map(key => ({ ...key, retires: Math.min(key.retires ?? Infinity, now + after) }))
-  const current = withoutRetired(config, now)
+  const retire = <K extends Key>(keys: readonly K[], after: Milliseconds): K[] =>
+    keys
+      .filter(isLive(now))
+      .map(key => ({ ...key, retires: Math.min(key.retires ?? Infinity, now + after) }))
+  const { entityId, session, sealing, saml, identity } = await makeDynamicConfig(making)
   return {
-    entityId: making.entityId,
-    session: [newSecret(making), ...retire(current.session, overlap.session)],
-    sealing: [newSecret(making), ...retire(current.sealing, overlap.session)],
-    saml: [await newKeyPair(making), ...retire(current.saml, overlap.saml)],
-    identity: [await newIdentityKey(making), ...retire(current.identity, identityOverlap)],
+    entityId,
+    session: [...session, ...retire(config.session, overlap.session)],
+    sealing: [...sealing, ...retire(config.sealing, overlap.session)],
+    saml: [...saml, ...retire(config.saml, overlap.saml)],
+    identity: [...identity, ...retire(config.identity, IDENTITY_OVERLAP)],
   }
 }
 
-/** Without the keys that have retired at `now`. */
-export function withoutRetired(config: DynamicConfig, now: Milliseconds): DynamicConfig {
-  const live = ({ retires }: { retires: Milliseconds | undefined }) =>
-    retires === undefined || retires > now
-  return {
-    ...config,
-    session: config.session.filter(live),
-    sealing: config.sealing.filter(live),
-    saml: config.saml.filter(live),
-    identity: config.identity.filter(live),
-  }
+/** Whether a key has not retired at `now`. */
+export function isLive(now: Milliseconds): (key: Key) => boolean {
+  return ({ retires }) => retires === undefined || retires > now
 }
 
-function newSecret({ now, random }: Making): SecretKey {
-  return { kid: random(8).toString('hex'), key: random(32), created: now, retires: undefined }
+function newKey({ now, random }: Pick<Making, 'now' | 'random'>): Key {
+  return { kid: random(8).toString('hex'), created: now, retires: undefined }
 }
 
-async function newKeyPair({ domain, now, random, modulusLength }: Making): Promise<SamlKeyPair> {
+function newSecret(making: Making): SecretKey {
+  return { ...newKey(making), key: making.random(32) }
+}
+
+async function newIdentityKey(making: Pick<Making, 'now' | 'random'>): Promise<IdentityKey> {
+  const { privateKey } = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' })
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  return { ...newKey(making), privateKey: pem }
+}
+
+async function newKeyPair(making: Making): Promise<SamlKeyPair> {
+  const { domain, now, random, modulusLength } = making
   const pair = await selfSigned({
     name: domain,
     now,
@@ -101,5 +129,5 @@ async function newKeyPair({ domain, now, random, modulusLength }: Making): Promi
     serialNumber: random(15),
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
-  return { kid: random(8).toString('hex'), ...pair, created: now, retires: undefined }
+  return { ...newKey(making), ...pair }
 }

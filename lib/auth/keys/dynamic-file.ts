@@ -1,6 +1,5 @@
 /**
- * The file of the dynamic configuration: JSON at `configPath`, mode 0600. What it says, who may own it, and how it is read and
- * written.
+ * Reads and writes the file of the dynamic configuration, JSON at `configPath` with mode 0600, and checks its owner.
  *
  * # Format, version 2
  *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
@@ -17,37 +16,36 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { explainError, Failure, systemCode } from '../../errors.ts'
-import type { IdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair } from '../saml/contract.ts'
-import type { DynamicConfig, SecretKey } from './dynamic-config.ts'
+import { Failure, systemCode } from '../../errors.ts'
+import { isRecord, type JsonObject } from '../../json.ts'
+import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
 /** Longest file that is read, bytes. */
 const LARGEST = 1024 * 1024
+
+const publicText = 'The service cannot start.'
+const about = { code: 'DYNAMIC_CONFIG', fault: 'internal', publicText } as const
 
 /** Reads the file; undefined when there is none. Throws a Failure that names the file and what is wrong with it. */
 export async function readDynamicConfig(path: string): Promise<DynamicConfig | undefined> {
   try {
     const { bytes, stats } = await readBounded(path, LARGEST)
     await checkOwner(path, stats)
-    return decode(parse(bytes))
+    // What JSON.parse quotes of the text may be a key.
+    const found = quietly((): unknown => JSON.parse(bytes.toString()))
+    if (found === undefined) throw new Error('it is not JSON')
+    return decode(found)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
-    throw failure(`failed to load dynamic configuration ${path}${mend}`, error)
+    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, {
+      ...about,
+      cause: error,
+    })
   }
 }
 
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString())
-  } catch {
-    // What JSON.parse quotes of the text may be a key.
-    throw new Error('it is not JSON')
-  }
-}
-
-/** Whoever can write the file can sign in as anybody. The owner of the directory can replace it in any case. */
+/** A user who can write the file can sign in as any user. The owner of the directory can replace it in any case. */
 async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   if ((mode & 0o022) !== 0) {
     throw new Error(
@@ -60,9 +58,7 @@ async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   }
 }
 
-/**
- * Whether others than its owner could read the keys. They cannot from now on, where that is in our hands.
- */
+/** Whether other users than the owner could read the keys; takes that permission away, where this process may. */
 export async function closeToOthers(path: string): Promise<boolean> {
   const { mode } = await stat(path)
   if ((mode & 0o077) === 0) return false
@@ -71,8 +67,8 @@ export async function closeToOthers(path: string): Promise<boolean> {
 }
 
 /**
- * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. Root, who rotates
- * keys for a service, writes in the name of whom the directory belongs to: the service could not read a file of root's.
+ * Writes the file, whole or not at all; `exclusive`: only where there is none. Throws a Failure that names it. When root rotates
+ * the keys of a service, the file gets the owner of the directory: the service could not read a file of root's.
  */
 export async function saveDynamicConfig(
   path: string,
@@ -107,30 +103,16 @@ function cannotSave(path: string, error: unknown): Failure {
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
-  return failure(`failed to save dynamic configuration ${path}: ${why}`, error)
-}
-
-function failure(message: string, cause: unknown): Failure {
-  return new Failure(message, {
-    code: 'DYNAMIC_CONFIG',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
+  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, {
+    ...about,
+    cause: error,
   })
 }
 
 function encode(config: DynamicConfig): string {
   const secret = ({ key, ...rest }: SecretKey) => ({ ...rest, key: key.toString('base64url') })
-  const { entityId, session, sealing, saml, identity } = config
-  const file = {
-    version: 2,
-    entityId,
-    session: session.map(secret),
-    sealing: sealing.map(secret),
-    saml,
-    identity,
-  }
-  return `${JSON.stringify(file, null, 2)}\n`
+  const [session, sealing] = [config.session.map(secret), config.sealing.map(secret)]
+  return `${JSON.stringify({ version: 2, ...config, session, sealing }, null, 2)}\n`
 }
 
 function decode(found: unknown): DynamicConfig {
@@ -145,80 +127,76 @@ function decode(found: unknown): DynamicConfig {
   }
   return {
     entityId: typeof entityId === 'string' ? entityId : '',
-    session: list(file['session'], 'session').map(secretOf),
-    sealing: list(file['sealing'], 'sealing').map(secretOf),
-    saml: list(file['saml'], 'saml').map(pairOf),
-    identity: version === 1 ? [] : list(file['identity'], 'identity').map(identityKeyOf),
+    session: list(file, 'session').map(secretOf),
+    sealing: list(file, 'sealing').map(secretOf),
+    saml: list(file, 'saml').map(pairOf),
+    identity: version === 1 ? [] : list(file, 'identity').map(identityKeyOf),
   }
 }
 
-function list(found: unknown, name: string): readonly unknown[] {
-  if (Array.isArray(found) && found.length > 0 && found.length <= 100) return found
+function list(file: JsonObject, name: string): readonly JsonObject[] {
+  const found = file[name]
+  if (Array.isArray(found) && found.length > 0 && found.length <= 100) {
+    return found.map(key => record(key, `a key of "${name}"`))
+  }
   throw new Error(`"${name}" is not a list of keys`)
 }
 
-function secretOf(found: unknown): SecretKey {
-  const { kid, key, created, retires } = record(found, 'a key')
-  const bytes = typeof key === 'string' ? Buffer.from(key, 'base64url') : Buffer.alloc(0)
-  if (bytes.length !== 32) throw new Error('a secret key does not have 32 bytes')
-  return { kid: kidOf(kid), key: bytes, created: momentOf(created), retires: retiresOf(retires) }
-}
-
-function pairOf(found: unknown): SamlKeyPair {
-  const { kid, privateKey, certificate, created, retires } = record(found, 'a key pair')
-  if (typeof privateKey !== 'string' || !privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
-    throw new Error('a private key of SAML is not PKCS #8 in PEM')
+/** What every key says of itself. */
+function keyOf({ kid, created, retires }: JsonObject): Key {
+  if (typeof kid !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(kid)) {
+    throw new Error('a key has no usable "kid"')
   }
-  if (typeof certificate !== 'string') throw new Error('a certificate of SAML is missing')
-  if (!fits(certificate, privateKey)) throw new Error('a key pair of SAML does not fit together')
-  const times = { created: momentOf(created), retires: retiresOf(retires) }
-  return { kid: kidOf(kid), privateKey, certificate, ...times }
-}
-
-function fits(certificate: string, privateKey: string): boolean {
-  let read: X509Certificate
-  try {
-    read = new X509Certificate(certificate)
-  } catch (error) {
-    throw new Error(`a certificate of SAML cannot be read: ${explainError(error)}`)
-  }
-  try {
-    return read.checkPrivateKey(createPrivateKey(privateKey))
-  } catch {
-    // What OpenSSL says of a key may quote it.
-    throw new Error('a private key of SAML cannot be read')
-  }
-}
-
-function identityKeyOf(found: unknown): IdentityKey {
-  const { kid, privateKey, created, retires } = record(found, 'a key of identities')
-  if (typeof privateKey !== 'string') throw new Error('a key of identities is missing')
-  let curve: string | undefined
-  try {
-    curve = createPrivateKey(privateKey).asymmetricKeyDetails?.namedCurve
-  } catch {
-    // What OpenSSL says of it may quote it.
-  }
-  if (curve !== 'prime256v1') throw new Error('a key of identities is not of P-256 in PEM')
-  const times = { created: momentOf(created), retires: retiresOf(retires) }
-  return { kid: kidOf(kid), privateKey, ...times }
-}
-
-function kidOf(found: unknown): string {
-  if (typeof found === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(found)) return found
-  throw new Error('a key has no usable "kid"')
+  const end = retires === undefined ? undefined : momentOf(retires)
+  return { kid, created: momentOf(created), retires: end }
 }
 
 function momentOf(found: unknown): Milliseconds {
   if (typeof found === 'number' && Number.isFinite(found)) return found
-  throw new Error('a key does not say when it was made')
+  throw new Error('a key does not say when it was made, or when it retires')
 }
 
-function retiresOf(found: unknown): Milliseconds | undefined {
-  return found === undefined || found === null ? undefined : momentOf(found)
+function secretOf(found: JsonObject): SecretKey {
+  const key = Buffer.from(textOf(found['key']), 'base64url')
+  if (key.length !== 32) throw new Error('a secret key does not have 32 bytes')
+  return { ...keyOf(found), key }
 }
 
-function record(found: unknown, what: string): Readonly<Record<string, unknown>> {
-  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found }
+function pairOf(found: JsonObject): SamlKeyPair {
+  const [privateKey, certificate] = [textOf(found['privateKey']), textOf(found['certificate'])]
+  if (!privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
+    throw new Error('a private key of SAML is not PKCS #8 in PEM')
+  }
+  const fits = quietly(() =>
+    new X509Certificate(certificate).checkPrivateKey(createPrivateKey(privateKey)),
+  )
+  if (fits !== true) throw new Error('a key pair of SAML cannot be read, or does not fit together')
+  return { ...keyOf(found), privateKey, certificate }
+}
+
+function identityKeyOf(found: JsonObject): IdentityKey {
+  const privateKey = textOf(found['privateKey'])
+  const details = quietly(() => createPrivateKey(privateKey).asymmetricKeyDetails)
+  if (details?.namedCurve !== 'prime256v1') {
+    throw new Error('a key of identities is not of P-256 in PEM')
+  }
+  return { ...keyOf(found), privateKey }
+}
+
+/** What `read` gives; undefined where OpenSSL throws, because what it says of a key may quote it. */
+function quietly<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
+
+function textOf(found: unknown): string {
+  return typeof found === 'string' ? found : ''
+}
+
+function record(found: unknown, what: string): JsonObject {
+  if (isRecord(found)) return found
   throw new Error(`${what} is not an object`)
 }

@@ -1,66 +1,60 @@
 /**
- * Signed JWTs (RFC 7519) as this gateway makes and reads them. The only importer of jose; what a token says is told elsewhere:
- * session/token.ts for sessions, identity-token.ts for the backend.
+ * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports.
+ * What a token says is decided in session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
-import type { webcrypto } from 'node:crypto'
-import { type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import type { KeyObject } from 'node:crypto'
+import { jwtVerify, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
 
 export type JwtClaims = Readonly<Record<string, unknown>>
 
-export interface JwtSigning {
+interface Form {
   readonly algorithm: 'HS256' | 'ES256'
   readonly type: string
-  readonly kid: string
-  readonly key: webcrypto.CryptoKey
 }
 
-export interface JwtRules {
-  readonly algorithm: 'HS256' | 'ES256'
-  readonly type: string
-  /** The key of this ID; undefined when nobody knows it. */
-  readonly key: (kid: string | undefined) => Promise<webcrypto.CryptoKey> | undefined
-  readonly issuer: string
-  readonly audience: string
-  readonly required: readonly string[]
-}
-
-export type JwtVerdict =
-  | { readonly valid: true; readonly claims: JWTPayload }
-  | { readonly valid: false; readonly because: string }
+/** The bytes of a secret for HS256, a private key for ES256. */
+type JwtKey = Buffer | KeyObject
 
 /** A signed token in compact form; claims of undefined are left out. */
-export function signJwt(claims: JwtClaims, signing: JwtSigning): Promise<string> {
+export function signJwt(
+  claims: JwtClaims,
+  signing: Form & { readonly kid: string; readonly key: JwtKey },
+): Promise<string> {
   const { algorithm, type, kid, key } = signing
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: algorithm, typ: type, kid }).sign(key)
 }
 
-/** What a token says when it is signed, meant and in time as the rules want it. Never throws; the reason is a word. */
+/** What a token says when it is signed, meant and in time as the rules want it; else a word that says why not. Never throws. */
 export async function verifyJwt(
   token: string,
-  rules: JwtRules,
+  rules: Form & {
+    /** The key of this ID; undefined when there is none. */
+    readonly key: (kid: string | undefined) => JwtKey | undefined
+    readonly issuer: string
+    readonly audience: string
+    readonly required: readonly string[]
+  },
   now: Milliseconds,
-): Promise<JwtVerdict> {
+): Promise<JwtClaims | string> {
+  const { algorithm, type, key, issuer, audience, required } = rules
+  const keyOf = ({ kid }: { kid?: string | undefined }) => {
+    const found = key(kid)
+    if (found === undefined) throw new UnknownKey()
+    return found
+  }
   try {
-    const { payload } = await jwtVerify(
-      token,
-      ({ kid }) => {
-        const key = rules.key(kid)
-        if (key === undefined) throw new UnknownKey()
-        return key
-      },
-      {
-        algorithms: [rules.algorithm],
-        typ: rules.type,
-        issuer: rules.issuer,
-        audience: rules.audience,
-        currentDate: new Date(now),
-        requiredClaims: [...rules.required],
-      },
-    )
-    return { valid: true, claims: payload }
+    const { payload } = await jwtVerify(token, keyOf, {
+      algorithms: [algorithm],
+      typ: type,
+      issuer,
+      audience,
+      currentDate: new Date(now),
+      requiredClaims: [...required],
+    })
+    return payload
   } catch (error) {
-    return { valid: false, because: reasonOf(error) }
+    return reasonOf(error)
   }
 }
 
@@ -75,12 +69,13 @@ class UnknownKey extends Error {
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const reasons: Readonly<Record<string, string>> = {
-    ERR_JWT_EXPIRED: 'expired',
-    ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'signature',
-    ERR_JWT_CLAIM_VALIDATION_FAILED: 'claim',
-    ERR_JOSE_ALG_NOT_ALLOWED: 'algorithm',
-    UNKNOWN_KEY: 'unknown-key',
-  }
-  return reasons[code] ?? 'malformed'
+  return REASONS[code] ?? 'malformed'
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ERR_JWT_EXPIRED: 'expired',
+  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'signature',
+  ERR_JWT_CLAIM_VALIDATION_FAILED: 'claim',
+  ERR_JOSE_ALG_NOT_ALLOWED: 'algorithm',
+  UNKNOWN_KEY: 'unknown-key',
 }

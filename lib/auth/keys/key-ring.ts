@@ -1,20 +1,23 @@
 /**
- * The keys in use: those of the dynamic file, which is watched. Deleting or replacing it takes effect within a second; a file
- * that cannot be read leaves the keys in use and says so.
+ * Holds the keys in use, and follows the dynamic file they come from.
+ *
+ * Deleting or replacing the file takes effect within a second. A file that cannot be read leaves the keys in use as they are, and
+ * the log says so.
  */
-import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
-import type { IdentityKey } from '../identity/identity-key.ts'
-import type { SamlKeyPair, SamlKeys, SealingKey } from '../saml/contract.ts'
 import {
   type DynamicConfig,
+  type IdentityKey,
+  isLive,
+  type Key,
   type Making,
   makeDynamicConfig,
+  type SamlKeyPair,
+  type SealingKey,
   type SecretKey,
   upgraded,
-  withoutRetired,
 } from './dynamic-config.ts'
 import {
   checkSaveable,
@@ -22,6 +25,7 @@ import {
   readDynamicConfig,
   saveDynamicConfig,
 } from './dynamic-file.ts'
+import { WatchedFile } from './watched-file.ts'
 
 export interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly path: string
@@ -29,73 +33,67 @@ export interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly log: Logger
 }
 
-/** How often the file is looked at. */
-const INTERVAL: Milliseconds = 1000
-const RETRY: Milliseconds = 60_000
+const noKeys = { entityId: '', session: [], sealing: [], saml: [], identity: [] }
 
-export class KeyRing implements SamlKeys {
+export class KeyRing {
   readonly #options: KeyRingOptions
-  #config: DynamicConfig
-  /** What the file looked like when it was last read or written; undefined when it was not there. */
-  #seen: string | undefined
-  /** Told apart from every other state of the keys: caches compare it. */
+  readonly #file: WatchedFile
+  #config: DynamicConfig = noKeys
   #generation = 0
-  #cancelWatch = () => {}
-  /** When keys that could not be saved are tried again. */
-  #retryAt = Number.NEGATIVE_INFINITY
-  #closed = false
-  #checking: Promise<void> = Promise.resolve()
+  /** When the next key retires. */
+  #nextEnd: Milliseconds = Number.POSITIVE_INFINITY
 
-  private constructor(options: KeyRingOptions, config: DynamicConfig) {
+  private constructor(options: KeyRingOptions) {
+    const { path, clock, log } = options
     this.#options = options
-    this.#config = config
+    this.#file = new WatchedFile({
+      path,
+      clock,
+      changed: () => this.#changed(),
+      write: () => saveDynamicConfig(path, this.#config),
+      failed: error =>
+        log.error('the keys in use stay: the dynamic configuration cannot be used', {
+          path,
+          error,
+        }),
+    })
   }
 
   /** Reads the file, or makes it. Throws a Failure when it can be neither read nor written. */
   static async open(options: KeyRingOptions): Promise<KeyRing> {
-    const { path, clock, log, entityId } = options
+    const { path, log, entityId } = options
     await checkSaveable(path)
-    const before = await appearance(path)
-    const { config: first, made, seen } = await readOrMake(options, before)
-    const now = clock.now()
-    const newer = made ? undefined : await upgraded(first, { ...options, now })
-    const config = newer ?? first
-    const ring = new KeyRing(options, usable(config, now))
-    ring.#seen = seen
-    if (newer !== undefined) {
-      await saveDynamicConfig(path, config)
-      ring.#seen = await appearance(path)
-      log.info('added keys an older version did not have', { path })
-    }
-    if (made) log.info('made keys of sessions and of SAML', { path })
-    else if (config.entityId !== entityId) {
+    const ring = new KeyRing(options)
+    await ring.#file.look()
+    const found = (await readDynamicConfig(path)) ?? (await ring.#makeFirst())
+    if (found !== undefined) await ring.#take(found)
+    if (ring.#config.entityId !== entityId) {
       log.warn(
         'the dynamic configuration was made for another entity ID; every instance needs a file of its own',
-        {
-          path,
-          made_for: config.entityId,
-        },
+        { path, made_for: ring.#config.entityId },
       )
     }
-    if (!made) await ring.#warnIfExposed()
-    ring.#watch()
+    ring.#file.watch()
     return ring
   }
 
-  /** Changes whenever the keys do. */
+  /** Changes whenever the keys do, so that caches can compare it. */
   get generation(): number {
+    this.#live()
     return this.#generation
   }
 
-  /** Keys of session tokens, newest first. */
+  /** Keys of session tokens. Newest first: the first signs, all verify. */
   session(): readonly SecretKey[] {
     return this.#live().session
   }
 
+  /** Keys of sealed values. Newest first: the first seals, all open. */
   sealing(): readonly SealingKey[] {
     return this.#live().sealing
   }
 
+  /** Newest first: the first signs and is what IdPs are to encrypt to; the others still decrypt and are still published. */
   saml(): readonly SamlKeyPair[] {
     return this.#live().saml
   }
@@ -106,139 +104,84 @@ export class KeyRing implements SamlKeys {
   }
 
   /** Looks at the file now. Never throws. */
-  async check(): Promise<void> {
-    const { path, log } = this.#options
-    try {
-      const now = await appearance(path)
-      if (now === this.#seen) return now === undefined ? await this.#saveAgain() : undefined
-      this.#seen = now
-      const found = await readDynamicConfig(path)
-      if (found === undefined) await this.#remake()
-      else {
-        await this.#take(found)
-        await this.#warnIfExposed()
-      }
-      log.info(
-        found === undefined
-          ? 'the dynamic configuration was deleted: all keys are new'
-          : 'the dynamic configuration was replaced: its keys are in use',
-        { path },
-      )
-    } catch (error) {
-      log.error('the keys in use stay: the dynamic configuration cannot be used', { path, error })
-    }
+  check(): Promise<void> {
+    return this.#file.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
-  async close(): Promise<void> {
-    this.#closed = true
-    this.#cancelWatch()
-    await this.#checking
+  close(): Promise<void> {
+    return this.#file.close()
   }
 
-  /** One that an older version wrote, such as a backup, is given what it lacks. */
-  async #take(found: DynamicConfig): Promise<void> {
-    const now = this.#options.clock.now()
-    const newer = await upgraded(found, { ...this.#options, now })
-    this.#use(usable(newer ?? found, now))
-    if (newer !== undefined) await this.#save(newer)
-  }
-
-  /** New keys are used even when they cannot be saved: whoever deleted the file wants the old ones gone. */
-  async #remake(): Promise<void> {
-    const { clock } = this.#options
-    const config = await makeDynamicConfig({ ...this.#options, now: clock.now() })
-    this.#use(config)
-    this.#retryAt = clock.now() + RETRY
-    await this.#save(config)
-  }
-
-  async #save(config: DynamicConfig): Promise<void> {
-    const { path } = this.#options
-    await saveDynamicConfig(path, config)
-    this.#seen = await appearance(path)
-  }
-
-  /** New keys that could not be saved would be others again after a restart. */
-  async #saveAgain(): Promise<void> {
-    const { path, clock, log } = this.#options
-    if (clock.now() < this.#retryAt) return
-    this.#retryAt = clock.now() + RETRY
-    await saveDynamicConfig(path, this.#config)
-    this.#seen = await appearance(path)
-    log.info('the keys in use are saved', { path })
-  }
-
-  async #warnIfExposed(): Promise<void> {
+  /** Makes the file; or answers the keys of another process that has made it meanwhile. */
+  async #makeFirst(): Promise<DynamicConfig | undefined> {
     const { path, log } = this.#options
+    this.#use(await this.#make())
+    try {
+      await saveDynamicConfig(path, this.#config, { exclusive: true })
+      log.info('made keys of sessions and of SAML', { path })
+      return undefined
+    } catch (error) {
+      const exists = systemCode(error instanceof Error ? error.cause : undefined) === 'EEXIST'
+      const theirs = exists ? await readDynamicConfig(path) : undefined
+      if (theirs === undefined) throw error
+      return theirs
+    } finally {
+      await this.#file.look()
+    }
+  }
+
+  async #changed(): Promise<void> {
+    const { path, log } = this.#options
+    const found = await readDynamicConfig(path)
+    if (found !== undefined) {
+      await this.#take(found)
+      log.info('the dynamic configuration was replaced: its keys are in use', { path })
+      return
+    }
+    // New keys are used even when they cannot be saved: the administrator who deleted the file wants the old ones gone.
+    this.#use(await this.#make())
+    await this.#file.write()
+    log.info('the dynamic configuration was deleted: all keys are new', { path })
+  }
+
+  /** Uses what the file says. One that an older version wrote, such as a backup, is given what it lacks. */
+  async #take(found: DynamicConfig): Promise<void> {
+    const { path, clock, log } = this.#options
+    const newer = await upgraded(found, { ...this.#options, now: clock.now() })
+    this.#use(newer ?? found)
+    if (newer !== undefined && (await this.#file.write())) {
+      log.info('added keys an older version did not have', { path })
+    }
     if (!(await closeToOthers(path))) return
     log.warn(
-      'others on this machine could read the keys of sessions; if anybody might have, make new ones: delete the file',
+      'others on this machine could read the keys of sessions; if one of them might have, make new keys: delete the file',
       { path },
     )
-    this.#seen = await appearance(path)
+    await this.#file.look()
   }
 
+  #make(): Promise<DynamicConfig> {
+    return makeDynamicConfig({ ...this.#options, now: this.#options.clock.now() })
+  }
+
+  /** Uses these keys without those that have retired; but a kind whose every key has retired keeps its newest. */
   #use(config: DynamicConfig): void {
-    this.#config = config
+    const now = this.#options.clock.now()
+    this.#nextEnd = Number.POSITIVE_INFINITY
     this.#generation += 1
+    const keep = <K extends Key>(keys: readonly K[]) => {
+      const live = keys.filter(isLive(now))
+      for (const { retires } of live) this.#nextEnd = Math.min(this.#nextEnd, retires ?? Infinity)
+      return live.length > 0 ? live : keys.slice(0, 1)
+    }
+    const { entityId, session, sealing, saml, identity } = config
+    const secrets = { session: keep(session), sealing: keep(sealing) }
+    this.#config = { entityId, ...secrets, saml: keep(saml), identity: keep(identity) }
   }
 
   #live(): DynamicConfig {
-    const live = usable(this.#config, this.#options.clock.now())
-    if (count(live) < count(this.#config)) this.#use(live)
+    if (this.#options.clock.now() >= this.#nextEnd) this.#use(this.#config)
     return this.#config
-  }
-
-  #watch(): void {
-    if (this.#closed) return
-    this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      this.#checking = this.check().finally(() => this.#watch())
-    })
-  }
-}
-
-/** What the file says; or new keys, unless somebody else has made the file meanwhile: then theirs. */
-async function readOrMake(options: KeyRingOptions, before: string | undefined) {
-  const { path, clock } = options
-  const found = await readDynamicConfig(path)
-  if (found !== undefined) return { config: found, made: false, seen: before }
-  const config = await makeDynamicConfig({ ...options, now: clock.now() })
-  try {
-    await saveDynamicConfig(path, config, { exclusive: true })
-    return { config, made: true, seen: await appearance(path) }
-  } catch (error) {
-    const first = systemCode(error instanceof Error ? error.cause : undefined) === 'EEXIST'
-    const theirs = first ? await readDynamicConfig(path) : undefined
-    if (theirs === undefined) throw error
-    return { config: theirs, made: false, seen: await appearance(path) }
-  }
-}
-
-function count({ session, sealing, saml, identity }: DynamicConfig): number {
-  return session.length + sealing.length + saml.length + identity.length
-}
-
-/** A file whose every key of a kind has retired is still better than none. */
-function usable(config: DynamicConfig, now: Milliseconds): DynamicConfig {
-  const live = withoutRetired(config, now)
-  const keep = <K>(left: readonly K[], all: readonly K[]) =>
-    left.length > 0 ? left : all.slice(0, 1)
-  return {
-    ...config,
-    session: keep(live.session, config.session),
-    sealing: keep(live.sealing, config.sealing),
-    saml: keep(live.saml, config.saml),
-    identity: keep(live.identity, config.identity),
-  }
-}
-
-async function appearance(path: string): Promise<string | undefined> {
-  try {
-    const { ino, mtimeMs, size, mode, uid } = await stat(path)
-    return [ino, mtimeMs, size, mode, uid].join(' ')
-  } catch (error) {
-    const code = systemCode(error)
-    return code === 'ENOENT' ? undefined : `cannot be looked at: ${code}`
   }
 }

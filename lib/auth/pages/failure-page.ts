@@ -1,16 +1,42 @@
 /**
- * What somebody sees when a request cannot be answered, and what is written down of it: one record in the log with category
- * and code, one for `explain`, one page with a fixed text and the request ID that leads to both.
+ * Answers a request that failed, with a page for a person and JSON for a program.
+ *
+ * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
+ * page leads to both.
  */
 import type { Clock } from '../../async/clock.ts'
-import { explainError } from '../../errors.ts'
+import { explainError, type Facts, Failure } from '../../errors.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Request, Response } from '../../http/message/message.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { ContentTooSlow } from '../../http/proxy/forward.ts'
+import { ClientGone } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
-import { acceptsHtml, isNavigation } from '../gate.ts'
-import type { FailurePage, FailureReport, PageMaker } from '../saml/contract.ts'
+import { acceptsHtml, isNavigation } from '../access/navigation.ts'
+import type { Finding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords } from './failure-records.ts'
-import { ownFields } from './page.ts'
+import { type FailureCode, type FailureText, failures } from './failures.ts'
+import { json, type PageMaker, timeText } from './page.ts'
+
+/** Answers a request that failed; HTML for navigations, JSON for everything else. */
+export type FailurePage = (failure: FailureReport) => Response
+
+/** Whose text is shown: that of the code, which is exact and stable for the log, or that of another one. */
+export type FailureReport = FailureFacts &
+  ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
+
+interface FailureFacts extends Pick<FailureText, 'details'> {
+  readonly request: Request
+  /** Values for the `{name}` places of the text. */
+  readonly words?: Readonly<Record<string, string>>
+  /** More fields of the response, such as Set-Cookie. */
+  readonly fields?: Fields
+  /** Private: for the log. */
+  readonly facts?: Facts
+  readonly cause?: unknown
+  /** Private: what was checked, for `authproxy explain`. Secret and personal values are cut before they come here. */
+  readonly findings?: readonly Finding[]
+}
 
 export interface FailurePageTools {
   readonly page: PageMaker
@@ -22,32 +48,52 @@ export interface FailurePageTools {
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  return failure => {
-    writeDown(failure, tools)
-    const response = wantsPage(failure.request) ? page(failure, tools) : data(failure)
-    const { category, code } = failure
-    return { ...response, facts: { outcome: 'failed', category, code } }
+  const { page, records, clientAddress, clock, log } = tools
+  return report => {
+    const { request, code, cause, facts, findings = [], fields } = report
+    const said = textOf(report)
+    const { category, status, reason, title, text, advice, details, action } = said
+    const client = clientAddress(request)
+    const about = { category, code, id: request.id, client, status }
+    const error = cause === undefined ? {} : { error: cause }
+    log.warn(`${category} ${code}`, { ...about, ...facts, ...error })
+    const now = clock.now()
+    records.add({
+      ...{ ...about, at: now, title, method: request.method, path: pathOf(request), findings },
+      facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+    })
+    const answered = { status, reason, fields }
+    const { id: requestId } = request
+    const answer = wantsPage(request)
+      ? page({
+          template: 'failure',
+          ...answered,
+          view: {
+            ...{ title, text, category, requestId, time: timeText(now), action: action ?? false },
+            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0, details },
+          },
+        })
+      : json({ error: category, title, message: text, requestId }, answered)
+    return { ...answer, facts: { outcome: 'failed', category, code, client } }
   }
 }
 
-function writeDown(
-  failure: FailureReport,
-  { records, clientAddress, clock, log }: FailurePageTools,
-) {
-  const { request, category, code, status, title, cause } = failure
-  const client = clientAddress(request)
-  const about = { category, code, id: request.id, client, status }
-  const facts = { ...failure.facts, ...(cause === undefined ? {} : { error: cause }) }
-  log.warn(`${category} ${code}`, { ...about, ...facts })
-  records.add({
-    ...about,
-    at: clock.now(),
-    title,
-    method: request.method,
-    path: pathOf(request),
-    facts: { ...failure.facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
-    findings: failure.findings ?? [],
-  })
+/** What is said of a failure, its words filled in. */
+export function textOf(report: FailureReport) {
+  const { words = {} } = report
+  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? '')
+  const found: FailureText = failures['as' in report ? report.as : report.code]
+  const { person = [], administrator, action, details = [] } = found
+  return {
+    ...found,
+    text: fill(found.text),
+    advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
+    details: [
+      ...details.map(([name, value]) => ({ name, value: fill(value) })),
+      ...(report.details ?? []).map(([name, value]) => ({ name, value })),
+    ],
+    action: action && { href: fill(action.href), label: fill(action.label) },
+  }
 }
 
 /** A person gets a page; so does a form that was posted, whatever it accepts. */
@@ -55,45 +101,37 @@ function wantsPage(request: Request): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
 }
 
-function page(failure: FailureReport, { page: make, clock }: FailurePageTools): Response {
-  const { advice = [], details = [], action, category, request, status, reason, fields } = failure
-  return make({
-    template: 'failure',
-    status,
-    ...(reason === undefined ? {} : { reason }),
-    ...(fields === undefined ? {} : { fields }),
-    view: {
-      title: failure.title,
-      text: failure.text,
-      hasAdvice: advice.length > 0,
-      advice,
-      hasDetails: details.length > 0,
-      details: details.map(([name, value]) => ({ name, value })),
-      hasAction: action !== undefined,
-      href: action?.href ?? '',
-      label: action?.label ?? '',
-      category,
-      requestId: request.id,
-      time: new Date(clock.now()).toISOString().replace(/\.\d+Z$/, 'Z'),
-    },
-  })
-}
-
-function data({ category, title, text, request, status, reason, fields }: FailureReport): Response {
-  const message = { error: category, title, message: text, requestId: request.id }
-  return {
-    status,
-    ...(reason === undefined ? {} : { reason }),
-    fields: Fields.fromFlat([
-      ...['Content-Type', 'application/json; charset=utf-8'],
-      ...ownFields.flat,
-      ...(fields?.flat ?? []),
-    ]),
-    content: { kind: 'bytes', bytes: Buffer.from(`${JSON.stringify(message)}\n`) },
-  }
-}
-
 function pathOf({ target }: Request): string {
   if (target.form === 'origin') return target.path
   return target.form === 'absolute' ? target.uri.path : '*'
+}
+
+/** The answer to a request during which an error was thrown: by the client, the backend or this service. */
+export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
+  const origins = error instanceof OriginFailure ? error : undefined
+  const cause = origins?.code === 'ORIGIN_ABORTED' ? origins.cause : error
+  if (cause instanceof ContentTooSlow)
+    return failurePage({ request, code: 'client_too_slow', cause })
+  if (origins?.code === 'ORIGIN_REQUEST_UNFIT') {
+    return failurePage({ request, code: 'request_unfit', cause: error })
+  }
+  // The client reads no answer, and nothing has failed.
+  if (error instanceof ClientGone) return gone
+  if (origins !== undefined) {
+    if (request.signal.aborted) return gone
+    const code = origins.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const facts = { ...origins.facts, problem: origins.publicText }
+    return failurePage({ request, code, as: 'backend', facts, cause: error })
+  }
+  const known = error instanceof Failure
+  const problem = known ? error.publicText : 'The service made a mistake.'
+  const code = known ? error.code.toLowerCase() : 'internal'
+  return failurePage({ request, code, as: 'internal', words: { problem }, cause: error })
+}
+
+const gone: Response = {
+  status: 499,
+  fields: Fields.empty,
+  content: noContent,
+  facts: { outcome: 'client-gone' },
 }

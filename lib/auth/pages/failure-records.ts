@@ -1,14 +1,14 @@
 /**
- * The last failures, for `authproxy explain REQUEST-ID`: a bounded list in memory and in a file beside the dynamic
- * configuration, so that a command can read what the daemon knows. What is kept is redacted like the log.
+ * Keeps the last failures for `authproxy explain REQUEST-ID`, in memory and in a file the command can read.
+ * Their facts are redacted like the log.
  */
-
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
+import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
-import type { Finding } from '../saml/contract.ts'
+import type { Finding } from '../saml/core/check-assertion.ts'
 
 export interface FailureRecord {
   readonly id: string
@@ -25,51 +25,55 @@ export interface FailureRecord {
   readonly findings: readonly Finding[]
 }
 
+/** The file of an instance, beside its dynamic configuration. */
+export function failuresFile(configPath: string): string {
+  return `${configPath}.failures.json`
+}
+
 const MOST = 200
 const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
 const LARGEST = 64 * 1024 * 1024
 const DELAY: Milliseconds = 1000
 
+type Options = { readonly path: string; readonly clock: Clock; readonly log: Logger }
+
 export class FailureRecords {
-  readonly #path: string
-  readonly #clock: Clock
-  readonly #log: Logger
-  #records: FailureRecord[] = []
+  readonly #options: Options
+  readonly #records: FailureRecord[]
   #saving: Promise<void> | undefined
   #due = false
 
-  private constructor(path: string, { clock, log }: { clock: Clock; log: Logger }) {
-    this.#path = path
-    this.#clock = clock
-    this.#log = log
+  private constructor(options: Options, records: readonly FailureRecord[]) {
+    this.#options = options
+    this.#records = [...records]
   }
 
   /** With the failures of earlier runs, as far as they can be read. */
-  static async open(path: string, tools: { clock: Clock; log: Logger }): Promise<FailureRecords> {
-    const records = new FailureRecords(path, tools)
-    records.#records = (await readFailures(path).catch(() => [])).slice(-MOST)
-    return records
+  static async open(options: Options): Promise<FailureRecords> {
+    const earlier = await readFailures(options.path).catch(() => [])
+    return new FailureRecords(options, earlier.slice(-MOST))
   }
 
   add(record: FailureRecord): void {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)
-    this.#records.push({ ...record, path: record.path.slice(0, LONGEST_TEXT), facts, findings })
+    this.#records.push({ ...record, path: short(record.path), facts, findings })
     if (this.#records.length > MOST) this.#records.shift()
     if (this.#due) return
     this.#due = true
-    this.#clock.after(DELAY, () => void this.flush())
+    this.#options.clock.after(DELAY, () => void this.flush())
   }
 
-  /** Settles when everything so far is on disk, or cannot be. */
+  /** Settles when everything so far is on disk, or could not be written. */
   async flush(): Promise<void> {
     await this.#saving
     if (!this.#due) return
     this.#due = false
+    const { path, log } = this.#options
     const text = JSON.stringify({ version: 1, failures: this.#records })
-    this.#saving = writeFileAtomically(this.#path, text, { mode: 0o600, durable: false }).catch(
-      error => this.#log.warn('the last failures could not be kept', { path: this.#path, error }),
+    this.#saving = writeFileAtomically(path, text, { mode: 0o600, durable: false }).catch(error =>
+      log.warn('the last failures could not be kept', { path, error }),
     )
     await this.#saving
   }
@@ -78,20 +82,25 @@ export class FailureRecords {
 /** The failures a daemon has kept, oldest first. Throws when the file cannot be read. */
 export async function readFailures(path: string): Promise<readonly FailureRecord[]> {
   const file: unknown = JSON.parse((await readBounded(path, LARGEST)).bytes.toString())
-  if (typeof file !== 'object' || file === null || !('failures' in file)) return []
-  return Array.isArray(file.failures) ? file.failures.filter(isRecord) : []
+  const found = isRecord(file) ? file['failures'] : undefined
+  return Array.isArray(found) ? found.filter(isFailureRecord) : []
 }
 
-function isRecord(found: unknown): found is FailureRecord {
-  if (typeof found !== 'object' || found === null) return false
+function isFailureRecord(found: unknown): found is FailureRecord {
+  if (!isRecord(found)) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
-  const has = (name: string) => typeof Reflect.get(found, name) === 'string'
-  const { at, status, findings }: { at?: unknown; status?: unknown; findings?: unknown } = found
-  return texts.every(has) && [at, status].every(Number.isFinite) && Array.isArray(findings)
+  const { at, status, findings } = found
+  return (
+    texts.every(name => typeof found[name] === 'string') &&
+    [at, status].every(Number.isFinite) &&
+    Array.isArray(findings)
+  )
 }
 
 function shortened({ what, ok, expected, received }: Finding): Finding {
-  const short = (text: string) =>
-    text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text
   return { what: short(what), ok, expected: short(expected), received: short(received) }
+}
+
+function short(text: string): string {
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text
 }

@@ -1,38 +1,67 @@
 /**
- * Pages of ours: never cached, no external resource, no script but their own, not to be framed.
+ * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { Templates } from '../../template.ts'
-import type { Page, PageMaker } from '../saml/contract.ts'
+
+/** Makes an HTML page from templates/auth. */
+export type PageMaker = (page: Page) => Response
+
+export interface Page extends Partial<Answered> {
+  /** Name of the template. It is given `nonce` besides the view, for its `<script nonce="…">`. */
+  readonly template: string
+  readonly view: Readonly<Record<string, unknown>>
+  /** Whether the page has a script of its own. */
+  readonly script?: boolean
+  /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
+  readonly formAction?: readonly string[]
+}
+
+interface Answered {
+  readonly status: number
+  readonly reason?: string | undefined
+  readonly fields?: Fields | undefined
+}
 
 /** Makes pages from `templates`; each gets a fresh nonce for its style and its script. */
 export function pageMaker(templates: Templates, random: (size: number) => Buffer): PageMaker {
-  return (page: Page): Response => {
+  return page => {
     const nonce = random(16).toString('base64')
     const html = templates.render(page.template, { ...page.view, nonce })
-    return {
-      status: page.status ?? 200,
-      ...(page.reason === undefined ? {} : { reason: page.reason }),
-      fields: Fields.fromFlat([
-        ...['Content-Type', 'text/html; charset=utf-8'],
-        ...ownFields.flat,
-        ...['Content-Security-Policy', policyOf(page, nonce)],
-        ...(page.fields?.flat ?? []),
-      ]),
-      content: { kind: 'bytes', bytes: Buffer.from(html) },
-    }
+    const { status = 200, reason, fields = Fields.empty } = page
+    const policy = Fields.of(['Content-Security-Policy', policyOf(page, nonce)], ...fields)
+    return answer('text/html; charset=utf-8', html, { status, reason, fields: policy })
   }
 }
 
-/** Fields of every response of our own, whatever its form. */
-export const ownFields = Fields.of(
+/** JSON for programs. */
+export function json(value: unknown, answered: Answered): Response {
+  return answer('application/json; charset=utf-8', `${JSON.stringify(value)}\n`, answered)
+}
+
+/** A moment as pages show it, to the second. */
+export function timeText(at: Milliseconds): string {
+  return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+function answer(type: string, text: string, { status, reason, fields }: Answered): Response {
+  return {
+    status,
+    ...(reason === undefined ? {} : { reason }),
+    fields: Fields.of(['Content-Type', type], ...ownFields, ...(fields ?? [])),
+    content: { kind: 'bytes', bytes: Buffer.from(text) },
+  }
+}
+
+const ownFields = [
   ['Cache-Control', 'no-store'],
   ['Vary', 'Cookie'],
   ['X-Content-Type-Options', 'nosniff'],
   ['Referrer-Policy', 'no-referrer'],
   ['X-Frame-Options', 'DENY'],
-)
+] as const
 
 function policyOf({ script = false, formAction = [] }: Page, nonce: string): string {
   const targets = formAction.filter(source =>

@@ -1,177 +1,119 @@
 /**
- * The assertion's way in, in this order: size limit, login state, strict base64 and UTF-8, scan, structure and algorithms, a
- * thread with a deadline for the cryptography, our own checks of the signed assertion, request ID and assertion ID used up in
- * one step, session. Whatever fails, strangers see one page; the exact code is in the log.
+ * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, strict
+ * base64 and UTF-8, scan, structure and algorithms, a thread with a deadline for the cryptography, our own checks of the signed
+ * assertion, request ID and assertion ID used up in one step, session.
  *
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
  */
-import { Fields } from '../../http/message/field.ts'
-import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
-import { refused } from './acs-page.ts'
-import { onlyValue, readForm } from './binding/post.ts'
-import type { AssertionVerdict } from './core/assertion-verdict.ts'
-import { decodeBase64 } from './core/base64.ts'
-import { checkAssertion } from './core/check-assertion.ts'
+import { type PostedMessage, readPost } from './binding/post.ts'
+import { type CheckedAssertion, checkAssertion } from './core/check-assertion.ts'
+import { decodeBase64 } from './core/encoding.ts'
 import { messageLimits } from './core/scan.ts'
-import type { ResponseVerdict } from './core/verify-response.ts'
-import { type Flow, type LoginState, withDone } from './login-state.ts'
-import type { IdpMetadata } from './metadata/idp-metadata.ts'
-import { keepState, returnPath, type Saml, safeReturn, stateOf } from './parts.ts'
+import type { VerifiedResponse } from './core/verify-response.ts'
+import { type CarriedState, type Flow, keepState, stateOf, withDone } from './login-state.ts'
+import { returnPath, type Saml, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
-import { VerifierFailure } from './worker/verifier.ts'
-
-/** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
-const FORM_SIZE = messageLimits.size * 4
+import { type Refusal, refused } from './refusal-page.ts'
+import { formPage, redirect } from './send.ts'
+import { verify } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
-  const form = await readForm(request, { ...saml, size: FORM_SIZE, time: 30_000 })
-  if (!form.ok) return refused(saml, request, { code: form.because })
-  const encoded = onlyValue(form.pairs, 'SAMLResponse')
-  const relayState = onlyValue(form.pairs, 'RelayState')
-  if (typeof encoded !== 'string' || typeof relayState === 'object') {
-    return refused(saml, request, { code: 'form_malformed' })
-  }
+  const refuse = (refusal: Refusal) => refused(saml, request, refusal)
+  const posted = await readPost(request, saml)
+  if (typeof posted === 'string') return refuse({ code: posted })
+  if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
-  const { found, state } = stateOf(saml, request)
-  const { idpInitiated } = saml.config()
-  const open = state.flows.filter(flow => !flow.done)
-  if (open.length === 0 && !idpInitiated) {
-    return withoutLogin(saml, request, { found, state, encoded, relayState })
+  const carried = stateOf(saml, request)
+  const open = carried.state.flows.filter(flow => !flow.done)
+  if (open.length === 0 && !saml.config().idpInitiated) {
+    return withoutLogin(saml, request, { carried, posted })
   }
-  const idp = saml.source.current()
-  if (idp === undefined) return refused(saml, request, { code: 'idp_metadata' })
+  if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
-  const bytes = decodeBase64(encoded)
-  if (bytes === undefined) return refused(saml, request, { code: 'base64' })
-  if (bytes.length > messageLimits.size) return refused(saml, request, { code: 'xml_too-large' })
-  const verdict = await verify(saml, idp, bytes)
-  if (verdict instanceof VerifierFailure) {
-    return refused(saml, request, { code: verdict.code, cause: verdict })
-  }
-  if (!verdict.ok) {
-    const { because, problem, claimedIssuer } = verdict
-    return refused(saml, request, { code: because, facts: { problem, claimedIssuer } })
-  }
+  const bytes = decodeBase64(posted.encoded)
+  if (bytes === undefined) return refuse({ code: 'base64' })
+  if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
+  const verified = await verify(saml, rules =>
+    saml.verifier.run({ kind: 'response', bytes, rules }),
+  )
+  if (!verified.ok) return refuse(verified.refusal)
 
-  const checked = check(saml, verdict, open)
+  const expected = {
+    config: saml.config(),
+    idp: saml.source.last?.entityId ?? '',
+    requests: new Map(open.map(({ request, began }) => [request, began])),
+  }
+  const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
-    const { because, findings, clockAhead } = checked
-    return refused(saml, request, { code: because, findings, clockAhead })
+    const { because: code, findings, clockAhead } = checked
+    return refuse({ code, findings, clockAhead })
   }
   const flow = open.find(each => each.request === checked.requestId)
-  const { assertionId } = checked.subject
-  const ids = [
-    `assertion ${assertionId}`,
-    ...(flow === undefined ? [] : [`request ${flow.request}`]),
-  ]
-  if (!saml.consumed.consume(ids, checked.until)) {
-    return refused(saml, request, { code: 'replay', findings: checked.findings })
+  const used = [`assertion ${checked.subject.assertionId}`]
+  if (flow !== undefined) used.push(`request ${flow.request}`)
+  if (!saml.replayCache.consume(used, checked.until)) {
+    return refuse({ code: 'replay', findings: checked.findings })
   }
-  return welcome(saml, request, { verdict, checked, flow, state, relayState })
+  return startSession(saml, request, { verified, checked, flow, carried, posted })
 }
 
-/** Asks the verifier; when no key fits, whether the IdP has new ones, and once more. */
-async function verify(
-  saml: Saml,
-  idp: IdpMetadata,
-  bytes: Buffer,
-): Promise<ResponseVerdict | VerifierFailure> {
-  const { allowSha1 } = saml.config()
-  const decryptionKeys = saml.keys.saml().map(pair => pair.privateKey)
-  const rulesFor = ({ keys }: IdpMetadata) => {
-    return { certificates: keys.map(key => key.certificate), decryptionKeys, allowSha1 }
-  }
-  try {
-    const verdict = await saml.verifier.response(bytes, rulesFor(idp))
-    if (verdict.ok || verdict.because !== 'signature_invalid') return verdict
-    const changed = await saml.source.refreshForUnknownKey()
-    const newer = saml.source.current()
-    return changed && newer !== undefined
-      ? await saml.verifier.response(bytes, rulesFor(newer))
-      : verdict
-  } catch (error) {
-    if (error instanceof VerifierFailure) return error
-    throw error
-  }
-}
-
-function check(
-  saml: Saml,
-  verdict: ResponseVerdict & { ok: true },
-  open: readonly Flow[],
-): AssertionVerdict {
-  const config = saml.config()
-  const exact = config.authnContextComparison === 'exact'
-  return checkAssertion(
-    verdict,
-    {
-      entityId: config.entityId,
-      acsUrl: config.acsUrl,
-      idp: saml.source.last?.entityId ?? '',
-      requests: new Map(open.map(flow => [flow.request, flow.began])),
-      unsolicited: config.idpInitiated,
-      skew: config.clockSkew,
-      assertionAge: config.assertionAge,
-      forceAuthn: config.forceAuthn,
-      contexts: exact ? config.authnContext : [],
-    },
-    saml.clock.now(),
-  )
-}
-
-async function welcome(
+/** Makes the session and sends the browser on to the redirect endpoint. */
+async function startSession(
   saml: Saml,
   request: Request,
   arrival: {
-    readonly verdict: ResponseVerdict & { ok: true }
-    readonly checked: AssertionVerdict & { ok: true }
+    readonly verified: VerifiedResponse
+    readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
-    readonly state: LoginState
-    readonly relayState: string | undefined
+    readonly carried: CarriedState
+    readonly posted: PostedMessage
   },
 ): Promise<Response> {
-  const { verdict, checked, flow, state, relayState } = arrival
-  const { subject } = checked
-  const established = await saml.sessions.establish(subject, request)
+  const { verified, checked, flow, carried, posted } = arrival
+  const { encrypted, assertion } = verified
+  const { issuer: idp, assertionId } = checked.subject
+  const established = await saml.sessions.establish(checked.subject, request)
   if ('refuse' in established) {
     saml.outcomes.count('session_refused')
     return established.refuse
   }
+  const { session, setCookie } = established
   saml.outcomes.count('accepted')
   const now = saml.clock.now()
-  const ahead = (verdict.assertion.issued?.moment ?? now) - now
+  const ahead = (assertion.issued?.moment ?? now) - now
   saml.log.info('signed in', {
     request: request.id,
-    session: established.session.id,
-    subject: established.session.subject,
-    assertion: subject.assertionId,
-    idp: subject.issuer,
-    encrypted: verdict.encrypted,
+    session: session.id,
+    subject: session.subject,
+    assertion: assertionId,
+    idp,
+    encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
-    ...(verdict.assertion.unread.length === 0 ? {} : { unread: verdict.assertion.unread }),
+    ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
-  const kept = flow === undefined ? undefined : keepState(saml, withDone(state, flow, now, ahead))
   const { baseUrl } = saml.config()
-  const location =
-    flow === undefined
-      ? loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
-      : `${baseUrl}${returnPath}?flow=${encodeURIComponent(flow.id)}`
-  const fields = Fields.of(
-    ...established.setCookie,
-    ['Set-Cookie', ownerCookie(saml, established.session)],
-    ['Set-Cookie', kept],
-    ['Cache-Control', 'no-store'],
-    ['Location', location],
-  )
-  return { status: 303, fields, content: noContent, facts: { saml: 'accepted' } }
+  const fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
+  if (flow === undefined) {
+    const returnTo = relayedReturn(baseUrl, posted.relayState ?? '')
+    return answered(loginAddress(baseUrl, returnTo), fields)
+  }
+  const state = withDone(carried.state, flow, { at: now, ahead })
+  const location = `${baseUrl}${returnPath}?flow=${encodeURIComponent(flow.id)}`
+  return answered(location, fields.plus('Set-Cookie', keepState(saml, state)))
+}
+
+function answered(location: string, fields: Fields): Response {
+  return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
 }
 
 /**
- * Where an answer nobody asked for leads: IdPs let a path, or a whole address, be written into its RelayState
- * (saml-profiles-2.0-os section 4.1.5). One of ours is taken, anything else is "/".
+ * Where an unsolicited answer leads: IdPs let a path, or a whole address, be written into its RelayState (saml-profiles-2.0-os
+ * section 4.1.5). One of ours is taken, anything else is "/".
  */
 function relayedReturn(baseUrl: string, relayState: string): string {
   if (relayState.length > LONGEST_RELAY) return '/'
@@ -183,59 +125,39 @@ function relayedReturn(baseUrl: string, relayState: string): string {
 const LONGEST_RELAY = 2000
 
 /**
- * An answer that no login of this browser waits for. Someone already signed in is let through (a reload, a second tab). Browsers
- * hold the session cookie back from a post of another site (SameSite=Lax), and careful ones every cookie: so whoever seems to
- * be nobody posts it again from ours, once.
+ * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
+ * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
+ * are missing, the browser posts the answer again from a page of ours, once.
  */
 async function withoutLogin(
   saml: Saml,
   request: Request,
-  arrival: {
-    readonly found: 'state' | 'absent' | 'invalid'
-    readonly state: LoginState
-    readonly encoded: string
-    readonly relayState: string | undefined
-  },
+  arrival: { readonly carried: CarriedState; readonly posted: PostedMessage },
 ): Promise<Response> {
-  const { found, state, encoded, relayState } = arrival
-  const session = await saml.sessions.read(request)
-  if (session !== undefined) {
+  const { found, state } = arrival.carried
+  const { encoded, relayState } = arrival.posted
+  if ((await saml.sessions.read(request)) !== undefined) {
     const done = state.flows.find(flow => flow.done && flow.id === relayState)
     const query = done === undefined ? '' : `?flow=${encodeURIComponent(done.id)}`
-    const location = `${saml.config().baseUrl}${returnPath}${query}`
-    return { status: 303, fields: Fields.of(['Location', location]), content: noContent }
+    return redirect(303, `${saml.config().baseUrl}${returnPath}${query}`)
   }
   const again = request.target.form === 'origin' && request.target.query === 'again'
-  const heldBack = found === 'absent' || (found === 'state' && !(await sentSession(saml, request)))
-  if (heldBack && !again && isPlain(encoded) && isPlain(relayState ?? '')) {
-    return saml.page({
-      template: 'saml-form',
-      view: {
-        title: 'Signing in',
-        label: 'Continue to sign in',
-        keep: '',
-        action: '/saml/acs?again',
-        enctype: 'application/x-www-form-urlencoded',
-        fields: [
-          { name: 'SAMLResponse', value: encoded },
-          ...(relayState === undefined ? [] : [{ name: 'RelayState', value: relayState }]),
-        ],
-      },
-      script: true,
+  const sent = (await saml.sessions.diagnose(request)).count > 0
+  const heldBack = found === 'absent' || (found === 'state' && !sent)
+  const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
+  if (heldBack && !again && isPlain) {
+    return formPage(saml, {
+      title: 'Signing in',
+      label: 'Continue to sign in',
+      action: '/saml/acs?again',
+      values: { SAMLResponse: encoded, RelayState: relayState },
     })
-  }
-  const codes = {
-    state: 'login_unknown',
-    absent: 'login_cookie_missing',
-    invalid: 'login_cookie_invalid',
   }
   return refused(saml, request, { code: codes[found] })
 }
 
-async function sentSession(saml: Saml, request: Request): Promise<boolean> {
-  return (await saml.sessions.diagnose(request)).count > 0
-}
-
-function isPlain(text: string): boolean {
-  return /^[\x20-\x7e\r\n]*$/.test(text)
+const codes = {
+  state: 'login_unknown',
+  absent: 'login_cookie_missing',
+  invalid: 'login_cookie_invalid',
 }

@@ -1,27 +1,28 @@
 /**
- * The logins a browser has under way, in one sealed cookie of bounded size. The server keeps nothing: a restart in the middle of
- * a login loses none, and strangers cannot fill any memory.
+ * Keeps the logins a browser has under way in a sealed cookie of bounded size. The server keeps nothing, so a restart in the
+ * middle of a login loses none, and strangers cannot fill any memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookie has to be SameSite=None; `__Host-` keeps neighbours of our
  *   domain from setting it.
- * - Tabs log in at the same time: a handful of logins live side by side, the oldest goes when there are more.
- * - A loop is told from many tabs by depth: a login counts as one deeper when it began shortly after another had been
- *   completed, as only happens when its session did not stick.
+ * - Tabs log in at the same time, so several logins are kept; when there are too many, the oldest is dropped.
+ * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
+ *   which happens only when the session of that one did not come back.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { trimWhitespace } from '../../http/message/field.ts'
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import { cookieValues } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
-import type { SealingKey } from './contract.ts'
-import { seal, unseal } from './seal.ts'
+import { isRecord } from '../../json.ts'
+import { seal, unseal } from '../keys/seal.ts'
+import type { Saml } from './parts.ts'
 
-export const stateCookieName = '__Host-authproxy_state'
+const COOKIE = '__Host-authproxy_state'
 
 /** Logins at a time. */
 const MOST_FLOWS = 5
 /** Characters of the cookie's value; browsers drop a cookie beyond 4096 with its name and attributes. */
 const MOST_CHARACTERS = 3800
-/** A login that begins so soon after another was completed is the next turn of a loop. */
+/** A login that begins so soon after another was completed is the next one of a loop. */
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
@@ -34,10 +35,10 @@ export interface Flow {
   readonly returnTo: string
   /** How many completed logins led to this one. */
   readonly depth: number
-  /** Whether the IdP's answer has been taken; it then only waits for its browser to come back. */
+  /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
-  /** Key to the stashed form post, base64url. */
-  readonly stash?: string
+  /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
+  readonly form?: string
 }
 
 export interface LoginState {
@@ -48,32 +49,28 @@ export interface LoginState {
     readonly depth: number
     readonly ahead: Milliseconds
   }
-  /** ID of a LogoutRequest of ours that waits for its answer. */
+  /** ID of a LogoutRequest of ours whose answer has not come yet. */
   readonly logout?: string
 }
 
-export const emptyState: LoginState = { flows: [] }
-
-export interface StateKeys {
-  readonly keys: readonly SealingKey[]
-  readonly random: (size: number) => Buffer
-  /** Entity ID: instances do not read each other's cookies. */
-  readonly entityId: string
-}
+const emptyState: LoginState = { flows: [] }
 
 /** What a request carries: `absent` when there is no cookie of the name, `invalid` when none could be opened. */
-export function readState(
-  request: Request,
-  { keys, entityId }: Pick<StateKeys, 'keys' | 'entityId'>,
-  limits: { readonly now: Milliseconds; readonly loginTime: Milliseconds },
-): { readonly found: 'state' | 'absent' | 'invalid'; readonly state: LoginState } {
-  const values = cookieValues(request, stateCookieName)
+export interface CarriedState {
+  readonly found: 'state' | 'absent' | 'invalid'
+  readonly state: LoginState
+}
+
+/** The logins of the browser that sent a request. */
+export function stateOf(saml: Saml, request: Request): CarriedState {
+  const { entityId, loginTime } = saml.config()
+  const values = cookieValues(request.fields, COOKIE)
   if (values.length === 0) return { found: 'absent', state: emptyState }
   for (const value of values.slice(0, 4)) {
-    const plain = unseal(value, purposeOf(entityId), keys)
+    const plain = unseal(value, purposeOf(entityId), saml.keys.sealing())
     const state = plain === undefined ? undefined : decode(plain)
     if (state === undefined) continue
-    const flows = state.flows.filter(flow => limits.now - flow.began < limits.loginTime)
+    const flows = state.flows.filter(flow => saml.clock.now() - flow.began < loginTime)
     return { found: 'state', state: { ...state, flows } }
   }
   return { found: 'invalid', state: emptyState }
@@ -88,30 +85,30 @@ function decode(plain: Buffer): LoginState | undefined {
   }
 }
 
-/** Only we can have sealed it, in the version its purpose names; so its outline is all there is to check. */
+/** Only we can have sealed it, in the version its purpose names, so its outline is all that is checked. */
 function isState(value: unknown): value is LoginState {
-  return (
-    typeof value === 'object' && value !== null && 'flows' in value && Array.isArray(value.flows)
-  )
+  return isRecord(value) && Array.isArray(value['flows'])
 }
 
 /**
  * The Set-Cookie line that keeps `state`. The oldest logins are dropped until it fits; one that does not fit alone loses its
  * query and then its path.
  */
-export function stateCookie(state: LoginState, keys: StateKeys, lifetime: Milliseconds): string {
+export function keepState(saml: Saml, state: LoginState): string {
+  const { entityId, loginTime } = saml.config()
   let { flows } = state
   for (;;) {
     const plain = Buffer.from(JSON.stringify({ ...state, flows }))
-    const value = seal(plain, purposeOf(keys.entityId), keys.keys, keys.random)
-    if (value.length <= MOST_CHARACTERS) {
-      const maxAge = Math.ceil(lifetime / 1000)
-      return `${stateCookieName}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
-    }
+    const value = seal(plain, purposeOf(entityId), saml.keys.sealing(), saml.random)
+    if (value.length <= MOST_CHARACTERS) return cookieLine(value, Math.ceil(loginTime / 1000))
     const [only, ...rest] = flows
     if (only === undefined) throw new Error('the login state does not fit into a cookie')
     flows = rest.length > 0 ? rest : [{ ...only, returnTo: shorter(only.returnTo) }]
   }
+}
+
+function cookieLine(value: string, maxAge: Seconds): string {
+  return `${COOKIE}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
 }
 
 function shorter(returnTo: string): string {
@@ -120,22 +117,21 @@ function shorter(returnTo: string): string {
 }
 
 /** Removes the cookie. */
-export const noStateCookie = `${stateCookieName}=; Max-Age=0; Path=/; Secure; HttpOnly; SameSite=None`
+export const noStateCookie = cookieLine('', 0)
 
 /** The state with one more login, the oldest beyond the limit gone. */
 export function withFlow(state: LoginState, flow: Flow): LoginState {
   return { ...state, flows: [...state.flows, flow].slice(-MOST_FLOWS) }
 }
 
-/** The state with a login marked as completed; `ahead` is how far the IdP's clock was ahead. */
+/** The state with a login marked as completed at a moment; `ahead` is how far the IdP's clock was ahead. */
 export function withDone(
   state: LoginState,
   done: Flow,
-  now: Milliseconds,
-  ahead: Milliseconds,
+  when: { readonly at: Milliseconds; readonly ahead: Milliseconds },
 ): LoginState {
   const flows = state.flows.map(flow => (flow.id === done.id ? { ...flow, done: true } : flow))
-  return { ...state, flows, last: { at: now, depth: done.depth, ahead } }
+  return { ...state, flows, last: { ...when, depth: done.depth } }
 }
 
 /** The state without a login. */
@@ -147,20 +143,6 @@ export function withoutFlow(state: LoginState, id: string): LoginState {
 export function depthOf(state: LoginState, now: Milliseconds): number {
   const { last } = state
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
-}
-
-/** Values of every cookie of this name (RFC 6265 section 5.4 lets several come). */
-export function cookieValues(request: Request, name: string): readonly string[] {
-  const values: string[] = []
-  for (const line of request.fields.all('Cookie')) {
-    for (const pair of line.split(';')) {
-      const equals = pair.indexOf('=')
-      if (equals > 0 && trimWhitespace(pair.slice(0, equals)) === name) {
-        values.push(trimWhitespace(pair.slice(equals + 1)))
-      }
-    }
-  }
-  return values
 }
 
 function purposeOf(entityId: string): string {

@@ -1,39 +1,59 @@
 /**
- * What the steps of login and logout share: the parts the service was given, and the ones it has made of them.
+ * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
-
+import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
-import type { StashRoom } from '../form-preservation/kept-forms.ts'
-import type { SamlParts } from './contract.ts'
-import { type LoginState, readState, type StateKeys, stateCookie } from './login-state.ts'
+import type { Logger } from '../../log/log.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { KeptForms } from '../form-preservation/kept-forms.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import type { PageMaker } from '../pages/page.ts'
+import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import type { Outcomes } from './outcomes.ts'
-import type { Consumed } from './replay-cache.ts'
-import type { Verifier } from './worker/verifier.ts'
+import type { ReplayCache } from './replay-cache.ts'
+import type { WorkerPool } from './worker/pool.ts'
+
+/** What the SAML service is given. */
+export interface SamlParts {
+  readonly config: () => SamlConfig
+  readonly keys: Pick<KeyRing, 'sealing' | 'saml'>
+  readonly sessions: Pick<Sessions, 'establish' | 'read' | 'end' | 'revoke' | 'diagnose'>
+  readonly failurePage: FailurePage
+  readonly page: PageMaker
+  readonly clock: Clock
+  /** So many random bytes, fit for keys. */
+  readonly random: (size: number) => Buffer
+  readonly log: Logger
+  /** The client's address, read from the fields of trusted proxies; for logs and limits. */
+  readonly clientAddress: (request: Request) => string
+}
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
-  readonly verifier: Verifier
-  readonly consumed: Consumed
-  readonly stashes: StashRoom
-  /** For forms that are being read. */
+  /** Verifies messages in threads. */
+  readonly verifier: WorkerPool
+  readonly replayCache: ReplayCache
+  readonly forms: KeptForms
+  /** Memory for forms that are being read. */
   readonly room: Room
   readonly outcomes: Outcomes
 }
 
-/** The logins of the browser that sent a request. */
-export function stateOf(saml: Saml, request: Request) {
-  const { entityId, loginTime } = saml.config()
-  const now = saml.clock.now()
-  return readState(request, { keys: saml.keys.sealing(), entityId }, { now, loginTime })
-}
+/** How logins and logouts ended, counted by code. The codes are ours, a closed set, so the map stays small. */
+export class Outcomes {
+  readonly #counts = new Map<string, number>()
 
-/** The Set-Cookie value that keeps a browser's logins. */
-export function keepState(saml: Saml, state: LoginState): string {
-  const { entityId, loginTime } = saml.config()
-  const keys: StateKeys = { keys: saml.keys.sealing(), random: saml.random, entityId }
-  return stateCookie(state, keys, loginTime)
+  /** Counts one. */
+  count(code: string): void {
+    this.#counts.set(code, (this.#counts.get(code) ?? 0) + 1)
+  }
+
+  /** Counts so far. */
+  read(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#counts)
+  }
 }
 
 /** A new ID for a message: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
@@ -42,8 +62,8 @@ export function newId(saml: Saml): string {
 }
 
 /**
- * A path of ours to send a browser to, or "/" for whatever could be read as another host, leads back here, or is no path.
- * It is only ever used behind our own base URL.
+ * A path of ours to send a browser to; "/" in the place of text that is no path, could be read as another host, or leads back
+ * here. Only ever used behind our own base URL.
  */
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'

@@ -1,13 +1,13 @@
 /**
- * IDs that have been used and may not be used again: of requests, assertions and logout messages. Memory, bounded, each until
- * the moment nobody would take it any more.
+ * The replay cache of IDs that must not be used again: of requests, assertions and logout messages. In memory and bounded; each
+ * ID is kept until the checks of times refuse its message anyway.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 
 /** An ID costs some 200 bytes. Only verified messages get this far, so strangers cannot fill it. */
 const MOST = 100_000
 
-export class Consumed {
+export class ReplayCache {
   readonly #clock: Clock
   readonly #until = new Map<string, Milliseconds>()
 
@@ -16,8 +16,8 @@ export class Consumed {
   }
 
   /**
-   * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several at the same time
-   * only one succeeds. False also when there is no room: rather no login than one too many.
+   * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several requests at the same
+   * time only one succeeds. False also when the cache is full: a login is refused rather than taken twice.
    */
   consume(ids: readonly string[], until: Milliseconds): boolean {
     const now = this.#clock.now()

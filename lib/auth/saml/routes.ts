@@ -1,5 +1,5 @@
 /**
- * The addresses of SAML, each with its methods.
+ * The paths of SAML, each with its methods.
  */
 import { createHash } from 'node:crypto'
 import { Fields } from '../../http/message/field.ts'
@@ -55,17 +55,7 @@ function documentResponse(bytes: Buffer, type: string, disposition?: string): Re
   return { status: 200, fields, content: { kind: 'bytes', bytes } }
 }
 
-/** Somebody reloaded, or followed a bookmark: there is nothing here to look at. */
-function notAPage(saml: Saml, request: Request): Response {
-  return saml.failurePage({
-    request,
-    category: 'SAML-ERROR',
-    code: 'acs_get',
-    status: 405,
-    title: 'Nothing to see here',
-    text: 'The identity provider delivers its answers to this address; it is no page to visit.',
-    advice: ['Go to the application. If you are not signed in any more, it will ask you to.'],
-    action: { href: '/', label: 'Go to the application' },
-    fields: Fields.of(['Allow', 'POST']),
-  })
+/** A person reloaded the page, or followed a bookmark. */
+function notAPage({ failurePage }: Saml, request: Request): Response {
+  return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
 }

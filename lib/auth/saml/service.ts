@@ -1,55 +1,97 @@
 /**
- * The SAML room, wired: metadata source, verifier and memory, behind the one interface the gateway sees.
+ * The SAML service wires metadata source, worker threads and memory behind one interface.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
-import { OriginClient } from '../../http/client/origin.ts'
+import { OriginClient } from '../../http/client/client.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
-import { StashRoom } from '../form-preservation/kept-forms.ts'
+import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
-import { takeReplay } from '../form-preservation/resubmission.ts'
-import type { SamlParts, SamlReadings, SamlService } from './contract.ts'
-import { startLogin } from './login.ts'
+import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
+import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import { Outcomes } from './outcomes.ts'
-import { type Saml, safeReturn } from './parts.ts'
+import { Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
-import { Consumed } from './replay-cache.ts'
+import { ReplayCache } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
-import { Verifier } from './worker/verifier.ts'
+import { messageBounds, WorkerPool } from './worker/pool.ts'
+
+/** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
+export interface SamlService {
+  /**
+   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
+   * checked again before a browser is sent there. `form` is the content of a form post whose session has ended, to be sent once
+   * after the login.
+   */
+  startLogin(request: Request, login: LoginStart): Promise<Response>
+  /**
+   * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
+   * and comes back to `returnTo`. Making it leaves no state behind.
+   */
+  loginAddress(returnTo: string): string
+  /**
+   * Answers /saml/metadata.xml, /saml/metadata, /saml/certificate.crt, /saml/acs, /saml/slo and /__authproxy-redirect;
+   * undefined for every other path. `path` is the exact path of the target, without query.
+   */
+  handle(request: Request, path: string): Promise<Response> | undefined
+  /** Whether a form this request posts can be kept: its sender has to be known, and its address one to come back to. */
+  keepsForms(request: Request, returnTo: string): boolean
+  /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+  resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
+  /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+  problems(): readonly string[]
+  /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
+  readings(): SamlReadings
+  /** Ends the refresh loop and the worker threads. */
+  close(): Promise<void>
+}
+
+export interface SamlReadings {
+  /** Moments since the epoch; undefined when there is none. */
+  readonly metadataFetched: Milliseconds | undefined
+  readonly metadataValidUntil: Milliseconds | undefined
+  readonly idpCertificateEnds: Milliseconds | undefined
+  readonly ownCertificateEnds: Milliseconds | undefined
+  /** Outcomes since the start, by code: `accepted`, `signature`, `audience`, … From a closed set. */
+  readonly outcomes: Readonly<Record<string, number>>
+}
+
+/** What makes the service; throws a Failure when it cannot start. */
+export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 
 /** Bytes of all forms that are being read at a time: a hundred of the largest, thousands of the usual. */
 const FORMS = 128 * 1024 * 1024
 
-/** What tests put in the place of the real thing. */
-export interface SamlDoors {
+/** What tests put in the place of the real parts. */
+export interface SamlSubstitutes {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
   /** Verifies messages; not closed with the service. */
-  readonly verifier?: Verifier
+  readonly verifier?: WorkerPool
 }
 
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
 export async function createSamlService(
   parts: SamlParts,
-  doors: SamlDoors = {},
+  substitutes: SamlSubstitutes = {},
 ): Promise<SamlService> {
   const { clock, log, config } = parts
   const origin =
-    doors.origin ??
+    substitutes.origin ??
     new OriginClient({ clock, isPublic: isPublicAddress, limits: { perOrigin: 2, free: 2 } })
   const source = await IdpMetadataSource.open({ config, origin, clock, log }).catch(async error => {
     await origin.close()
     throw error
   })
-  const verifier = doors.verifier ?? new Verifier({ clock })
+  const verifier = substitutes.verifier ?? new WorkerPool(clock, messageBounds)
   const saml: Saml = {
     ...parts,
     source,
     verifier,
-    consumed: new Consumed(clock),
-    stashes: new StashRoom(clock, parts.random),
+    replayCache: new ReplayCache(clock),
+    forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),
     outcomes: new Outcomes(),
   }
@@ -60,12 +102,12 @@ export async function createSamlService(
     handle,
     keepsForms: (request, returnTo) =>
       safeReturn(returnTo) === returnTo && lastOwner(saml, request) !== undefined,
-    takeReplay: (request, asked) => takeReplay(saml, request, asked),
+    resubmit: resubmission => resubmit(saml, resubmission),
     problems: () => problemsOf(saml),
     readings: () => readingsOf(saml),
     async close() {
       source.close()
-      const closing = doors.verifier === undefined ? verifier.close() : undefined
+      const closing = substitutes.verifier === undefined ? verifier.close() : undefined
       await Promise.all([closing, origin.close()])
     },
   }

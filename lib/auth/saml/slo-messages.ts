@@ -1,107 +1,94 @@
 /**
- * What a verified logout message leads to, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer
- * to ours ends the conversation.
+ * Acts on verified logout messages, saml-profiles-2.0-os section 4.4: a request ends sessions and is answered, an answer to ours
+ * ends the conversation.
  */
+import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
-import { logoutResponseXml } from './binding/logout-xml.ts'
-import { parseInstant } from './core/instant.ts'
+import { logoutResponseXml } from './binding/message-xml.ts'
+import type { MessageHead } from './core/read-assertion.ts'
 import { shortName, status } from './core/vocabulary.ts'
-import type { Endpoint } from './metadata/idp-metadata.ts'
-import { newId, type Saml, stateOf } from './parts.ts'
-import { logoutRefused, sendMessage, signedOut } from './slo-pages.ts'
+import { stateOf } from './login-state.ts'
+import { newId, type Saml } from './parts.ts'
+import { logoutRefused } from './refusal-page.ts'
+import { sendMessage } from './send.ts'
 
-interface Arrived {
-  readonly request: Request
-  /** Whether it is signed, by either binding. */
-  readonly signed: boolean
-  readonly relayState: string | undefined
-}
+/** How logout messages are sent: always signed, since an IdP that does not ask for it does not mind. */
+export const signingOut = {
+  title: 'Signing out',
+  label: 'Continue to sign out',
+  signed: true,
+  follows: 303,
+} as const
 
 /** Ends the sessions a LogoutRequest of the IdP names (4.4.3.1) and sends its answer. */
 export async function answerRequest(
   saml: Saml,
   message: LogoutRequest,
-  arrived: Arrived,
+  arrived: { readonly request: Request; readonly relayState: string | undefined },
 ): Promise<Response> {
-  const { request, signed, relayState } = arrived
-  const config = saml.config()
-  if (!signed && !config.allowUnsignedLogout) {
-    return logoutRefused(saml, request, { code: 'signature_missing' })
-  }
-  if (!signed)
+  const { request, relayState } = arrived
+  const { signed, issuer = '', nameId, sessionIndexes, encryptedId } = message
+  const { allowUnsignedLogout, assertionAge, clockSkew, entityId } = saml.config()
+  const refuse = (code: string) => logoutRefused(saml, request, { code })
+  if (!signed && !allowUnsignedLogout) return refuse('signature_missing')
+  if (!signed) {
     saml.log.warn('an unsigned LogoutRequest is taken, as configured', { request: request.id })
-  const problem = checkHead(saml, message) ?? checkTimes(saml, message)
-  if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
-  const { issuer = '', nameId } = message
-  const until = saml.clock.now() + config.assertionAge + 2 * config.clockSkew
-  if (!saml.consumed.consume([`logout ${message.id}`], until)) {
-    return logoutRefused(saml, request, { code: 'replay' })
   }
-  if (nameId === undefined) {
-    return logoutRefused(saml, request, {
-      code: message.encryptedId ? 'encrypted_id' : 'logout_form',
-    })
-  }
+  const problem = checkHead(saml, message) ?? checkEnd(saml, message)
+  if (problem !== undefined) return refuse(problem)
+  const until = saml.clock.now() + assertionAge + 2 * clockSkew
+  if (!saml.replayCache.consume([`logout ${message.id}`], until)) return refuse('replay')
+  if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
+
   const session = await saml.sessions.read(request)
-  const sessionIndexes = message.sessionIndexes
   await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
-  // This browser's own session ends when it is meant: that of somebody else in it does not.
+  // This browser's own session ends when the message names it, and stays when it is another person's.
   const meant =
     session !== undefined &&
     session.issuer === issuer &&
     session.nameId?.value === nameId.value &&
     (sessionIndexes.length === 0 || sessionIndexes.includes(session.sessionIndex ?? ''))
-  const cookies = meant ? saml.sessions.end(request) : undefined
+  const fields = meant ? saml.sessions.end(request) : undefined
   saml.outcomes.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
-  const endpoint = answerEndpoint(saml)
-  if (endpoint === undefined) return signedOut(saml, { cookies, everywhere: 'yes' })
-  const location = endpoint.responseLocation ?? endpoint.location
+  const [endpoint] = saml.source.current()?.singleLogout ?? []
+  if (endpoint === undefined) return signedOut(saml, 'yes', fields)
+  const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
-  const xml = logoutResponseXml({
-    id,
-    issuer: config.entityId,
-    issued: saml.clock.now(),
-    destination: location,
-    inResponseTo: message.id,
-    status: status.success,
+  const issued = saml.clock.now()
+  const answers = { inResponseTo: message.id, status: status.success }
+  const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
+  return sendMessage(saml, {
+    ...signingOut,
+    to: { binding, location },
+    message: { name: 'SAMLResponse', xml, id, relayState },
+    ...(fields === undefined ? {} : { fields }),
   })
-  const answer = { name: 'SAMLResponse', xml, id, relayState } as const
-  return sendMessage(saml, { endpoint, location, message: answer, cookies, request })
-}
-
-function answerEndpoint(saml: Saml): Endpoint | undefined {
-  return saml.source.current()?.singleLogout[0]
 }
 
 /** The IdP's answer to our LogoutRequest; the local session has ended already, so all it changes is what the page says. */
 export async function takeAnswer(
   saml: Saml,
   message: LogoutResponse,
-  arrived: Arrived,
+  request: Request,
 ): Promise<Response> {
-  const { request, signed } = arrived
   const problem = checkHead(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
-  const { state } = stateOf(saml, request)
-  const ours = state.logout !== undefined && message.inResponseTo === state.logout
-  const done = signed && ours && message.status === status.success
-  saml.log.info('single logout was answered', {
-    request: request.id,
-    status: shortName(message.status),
-    signed,
-    ours,
-  })
-  // Anybody can send an answer to a question we never asked: it must not sign anybody out.
+  const { signed, inResponseTo } = message
+  const { logout } = stateOf(saml, request).state
+  const ours = logout !== undefined && inResponseTo === logout
+  const facts = { request: request.id, status: shortName(message.status), signed, ours }
+  saml.log.info('single logout was answered', facts)
+  // Any site can make a browser send an answer to a question we never asked: it must sign no user out.
   if (!ours && (await saml.sessions.read(request)) !== undefined) {
     return logoutRefused(saml, request, { code: 'in_response_to' })
   }
-  const cookies = ours ? saml.sessions.end(request) : undefined
-  return signedOut(saml, { cookies, everywhere: done ? 'yes' : 'partly' })
+  const done = signed && ours && message.status === status.success
+  return signedOut(saml, done ? 'yes' : 'partly', ours ? saml.sessions.end(request) : undefined)
 }
 
-function checkHead(saml: Saml, message: LogoutRequest | LogoutResponse): string | undefined {
+function checkHead(saml: Saml, message: MessageHead): string | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
   const { version, id, issuer, destination, issued } = message
   if (version !== '2.0' || id === '') return 'version'
@@ -113,9 +100,35 @@ function checkHead(saml: Saml, message: LogoutRequest | LogoutResponse): string 
   return moment < now - assertionAge - clockSkew ? 'too_old' : undefined
 }
 
-function checkTimes(saml: Saml, { notOnOrAfter }: LogoutRequest): string | undefined {
+function checkEnd(saml: Saml, { notOnOrAfter }: LogoutRequest): string | undefined {
   if (notOnOrAfter === undefined) return undefined
-  const moment = parseInstant(notOnOrAfter.text)
-  const open = moment !== undefined && moment > saml.clock.now() - saml.config().clockSkew
-  return open ? undefined : 'expired'
+  const moment = notOnOrAfter.moment ?? Number.NEGATIVE_INFINITY
+  return moment > saml.clock.now() - saml.config().clockSkew ? undefined : 'expired'
+}
+
+/** The end of a session, with a link to begin another: the page does not sign in by itself. */
+export function signedOut(saml: Saml, where: keyof typeof sentences, fields?: Fields): Response {
+  const href = `${saml.config().baseUrl}/`
+  const view = { title: 'You are signed out', sentences: sentences[where], href }
+  return saml.page({
+    template: 'saml-signed-out',
+    view: { ...view, label: 'Sign in again' },
+    fields,
+  })
+}
+
+const closeBrowser = 'To be safe on a shared computer, close the browser.'
+
+/** Where sessions have ended, as far as we know. */
+const sentences = {
+  yes: ['Your session here and at the identity provider has ended.'],
+  partly: [
+    'Your session here has ended. The identity provider did not confirm that all others have.',
+    closeBrowser,
+  ],
+  no: [
+    'Your session here has ended. Your session at the identity provider stays active, and may sign you in again without asking.',
+    closeBrowser,
+  ],
+  unknown: ['There is no session here.'],
 }

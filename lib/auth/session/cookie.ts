@@ -1,19 +1,23 @@
 /**
- * A session token in cookies: whole in `__authproxy_session` when it fits, else spread over `__authproxy_session`,
- * `__authproxy_session.1` and so on. Knows names and sizes, not what a token says.
+ * Writes a session token into cookies, and finds it in those of a request. Knows names and sizes, not what a token says.
  *
  * # Format
- * One cookie: the token. Several: `<count>:<tag>:<part>` in the first, `<tag>:<part>` in the others; the tag is random and
- * tells parts of one token from those of another, which a browser may hold beside them (other Path or Domain, or a write that
- * was only half done).
+ * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`
+ * in the first, `<tag>:<part>` in the others. The random tag tells parts of one token from those of another, which a browser
+ * may hold beside them: with another Path or Domain, or after a write that was only half done.
  */
 import type { Seconds } from '../../async/clock.ts'
-import { cookiePairs, largestCookie, setCookie } from '../../http/message/cookie.ts'
+import {
+  type CookieOptions,
+  cookiePairs,
+  largestCookie,
+  setCookie,
+} from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
 
 export const sessionCookie = '__authproxy_session'
 
-/** Cookies of one name that are looked at: whoever sends more gets no more work out of us. */
+/** Most cookies of one name that are looked at. */
 const MOST_CANDIDATES = 12
 const MOST_PARTS = 8
 /** Room for `<count>:<tag>:` and for attributes: strict browsers count the whole Set-Cookie line. */
@@ -26,18 +30,13 @@ export function isOwnCookie(name: string): boolean {
 
 /** The tokens the cookies of a request may hold, the likeliest first, all different. */
 export function tokensIn(fields: Fields): readonly string[] {
-  const first: string[] = []
-  const parts = new Map<string, string[]>()
+  const held = new Map<string, readonly string[]>()
   for (const { name, value } of cookiePairs(fields)) {
-    if (name === sessionCookie) {
-      if (first.length < MOST_CANDIDATES) first.push(value)
-    } else if (isSessionCookie(name)) {
-      const known = parts.get(name)
-      if (known === undefined) parts.set(name, [value])
-      else if (known.length < MOST_CANDIDATES) known.push(value)
-    }
+    if (!isSessionCookie(name)) continue
+    const values = held.get(name) ?? []
+    if (values.length < MOST_CANDIDATES) held.set(name, [...values, value])
   }
-  const tokens = first.map(value => (value.includes(':') ? joined(value, parts) : value) ?? '')
+  const tokens = held.get(sessionCookie)?.map(value => joined(value, held) ?? '') ?? []
   return [...new Set(tokens)].filter(token => token !== '')
 }
 
@@ -50,14 +49,9 @@ export function sessionCookies(fields: Fields): { readonly count: number; readon
   }
 }
 
-/** What becomes of a token: the Set-Cookie lines, or the size that is too much. */
-export type Written =
-  | { readonly fits: true; readonly lines: Fields }
-  | { readonly fits: false; readonly bytes: number }
-
 /**
- * The Set-Cookie lines of a token, and those that remove what the browser holds besides. `limit` is for names and values
- * together, in bytes.
+ * The Set-Cookie lines of a token, and those that remove what the browser holds besides; or the bytes of names and values
+ * together, when they are more than `limit`.
  */
 export function writeToken(
   token: string,
@@ -67,51 +61,38 @@ export function writeToken(
     readonly tag: string
     readonly held: Fields
   },
-): Written {
-  const cookies: Array<readonly [name: string, value: string]> = []
-  if (token.length <= PART) cookies.push([sessionCookie, token])
-  else {
-    const count = Math.ceil(token.length / PART)
-    for (let i = 0; i < count; i += 1) {
-      const part = token.slice(i * PART, (i + 1) * PART)
-      const value = i === 0 ? `${count}:${to.tag}:${part}` : `${to.tag}:${part}`
-      cookies.push([i === 0 ? sessionCookie : `${sessionCookie}.${i}`, value])
-    }
-  }
+): Fields | { readonly tooLarge: number } {
+  const count = Math.ceil(token.length / PART)
+  const cookies = Array.from({ length: count }, (_, i) => {
+    const part = token.slice(i * PART, (i + 1) * PART)
+    if (i > 0) return [`${sessionCookie}.${i}`, `${to.tag}:${part}`] as const
+    return [sessionCookie, count === 1 ? part : `${count}:${to.tag}:${part}`] as const
+  })
   const bytes = cookies.reduce((sum, [name, value]) => sum + name.length + 1 + value.length, 0)
-  if (bytes > to.limit || cookies.length > MOST_PARTS) return { fits: false, bytes }
-  const written = new Set(cookies.map(([name]) => name))
-  const surplus = heldNames(to.held).filter(name => !written.has(name))
-  return {
-    fits: true,
-    lines: Fields.of(
-      ...cookies.map(([name, value]) => line(setCookie(name, value, { maxAge: to.maxAge }))),
-      ...surplus.map(name => line(setCookie(name, '', { maxAge: 0 }))),
-    ),
-  }
-}
-
-/**
- * Set-Cookie lines that remove every session cookie: those the request shows, and the first in any case; for this host, and
- * for the domains above it that somebody could have set one for.
- */
-export function clearingLines(held: Fields, domain: string): Fields {
-  const names = new Set([sessionCookie, ...heldNames(held)])
-  const twice = sessionCookies(held).count > names.size
-  const domains = [undefined, ...(twice ? domainsAbove(domain) : [])]
+  if (bytes > to.limit || count > MOST_PARTS) return { tooLarge: bytes }
+  const surplus = new Set(heldNames(to.held))
+  for (const [name] of cookies) surplus.delete(name)
   return Fields.of(
-    ...domains.flatMap(above =>
-      [...names].map(name =>
-        line(
-          setCookie(name, '', above === undefined ? { maxAge: 0 } : { maxAge: 0, domain: above }),
-        ),
-      ),
-    ),
+    ...cookies.map(([name, value]) => line(name, value, { maxAge: to.maxAge })),
+    ...[...surplus].map(name => line(name, '', { maxAge: 0 })),
   )
 }
 
-function line(value: string): readonly ['Set-Cookie', string] {
-  return ['Set-Cookie', value]
+/**
+ * Set-Cookie lines that remove every session cookie: those the request shows, and the first in any case; for this host, and for
+ * the domains above it that other sites could have set one for.
+ */
+export function clearingLines(held: Fields, domain: string): Fields {
+  const names = [...new Set([sessionCookie, ...heldNames(held)])]
+  const twice = sessionCookies(held).count > names.length
+  const places = twice ? domainsAbove(domain).map(above => ({ domain: above })) : []
+  return Fields.of(
+    ...[{}, ...places].flatMap(place => names.map(name => line(name, '', { maxAge: 0, ...place }))),
+  )
+}
+
+function line(name: string, value: string, options: CookieOptions): ['Set-Cookie', string] {
+  return ['Set-Cookie', setCookie(name, value, options)]
 }
 
 function heldNames(fields: Fields): readonly string[] {
@@ -126,12 +107,14 @@ function isSessionCookie(name: string): boolean {
 /** The host itself and the domains above it, but not the last label alone. */
 function domainsAbove(host: string): readonly string[] {
   const labels = host.replace(/:\d+$/, '').split('.')
-  const domains: string[] = []
-  for (let i = 0; i + 1 < labels.length; i += 1) domains.push(labels.slice(i).join('.'))
-  return domains.slice(0, 4)
+  return labels
+    .slice(0, 4)
+    .flatMap((_, i) => (i + 1 < labels.length ? labels.slice(i).join('.') : []))
 }
 
+/** The token whose first cookie this is; undefined when a part is missing. */
 function joined(first: string, held: ReadonlyMap<string, readonly string[]>): string | undefined {
+  if (!first.includes(':')) return first
   const [, count = '', tag = '', part = ''] = /^(\d):([A-Za-z0-9]{1,16}):(.*)$/.exec(first) ?? []
   const parts = [part]
   for (let i = 1; i < Math.min(Number(count), MOST_PARTS); i += 1) {

@@ -1,25 +1,32 @@
 /**
- * Sessions that ended before their time, so that a copied cookie dies with its session. Kept in memory and, for restarts and
- * for a second process beside this one, in a file beside the dynamic configuration. NameIDs are kept as hashes.
+ * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
+ *
+ * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
+ * NameIDs are kept as hashes.
  *
  * # In doubt
- * - A file that cannot be read may have named anybody: every session made before is over, and everybody logs in once more.
- * - A file that cannot be written costs nobody the logout: it holds here, and is written when that is possible again.
+ * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
+ * - When the file cannot be written, a logout still holds here, and is written when that is possible again.
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over.
  */
 import { createHash } from 'node:crypto'
+import { rename } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Revocation, Session } from '../saml/contract.ts'
+import { WatchedFile } from '../keys/watched-file.ts'
 import {
-  appearance,
   noRevocations,
   type RevocationEntry,
   type Revocations,
   readRevocations,
-  setAside,
   writeRevocations,
 } from './revocation-file.ts'
+import type { Session } from './token.ts'
+
+/** One session by its ID, or what a LogoutRequest names: all of a NameID's at an issuer, or those of a session index. */
+export type Revocation =
+  | { readonly sessionId: string }
+  | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
 export interface RevocationOptions {
   readonly path: string
@@ -32,47 +39,52 @@ export interface RevocationOptions {
 }
 
 const MOST = 200_000
-/** How often the file is looked at, and written again when it could not be. */
-const INTERVAL: Milliseconds = 1000
-const RETRY: Milliseconds = 60_000
 
 export class RevocationList {
   readonly #options: RevocationOptions
+  readonly #file: WatchedFile
   #entries = new Map<string, RevocationEntry>()
   #allBefore = noRevocations.allBefore
-  /** The longest lifetime so far: sessions made under it may still be about. */
+  /** The longest lifetime so far: sessions made under it may still be in use. */
   #longest: Milliseconds = 0
-  /** What the file looked like when it was last read or written. */
-  #seen: string | undefined
-  /** When what is here alone is to be written. */
-  #dueAt: Milliseconds = Number.POSITIVE_INFINITY
-  #writing: Promise<void> = Promise.resolve()
-  #waiting: Promise<void> | undefined
-  #cancelWatch = () => {}
-  #checking: Promise<void> = Promise.resolve()
-  #closed = false
 
   private constructor(options: RevocationOptions) {
+    const { path, clock, log } = options
     this.#options = options
+    this.#file = new WatchedFile({
+      path,
+      clock,
+      changed: () => this.#changed(),
+      write: () => this.#write(),
+      failed: error =>
+        log.error(
+          'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
+          { path, error },
+        ),
+    })
   }
 
   /** Reads the file if there is one, and watches it. */
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
     const { path, clock, log } = options
-    list.#seen = await appearance(path)
+    await list.#file.look()
     try {
       list.#merge(await readRevocations(path))
     } catch (error) {
-      const aside = await setAside(path)
+      // Out of the way, so that it can be looked at.
+      const aside = await rename(path, `${path}.damaged`).then(
+        () => ({ kept_as: `${path}.damaged` }),
+        () => ({}),
+      )
       list.#allBefore = clock.now()
       log.error(
-        'the list of ended sessions cannot be read: all sessions are over, everybody logs in once more',
-        { path, error, ...(aside ? { kept_as: `${path}.damaged` } : {}) },
+        'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
+        { path, error, ...aside },
       )
-      await list.#save()
+      await list.#file.write()
     }
-    list.#watch()
+    list.#file.watch()
     return list
   }
 
@@ -91,50 +103,30 @@ export class RevocationList {
   }
 
   /** Enters a revocation, which holds at once; settles when it is on disk, or cannot be, which the log tells. Never throws. */
-  add(which: Revocation): Promise<void> {
+  async add(which: Revocation): Promise<void> {
     const { clock, lifetime } = this.#options
     const now = clock.now()
     this.#longest = Math.max(this.#longest, lifetime())
     const entry = { before: now, until: now + this.#longest }
-    for (const mark of marksToRevoke(which)) this.#enter(mark, entry)
+    for (const mark of marksToRevoke(which)) {
+      this.#entries.delete(mark)
+      this.#entries.set(mark, entry)
+    }
     this.#prune(now)
-    return this.#save()
+    await this.#file.write()
   }
 
-  /** Looks at the file now: another process may have written it, or ours may still be due. Never throws. */
-  async check(): Promise<void> {
-    const { path, clock, log } = this.#options
-    const now = await appearance(path)
-    if (now !== undefined && now !== this.#seen) {
-      this.#seen = now
-      try {
-        if (this.#merge(await readRevocations(path))) return await this.#save()
-      } catch (error) {
-        log.error('the list of ended sessions was changed and cannot be read; ours is written', {
-          path,
-          error,
-        })
-        return await this.#save()
-      }
-    }
-    if (clock.now() >= this.#dueAt) await this.#save()
+  /** Looks at the file now. Never throws. */
+  check(): Promise<void> {
+    return this.#file.check()
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
-  async close(): Promise<void> {
-    this.#closed = true
-    this.#cancelWatch()
-    await this.#checking
-    if (this.#dueAt < Number.POSITIVE_INFINITY) await this.#save()
-    await this.#writing
+  close(): Promise<void> {
+    return this.#file.close()
   }
 
-  /** The latest at the end, so that the first entries are the first that may go. */
-  #enter(mark: string, entry: RevocationEntry): void {
-    this.#entries.delete(mark)
-    this.#entries.set(mark, entry)
-  }
-
+  /** Drops entries that have lapsed, and the oldest when there are too many. The latest are at the end. */
   #prune(now: Milliseconds): void {
     const { most = MOST } = this.#options
     for (const [mark, { before, until }] of this.#entries) {
@@ -144,69 +136,49 @@ export class RevocationList {
     }
   }
 
-  /** Takes what the file says over; true when there is something here that it does not say. */
+  /** Adds what the file says; true when there is something here that it does not say. */
   #merge(found: Revocations): boolean {
     const { clock, log, path } = this.#options
     const now = clock.now()
     if (found.allBefore > now) {
-      log.warn(
-        'the list of ended sessions ends sessions that are still to be made; it is not believed',
-        {
-          path,
-          allBefore: new Date(found.allBefore),
-        },
-      )
+      const allBefore = new Date(found.allBefore)
+      log.warn('the list of ended sessions has an allBefore in the future, which is not believed', {
+        path,
+        allBefore,
+      })
     }
-    const own = this.#entries
-    const ownAllBefore = this.#allBefore
-    this.#allBefore = Math.max(ownAllBefore, Math.min(found.allBefore, now))
-    const news = [...own].filter(([mark, { before }]) => {
+    const own = [...this.#entries].filter(([mark, { before }]) => {
       return before > (found.entries.get(mark)?.before ?? Number.NEGATIVE_INFINITY)
     })
-    if (own.size === 0) this.#entries = new Map(found.entries)
-    else {
-      const all = new Map([...found.entries, ...news])
-      this.#entries = new Map([...all].sort(([, a], [, b]) => a.before - b.before))
-    }
+    const more = own.length > 0 || this.#allBefore > found.allBefore
+    this.#allBefore = Math.max(this.#allBefore, Math.min(found.allBefore, now))
+    const all = [...new Map([...found.entries, ...own])]
+    this.#entries = new Map(
+      own.length === 0 ? all : all.sort(([, a], [, b]) => a.before - b.before),
+    )
     this.#prune(now)
-    return news.length > 0 || ownAllBefore > found.allBefore
+    return more
   }
 
-  /** One write serves all who come while another is under way. */
-  #save(): Promise<void> {
-    this.#waiting ??= this.#writing.then(() => {
-      this.#waiting = undefined
-      this.#writing = this.#write()
-      return this.#writing
-    })
-    return this.#waiting
+  /** Another process has written the file: what it says counts as well, and what it lacks is written again. */
+  async #changed(): Promise<void> {
+    const { path, log } = this.#options
+    try {
+      if (!this.#merge(await readRevocations(path))) return
+    } catch (error) {
+      log.error('the list of ended sessions was changed and cannot be read; ours is written', {
+        path,
+        error,
+      })
+    }
+    await this.#file.write()
   }
 
   async #write(): Promise<void> {
-    const { path, clock, log } = this.#options
-    try {
-      // What another process has written since is not to be lost.
-      const now = await appearance(path)
-      if (now !== undefined && now !== this.#seen) {
-        this.#merge(await readRevocations(path).catch(() => noRevocations))
-      }
-      this.#dueAt = Number.POSITIVE_INFINITY
-      await writeRevocations(path, { allBefore: this.#allBefore, entries: this.#entries })
-      this.#seen = await appearance(path)
-    } catch (error) {
-      this.#dueAt = clock.now() + RETRY
-      log.error(
-        'ended sessions could not be written down: they stay ended here, but would live again after a restart',
-        { path, error },
-      )
-    }
-  }
-
-  #watch(): void {
-    if (this.#closed) return
-    this.#cancelWatch = this.#options.clock.after(INTERVAL, () => {
-      this.#checking = this.check().finally(() => this.#watch())
-    })
+    const { path } = this.#options
+    // What another process has written since is not to be lost.
+    if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
+    await writeRevocations(path, { allBefore: this.#allBefore, entries: this.#entries })
   }
 }
 
@@ -216,7 +188,7 @@ function marksOf({ id, issuer, nameId, sessionIndex }: Session): readonly string
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]
 }
 
-/** Sessions named one by one; more of them than this mean all of somebody's. */
+/** Sessions named one by one; more of them than this mean all of the user's. */
 const MOST_INDEXES = 100
 
 function marksToRevoke(which: Revocation): readonly string[] {

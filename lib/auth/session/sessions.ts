@@ -1,57 +1,69 @@
 /**
- * Sessions: made from what an assertion said, read from the cookies of a request, renewed while they are used, ended.
+ * Makes sessions of verified assertions, reads them from the cookies of a request, renews and ends them.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import { identityOf } from '../identity/identity.ts'
+import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
-import type {
-  CookieDiagnosis,
-  Established,
-  FailurePage,
-  Revocation,
-  Session,
-  SessionService,
-} from '../saml/contract.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
 import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
-import type { RevocationList } from './revocation.ts'
-import type { SessionTokens, VerifiedToken } from './token.ts'
+import type { Revocation, RevocationList } from './revocation.ts'
+import type { ReadSession, Session, SessionTokens } from './token.ts'
+
+export type Established =
+  | { readonly setCookie: Fields; readonly session: Session }
+  | { readonly refuse: Response }
+
+export interface CookieDiagnosis {
+  /** How many cookies of our name came. */
+  readonly count: number
+  /** Bytes of them, names included. */
+  readonly bytes: number
+  /** Why none of them is a session; undefined when one is, or none came. */
+  readonly because: string | undefined
+}
 
 export interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
-  /** Undefined: ended sessions live on in copies. */
-  readonly revocations: () => RevocationList | undefined
+  /** Undefined: a copied cookie stays valid after a logout. */
+  readonly revocations: RevocationList | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
   readonly random: (size: number) => Buffer
   readonly log: Logger
 }
 
-export class Sessions implements SessionService {
+export class Sessions {
   readonly #options: SessionsOptions
-  /** The token a session was read from; sessions come from the tokens' memory, so one object means one token. */
-  readonly #tokenOf = new WeakMap<Session, VerifiedToken>()
   #toldTransient = false
 
   constructor(options: SessionsOptions) {
     this.#options = options
   }
 
+  /**
+   * Makes a session of what an assertion said. The answer holds Set-Cookie lines to be added to whatever response follows, or
+   * the page to answer with instead: no usable subject identifier, or a session too large for cookies.
+   */
   async establish(subject: VerifiedSubject, request: Request): Promise<Established> {
-    const { clock, random } = this.#options
+    const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
-    const outcome = identityOf(subject, config.identity)
-    if (!outcome.ok) return { refuse: this.#noSubject(request, subject, outcome.because) }
-    const { identity } = outcome
+    const identity = identityOf(subject, config.identity)
+    if (typeof identity === 'string') return { refuse: this.#noSubject(request, subject, identity) }
     if (config.identityFields.basicAuth && !mayBeBasicUser(identity.subject)) {
-      return { refuse: this.#notBasic(request) }
+      return { refuse: failurePage({ request, code: 'subject_not_basic' }) }
     }
-    if (identity.from === 'transient-nameId') this.#tellTransient()
+    if (identity.from === 'transient-nameId' && !this.#toldTransient) {
+      this.#toldTransient = true
+      log.warn(
+        'the subject is a transient NameID, another one at every login: the identity provider sends neither email nor sAMAccountName',
+      )
+    }
     const now = clock.now()
     const session: Session = {
       id: random(16).toString('hex'),
@@ -64,152 +76,105 @@ export class Sessions implements SessionService {
       created: now,
       expires: Math.min(now + config.session.lifetime, subject.sessionEnds ?? Infinity),
     }
-    if (session.expires <= now) return { refuse: this.#over(request, session.expires - now) }
+    if (session.expires <= now) {
+      const facts = { since: now - session.expires }
+      return { refuse: failurePage({ request, code: 'session_over', facts }) }
+    }
     const written = await this.#write(session, request)
-    if (written.fits) return { setCookie: written.lines, session }
-    return { refuse: this.#tooLarge(request, session, written.bytes) }
+    return 'tooLarge' in written
+      ? { refuse: this.#tooLarge(request, session, written.tooLarge) }
+      : { setCookie: written, session }
   }
 
-  async read(request: Pick<Request, 'fields'>): Promise<Session | undefined> {
-    for (const token of tokensIn(request.fields)) {
-      const verdict = await this.#options.tokens.verify(token)
-      if (!verdict.valid || this.#isOver(verdict.session)) continue
-      this.#tokenOf.set(verdict.session, verdict)
-      return verdict.session
-    }
-    return undefined
+  /** The session of this request, however old its login; undefined when it has none that is valid. */
+  async read(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
+    return (await this.#look(request)).session
   }
 
   /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
-  async renewal(session: Session, request: Request): Promise<Fields | undefined> {
-    const token = this.#tokenOf.get(session)
+  async renewal(session: ReadSession, request: Request): Promise<Fields | undefined> {
     const { idle } = this.#options.config().session
     const now = this.#options.clock.now()
-    if (token === undefined || now - token.issued < Math.max(idle / 10, 30_000)) return undefined
-    // As much as it can last already.
-    if (token.lapses >= session.expires - 1000) return undefined
+    if (now - session.issued < Math.max(idle / 10, 30_000)) return undefined
+    // A new token could not last longer.
+    if (session.lapses >= session.expires - 1000) return undefined
     const written = await this.#write(session, request)
-    return written.fits ? written.lines : undefined
+    return 'tooLarge' in written ? undefined : written
   }
 
+  /** Set-Cookie lines that remove every session cookie the browser may hold. */
   end(request: Request): Fields {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
+  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
   async revoke(which: Revocation): Promise<void> {
-    await this.#options.revocations()?.add(which)
+    await this.#options.revocations?.add(which)
   }
 
+  /** The session cookies a request carries, for pages that explain. No values. */
   async diagnose(request: Request): Promise<CookieDiagnosis> {
-    const { tokens } = this.#options
     const size = sessionCookies(request.fields)
+    const { session, reasons } = await this.#look(request)
+    if (session !== undefined) return { ...size, because: undefined }
+    return { ...size, because: reasons[0] ?? (size.count > 0 ? 'incomplete' : undefined) }
+  }
+
+  /** The first valid session in the cookies of a request, and why those before it are none. */
+  async #look({ fields }: Pick<Request, 'fields'>) {
+    const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
-    const found = tokensIn(request.fields)
-    for (const token of found) {
-      const verdict = await tokens.verify(token)
-      if (!verdict.valid) reasons.push(verdict.because)
-      else if (this.#isOver(verdict.session)) reasons.push('revoked')
-      else return { ...size, because: undefined }
+    for (const token of tokensIn(fields)) {
+      const session = await tokens.verify(token)
+      if (typeof session === 'string') {
+        reasons.push(session)
+        continue
+      }
+      // Older than sessions may be by now, which its token cannot know; or ended before its time.
+      const tooOld = session.created + config().session.lifetime <= clock.now()
+      if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
+      reasons.push('revoked')
     }
-    if (size.count > 0 && found.length === 0) reasons.push('incomplete')
-    return { ...size, because: reasons[0] }
+    return { session: undefined, reasons }
   }
 
-  /** Ended before its time; or older than sessions may be by now, which its token cannot know. */
-  #isOver(session: Session): boolean {
-    const { revocations, clock, config } = this.#options
-    if (session.created + config().session.lifetime <= clock.now()) return true
-    return revocations()?.has(session) === true
-  }
-
-  #write(session: Session, request: Request) {
-    const { clock, tokens, random } = this.#options
-    const { idle, cookieSize } = this.#options.config().session
+  async #write(session: Session, { fields: held }: Request) {
+    const { clock, tokens, random, config } = this.#options
+    const { idle, cookieSize: limit } = config().session
     const lapses = Math.min(clock.now() + idle, session.expires)
-    return tokens.issue(session, lapses).then(token =>
-      writeToken(token, {
-        limit: cookieSize,
-        maxAge: (lapses - clock.now()) / 1000,
-        tag: random(4).toString('hex'),
-        held: request.fields,
-      }),
-    )
+    const token = await tokens.issue(session, lapses)
+    const maxAge = (lapses - clock.now()) / 1000
+    return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), held })
   }
 
-  #noSubject(
-    request: Request,
-    subject: VerifiedSubject,
-    because: 'no-subject' | 'unfit-subject',
-  ): Response {
+  #noSubject(request: Request, subject: VerifiedSubject, because: NoIdentity): Response {
+    const { issuer, assertionId: assertion, attributes } = subject
     return this.#options.failurePage({
       request,
-      category: 'SAML-ERROR',
       code: because === 'no-subject' ? 'subject_missing' : 'subject_unfit',
-      status: 403,
-      title: 'No usable subject identifier',
-      text: 'The SAML session has no usable subject identifier.',
-      advice: [
-        'The identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty. Please tell whoever runs it.',
-      ],
-      facts: { issuer: subject.issuer, assertion: subject.assertionId },
+      facts: { issuer, assertion },
       findings: [
         {
           what: 'subject',
           ok: false,
           expected: 'email, sAMAccountName or NameID, not empty, without control characters',
-          received: `attributes: ${subject.attributes.map(({ name }) => name).join(', ') || 'none'}`,
+          received: `attributes: ${attributes.map(({ name }) => name).join(', ') || 'none'}`,
         },
       ],
     })
   }
 
-  #notBasic(request: Request): Response {
-    return this.#options.failurePage({
-      request,
-      category: 'SAML-ERROR',
-      code: 'subject_not_basic',
-      status: 403,
-      title: 'This user name cannot be used here',
-      text: 'The application expects user names without a colon, and yours has one.',
-      advice: [
-        'Please tell whoever runs this service: the subject is sent as the user of Basic credentials (proxy.useBasicAuth), which cannot have one.',
-      ],
-    })
-  }
-
-  #over(request: Request, since: Milliseconds): Response {
-    return this.#options.failurePage({
-      request,
-      category: 'SAML-ERROR',
-      code: 'session_over',
-      status: 403,
-      title: 'The session is over already',
-      text: 'The identity provider says that your session there has ended already.',
-      advice: ['Sign in again.'],
-      facts: { since: -since },
-    })
-  }
-
   #tooLarge(request: Request, session: Session, bytes: number): Response {
-    const sizes = [...session.attributes].map(([name, values]) => {
-      return {
-        name,
-        size: values.reduce((sum, value) => sum + value.length + 3, 0),
-        count: values.length,
-      }
-    })
+    const sizes = [...session.attributes].map(([name, values]) => ({
+      name,
+      size: values.reduce((sum, value) => sum + value.length + 3, 0),
+      count: values.length,
+    }))
     const largest = sizes.sort((a, b) => b.size - a.size).slice(0, 5)
     const { cookieSize } = this.#options.config().session
     return this.#options.failurePage({
       request,
-      category: 'SAML-ERROR',
       code: 'cookie_too_large',
-      status: 403,
-      title: 'Your session is too large for the browser',
-      text: 'You have logged in, but what the identity provider says about you does not fit the cookies a browser keeps.',
-      advice: [
-        'Please tell whoever runs this service: fewer groups or attributes have to be sent, or kept (identity.groups, identity.only, session.cookieSize).',
-      ],
       details: [
         ['Size of the session', `${bytes} bytes`],
         ['Limit', `${cookieSize} bytes`],
@@ -219,13 +184,5 @@ export class Sessions implements SessionService {
       ],
       facts: { bytes, limit: cookieSize, largest: largest.map(({ name }) => name).join(' ') },
     })
-  }
-
-  #tellTransient(): void {
-    if (this.#toldTransient) return
-    this.#toldTransient = true
-    this.#options.log.warn(
-      'the subject is a transient NameID, another one at every login: the identity provider sends neither email nor sAMAccountName',
-    )
   }
 }

@@ -1,20 +1,43 @@
 /**
- * A session as a signed JWT (RFC 7519): HS256, because who signs is who verifies; `kid` names the key, issuer and audience are
- * the entity ID of the instance, `typ` keeps other tokens of ours from being taken for one.
+ * Turns a session into a signed JWT (RFC 7519) and back.
+ *
+ * HS256, because this gateway both signs and verifies it; `kid` names the key, issuer and audience are the entity ID of the
+ * instance, `typ` keeps other tokens of ours from being taken for one.
  *
  * # Claims, version 1
- * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the
- * session was made, in milliseconds; `sid`; `sub`;
- * `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six` SessionIndex; `attrs` attributes by canonical
- * name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
+ * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
+ * made, in milliseconds; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
+ * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
-import { webcrypto } from 'node:crypto'
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { SecretKey } from '../keys/dynamic-config.ts'
-import { secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
-import type { Session, SessionNameId } from '../saml/contract.ts'
+import { isRecord } from '../../json.ts'
+import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
+
+export interface Session {
+  readonly id: string
+  /** What X-Authproxy-User says. */
+  readonly subject: string
+  /** Attributes by canonical name (claim.ts), empty ones left out. Groups are among them as `groups`. */
+  readonly attributes: ReadonlyMap<string, readonly string[]>
+  readonly issuer: string
+  readonly nameId: SessionNameId | undefined
+  readonly sessionIndex: string | undefined
+  /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
+  readonly authenticated: Milliseconds
+  readonly created: Milliseconds
+  readonly expires: Milliseconds
+}
+
+/** What a LogoutRequest of ours has to repeat exactly. */
+export interface SessionNameId {
+  readonly value: string
+  readonly format: string | undefined
+  readonly nameQualifier: string | undefined
+  readonly spNameQualifier: string | undefined
+}
 
 const TYPE = 'authproxy-session'
 const LONGEST = 20_000
@@ -22,39 +45,28 @@ const LONGEST = 20_000
 const REMEMBERED = 32 * 1024 * 1024
 const LARGEST_INFLATED = 512 * 1024
 
-/** The keys tokens are signed and verified with; `generation` changes whenever they do. */
-export interface TokenKeys {
-  readonly generation: number
-  session(): readonly SecretKey[]
-}
-
-export interface TokenOptions {
-  readonly keys: TokenKeys
-  readonly clock: Clock
-  /** Entity ID: issuer and audience. */
-  readonly entityId: () => string
-}
-
-export interface VerifiedToken {
-  readonly session: Session
+/** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
+export interface ReadSession extends Session {
   /** When this token was made; the session may be older. */
   readonly issued: Milliseconds
   /** When it lapses unless it is renewed. */
   readonly lapses: Milliseconds
 }
 
-export type TokenVerdict =
-  | ({ readonly valid: true } & VerifiedToken)
-  | { readonly valid: false; readonly because: string }
+interface TokenOptions {
+  readonly keys: Pick<KeyRing, 'generation' | 'session'>
+  readonly clock: Clock
+  /** Entity ID: issuer and audience. */
+  readonly entityId: string
+}
 
 export class SessionTokens {
   readonly #options: TokenOptions
-  /** Verified tokens: what costs a signature the first time costs a look-up afterwards. */
-  readonly #verified = new LRUCache<string, VerifiedToken>({
+  /** Sessions of verified tokens, so that each signature is checked once. */
+  readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
     sizeCalculation: (_, token) => token.length,
   })
-  readonly #imported = new Map<string, Promise<webcrypto.CryptoKey>>()
   #generation = -1
 
   constructor(options: TokenOptions) {
@@ -64,156 +76,116 @@ export class SessionTokens {
   /** The token of a session; it lapses at `lapses`. */
   async issue(session: Session, lapses: Milliseconds): Promise<string> {
     const { clock, keys, entityId } = this.#options
-    this.#noticeKeys()
     const [newest] = keys.session()
     if (newest === undefined) throw new Error('there is no key to sign sessions with')
     return signJwt(
       {
         ...claimsOf(session),
-        iss: entityId(),
-        aud: entityId(),
+        iss: entityId,
+        aud: entityId,
         iat: seconds(clock.now()),
         exp: seconds(Math.min(lapses, session.expires)),
       },
-      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: await this.#import(newest) },
+      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: newest.key },
     )
   }
 
-  /** What a token is worth now. Never throws; the reason is a word for the log. */
-  async verify(token: string): Promise<TokenVerdict> {
+  /** The session of a token, or a word that says why it is none. Never throws. */
+  async verify(token: string): Promise<ReadSession | string> {
     const { clock, keys, entityId } = this.#options
-    this.#noticeKeys()
+    const { generation } = keys
+    // Other keys: what was verified with the old ones has to be verified again.
+    if (generation !== this.#generation) this.#verified.clear()
+    this.#generation = generation
     const known = this.#verified.get(token)
     if (known !== undefined) {
-      if (known.lapses > clock.now()) return { valid: true, ...known }
+      if (known.lapses > clock.now()) return known
       this.#verified.delete(token)
-      return { valid: false, because: 'expired' }
+      return 'expired'
     }
-    if (token.length > LONGEST) return { valid: false, because: 'too-long' }
-    const verdict = await verifyJwt(
+    if (token.length > LONGEST) return 'too-long'
+    const claims = await verifyJwt(
       token,
       {
         algorithm: 'HS256',
         type: TYPE,
-        key: kid => {
-          const key = keys.session().find(candidate => candidate.kid === kid)
-          return key === undefined ? undefined : this.#import(key)
-        },
-        issuer: entityId(),
-        audience: entityId(),
+        key: kid => keys.session().find(candidate => candidate.kid === kid)?.key,
+        issuer: entityId,
+        audience: entityId,
         required: ['sub', 'sid', 'iat', 'exp', 'end'],
       },
       clock.now(),
     )
-    if (!verdict.valid) return verdict
-    const { claims } = verdict
-    const session = readSession(claims)
-    if (session === undefined) return { valid: false, because: 'malformed' }
-    const issued = (claims.iat ?? 0) * 1000
-    const verified = { session, issued, lapses: (claims.exp ?? 0) * 1000 }
-    this.#verified.set(token, verified)
-    return { valid: true, ...verified }
-  }
-
-  /** Other keys: what was verified with the old ones has to be verified again. */
-  #noticeKeys(): void {
-    const { generation } = this.#options.keys
-    if (generation === this.#generation) return
-    this.#generation = generation
-    this.#verified.clear()
-    this.#imported.clear()
-  }
-
-  #import({ kid, key }: SecretKey): Promise<webcrypto.CryptoKey> {
-    const known = this.#imported.get(kid)
-    if (known !== undefined) return known
-    const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-    const imported = webcrypto.subtle.importKey('raw', key, algorithm, false, ['sign', 'verify'])
-    this.#imported.set(kid, imported)
-    return imported
+    if (typeof claims === 'string') return claims
+    const session = sessionOf(claims)
+    if (session === undefined) return 'malformed'
+    this.#verified.set(token, session)
+    return session
   }
 }
 
-function claimsOf(session: Session): Readonly<Record<string, unknown>> {
-  const { nameId } = session
+function claimsOf(session: Session): JwtClaims {
+  const { id: sid, subject: sub, issuer: idp, nameId, sessionIndex: six, created: cre } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
   const packed =
     plain.length < 300 ? plain : deflateRawSync(plain, { level: constants.Z_BEST_COMPRESSION })
   const smaller = packed.length * 1.34 < plain.length
+  const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    v: 1,
-    sid: session.id,
-    sub: session.subject,
-    idp: session.issuer,
+    ...{ v: 1, sid, sub, idp, cre, six, nid },
     auth_time: seconds(session.authenticated),
-    cre: session.created,
     end: seconds(session.expires),
-    six: session.sessionIndex,
-    nid:
-      nameId === undefined
-        ? undefined
-        : [nameId.value, nameId.format, nameId.nameQualifier, nameId.spNameQualifier].map(
-            part => part ?? null,
-          ),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
   }
 }
 
 /** Undefined for claims of another version, or none of ours. */
-function readSession(claims: Readonly<Record<string, unknown>>): Session | undefined {
+function sessionOf(claims: JwtClaims): ReadSession | undefined {
+  const { v, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
+  if (v !== 1) return undefined
   try {
-    return sessionOf(claims)
+    return {
+      id: text(sid),
+      subject: text(sub),
+      attributes: attributesOf(claims),
+      issuer: text(idp),
+      nameId: nid === undefined ? undefined : nameIdOf(nid),
+      sessionIndex: six === undefined ? undefined : text(six),
+      authenticated: number(auth_time) * 1000,
+      created: number(cre),
+      expires: number(end) * 1000,
+      issued: number(iat) * 1000,
+      lapses: number(exp) * 1000,
+    }
   } catch {
     return undefined
   }
 }
 
-function sessionOf(claims: Readonly<Record<string, unknown>>): Session {
-  if (claims['v'] !== 1) throw new Error('another version')
-  const { z } = claims
-  const attrs: unknown =
-    typeof z === 'string'
-      ? JSON.parse(
-          inflateRawSync(Buffer.from(z, 'base64url'), {
-            maxOutputLength: LARGEST_INFLATED,
-          }).toString(),
-        )
-      : claims['attrs']
-  return {
-    id: text(claims['sid']),
-    subject: text(claims['sub']),
-    attributes: attributesOf(attrs),
-    issuer: text(claims['idp']),
-    nameId: nameIdOf(claims['nid']),
-    sessionIndex: claims['six'] === undefined ? undefined : text(claims['six']),
-    authenticated: number(claims['auth_time']) * 1000,
-    created: number(claims['cre']),
-    expires: number(claims['end']) * 1000,
-  }
+function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {
+  const bounds = { maxOutputLength: LARGEST_INFLATED }
+  const found: unknown =
+    z === undefined
+      ? attrs
+      : JSON.parse(inflateRawSync(Buffer.from(text(z), 'base64url'), bounds).toString())
+  if (!isRecord(found)) throw new Error('no attributes')
+  return new Map(Object.entries(found).map(([name, values]) => [name, list(values).map(text)]))
 }
 
-function attributesOf(found: unknown): ReadonlyMap<string, readonly string[]> {
-  if (typeof found !== 'object' || found === null) throw new Error('no attributes')
-  return new Map(
-    Object.entries(found).map(([name, values]) => {
-      if (!Array.isArray(values)) throw new Error('an attribute without values')
-      return [name, values.map(text)]
-    }),
+const NAME_ID = ['value', 'format', 'nameQualifier', 'spNameQualifier'] as const
+
+function nameIdOf(found: unknown): SessionNameId {
+  const [value, ...others] = list(found)
+  const [format, nameQualifier, spNameQualifier] = others.map(part =>
+    typeof part === 'string' ? part : undefined,
   )
+  return { value: text(value), format, nameQualifier, spNameQualifier }
 }
 
-function nameIdOf(found: unknown): SessionNameId | undefined {
-  if (found === undefined) return undefined
-  if (!Array.isArray(found)) throw new Error('no NameID')
-  const [value, format, nameQualifier, spNameQualifier]: readonly unknown[] = found
-  const part = (of: unknown) => (typeof of === 'string' ? of : undefined)
-  return {
-    value: text(value),
-    format: part(format),
-    nameQualifier: part(nameQualifier),
-    spNameQualifier: part(spNameQualifier),
-  }
+function list(found: unknown): readonly unknown[] {
+  if (Array.isArray(found)) return found
+  throw new Error('not a list')
 }
 
 function text(found: unknown): string {

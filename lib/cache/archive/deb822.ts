@@ -1,16 +1,16 @@
 /**
- * Stanzas of fields, the format of Release, Packages and Sources (deb822(5)). Pure: text in pieces, stanzas out.
+ * Reads stanzas of fields, the format of Release, Packages and Sources (deb822(5)). Pure: text in pieces, stanzas out.
  *
  * # Facts
  * - A Packages file is 50 MB and of its twenty fields four are of interest: the others are skipped without being kept.
- * - Whatever comes is bounded: a line, a field, a stanza. What goes beyond is dropped and the stanza is called damaged; so is
- *   one that names a field twice or has a line that is no field. Nothing here throws.
+ * - A line, a field and a stanza have a longest length. What goes beyond is dropped and the stanza is called damaged; so is a
+ *   stanza that names a field twice or has a line that is no field. Nothing here throws.
  */
 
 export interface Stanza {
   /** Values by field name in lower case. Lines of a folded value are joined by line feeds, without their first blank. */
   readonly fields: ReadonlyMap<string, string>
-  /** Something in it was malformed, ambiguous or too long: what it says is not to be relied on. */
+  /** Something in it was malformed, ambiguous or too long: its fields are not to be relied on. */
   readonly damaged: boolean
 }
 
@@ -29,10 +29,8 @@ export async function* stanzas(
   options: StanzaOptions = {},
 ): AsyncGenerator<Stanza> {
   const reader = new StanzaReader(options)
-  for await (const chunk of chunks) {
-    for (const stanza of reader.push(chunk)) yield stanza
-  }
-  for (const stanza of reader.end()) yield stanza
+  for await (const chunk of chunks) yield* reader.push(chunk)
+  yield* reader.end()
 }
 
 /** The stanzas of a whole file. */
@@ -70,7 +68,7 @@ class StanzaReader {
 
   push(chunk: Uint8Array): readonly Stanza[] {
     const found: Stanza[] = []
-    // A byte a character is quick and finds its line ends whatever the encoding; kept values are decoded one by one.
+    // A byte a character is quick and finds line ends in any encoding; kept values are decoded one by one.
     const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1')
     let start = 0
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
@@ -101,12 +99,10 @@ class StanzaReader {
   }
 
   #line(line: string, found: Stanza[]): void {
-    const first = line.charCodeAt(0)
-    if (line === '' || line === '\r') {
-      this.#endStanza(found)
-    } else if (first === space || first === tab) {
-      if (this.#name !== undefined) this.#append(`\n${trimmed(line.slice(1))}`)
-    } else if (first !== numberSign) this.#field(line)
+    if (line === '' || line === '\r') this.#endStanza(found)
+    else if (line.startsWith(' ') || line.startsWith('\t')) {
+      if (this.#name !== undefined) this.#append(`\n${line.trim()}`)
+    } else if (!line.startsWith('#')) this.#field(line)
   }
 
   #field(line: string): void {
@@ -124,7 +120,7 @@ class StanzaReader {
       return
     }
     this.#name = name
-    this.#append(trimmed(line.slice(colon + 1)))
+    this.#append(line.slice(colon + 1).trim())
   }
 
   #nameOf(written: string): string | undefined {
@@ -164,15 +160,6 @@ class StanzaReader {
     this.#begun = false
     this.#length = 0
   }
-}
-
-const space = 0x20
-const tab = 0x09
-const numberSign = 0x23
-
-/** Without blanks at either end, the carriage return of a line end among them. */
-function trimmed(text: string): string {
-  return text.trim()
 }
 
 /** The value as UTF-8 text of its own: a slice would keep the whole piece it was cut from in memory. */

@@ -1,13 +1,13 @@
 /**
- * Unpacks indexes as they stream. The format is told by the first bytes, for names lie. Blocks whoever runs it while it
- * works: call it in a worker thread. The only importer of xz-decompress and fzstd.
+ * Unpacks indexes as they stream. The first bytes tell the format, because names can be wrong. It blocks the thread it works
+ * in, so it belongs in a worker thread. The only importer of xz-decompress and fzstd.
  *
  * # Facts
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. Node's own for zstd, since 22.15, is not taken:
- *   it stops at the end of the first frame and says nothing of the others. There is none for bzip2 and lzma: archives that still
+ *   background can bear. Node's own for zstd, since 22.15, is not used:
+ *   it stops at the end of the first frame and reports no error. There is none for bzip2 and lzma: archives that still
  *   have those formats have gzip and xz beside them.
  */
 import { createRequire } from 'node:module'
@@ -18,19 +18,8 @@ import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
 import { ZstdFrames } from './zstd-frames.ts'
 
-export interface DecompressLimits {
-  /** Bytes that may come out. */
-  readonly most: number
-  /** How many times what went in may come out, once it is more than `free`. */
-  readonly ratio: number
-  readonly free: number
-}
-
-export const usualLimits: DecompressLimits = {
-  most: 4 * 1024 ** 3,
-  ratio: 200,
-  free: 64 * 1024 * 1024,
-}
+/** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
+export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
 /** Why something could not be unpacked. */
 export class DecompressError extends Error {
@@ -43,80 +32,104 @@ export class DecompressError extends Error {
   }
 }
 
-/** The content, unpacked if it was packed. Throws a DecompressError, and whatever the source throws. */
+/** The content, unpacked if it was packed. Throws a DecompressError, and what the source throws. */
 export async function* decompress(
   packed: AsyncIterable<Uint8Array>,
-  limits: DecompressLimits = usualLimits,
+  limits = usualLimits,
 ): AsyncGenerator<Uint8Array> {
-  const source = new Source(packed)
+  const input = { bytes: 0, failed: false }
+  const chunks = watched(packed, input)
   try {
-    const format = formatOf(await source.begin())
+    const head = await firstBytes(chunks)
     let out = 0
-    const check = (length: number): void => {
-      out += length
-      if (out > limits.most || (out > limits.free && out > source.taken * limits.ratio)) {
+    for await (const chunk of unpackerFor(head)(chained(head, chunks))) {
+      out += chunk.length
+      if (out > limits.most || (out > limits.free && out > input.bytes * limits.ratio)) {
         throw new DecompressError('too-large', `it unpacks to more than ${out} bytes`)
       }
-    }
-    for await (const chunk of unpack(format, source)) {
-      check(chunk.length)
       yield chunk
     }
   } catch (error) {
-    if (source.failed || error instanceof DecompressError) throw error
+    if (input.failed || error instanceof DecompressError) throw error
     throw new DecompressError('malformed', `it cannot be unpacked: ${explainError(error)}`, error)
   } finally {
-    await source.close()
+    await chunks.return(undefined)
   }
 }
 
-type Format = 'plain' | 'gzip' | 'xz' | 'zstd' | 'bzip2' | 'lzma'
-
-function formatOf(head: Buffer): Format {
-  const begins = (...bytes: readonly number[]) => bytes.every((byte, i) => head[i] === byte)
-  if (begins(0x1f, 0x8b)) return 'gzip'
-  if (begins(0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00)) return 'xz'
-  if (begins(0x28, 0xb5, 0x2f, 0xfd)) return 'zstd'
-  if (begins(0x42, 0x5a, 0x68)) return 'bzip2'
-  return begins(0x5d, 0x00, 0x00) ? 'lzma' : 'plain'
-}
-
-function unpack(format: Format, source: Source): AsyncIterable<Uint8Array> {
-  switch (format) {
-    case 'plain':
-      return source.all()
-    case 'gzip':
-      return through(source, createGunzip())
-    case 'xz':
-      return unxz(source)
-    case 'zstd':
-      return unzstd(source)
-    case 'bzip2':
-    case 'lzma':
-      throw new DecompressError(
-        'unsupported',
-        `it is packed with ${format}, which is not read here`,
-      )
+/** Counts what is read, and notes whether an error came from reading, not from unpacking. */
+async function* watched(
+  packed: AsyncIterable<Uint8Array>,
+  input: { bytes: number; failed: boolean },
+): AsyncGenerator<Buffer, undefined> {
+  let reading = true
+  try {
+    for await (const chunk of packed) {
+      input.bytes += chunk.length
+      reading = false
+      // A copy: what is read ahead may be read into the same memory. A stream that fails throws its error in here.
+      yield Buffer.from(chunk)
+      reading = true
+    }
+  } catch (error) {
+    input.failed = reading
+    throw error
   }
 }
 
-function through(source: Source, transform: Duplex): AsyncIterable<Uint8Array> {
-  const input = Readable.from(source.all(), { objectMode: false })
-  // The error, if there is one, reaches whoever reads.
+/** As many bytes as a zstd frame header has, unless there are fewer. */
+async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
+  let head = Buffer.alloc(0)
+  while (head.length < 18) {
+    const { value } = await chunks.next()
+    if (value === undefined) break
+    head = Buffer.concat([head, value])
+  }
+  return head
+}
+
+async function* chained(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield head
+  yield* rest
+}
+
+type Unpack = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
+
+/** What a file of this beginning is unpacked with; a file of another beginning is not packed. */
+function unpackerFor(head: Buffer): Unpack {
+  const found = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte))
+  return found === undefined ? source => source : found[1]
+}
+
+const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]> = [
+  [[0x1f, 0x8b], source => through(source, createGunzip())],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
+  [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
+  [[0x42, 0x5a, 0x68], () => unsupported('bzip2')],
+  [[0x5d, 0x00, 0x00], () => unsupported('lzma')],
+]
+
+function unsupported(format: string): never {
+  throw new DecompressError('unsupported', `it is packed with ${format}, which is not read here`)
+}
+
+function through(source: AsyncIterable<Uint8Array>, transform: Duplex): AsyncIterable<Uint8Array> {
+  const input = Readable.from(source, { objectMode: false })
+  // The reader gets the error, if there is one.
   pipeline(input, transform, () => undefined)
   return transform
 }
 
-async function* unxz(source: Source): AsyncGenerator<Uint8Array> {
+async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const { XzReadableStream }: typeof import('xz-decompress') = load('xz-decompress')
-  const chunks: AsyncIterable<Uint8Array> = new XzReadableStream(ReadableStream.from(source.all()))
+  const chunks: AsyncIterable<Uint8Array> = new XzReadableStream(ReadableStream.from(source))
   yield* chunks
 }
 
-/** A CommonJS module; loaded when it is needed, for few processes unpack anything. */
+/** A CommonJS module; loaded when it is needed, because few processes unpack anything. */
 const load = createRequire(import.meta.url)
 
-async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
+async function* unzstd(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const frames = new ZstdFrames()
   let ready: Uint8Array[] = []
   let waiting = 0
@@ -125,7 +138,7 @@ async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
     if (waiting > maxWindow) throw new DecompressError('too-large', 'it unpacks too fast')
     ready.push(chunk.slice())
   })
-  for await (const chunk of source.all()) {
+  for await (const chunk of source) {
     // A few bytes may stand for a block of 128 KiB: in small pieces what is ready stays small.
     for (let at = 0; at < chunk.length; at += zstdPiece) {
       const piece = chunk.subarray(at, at + zstdPiece)
@@ -147,52 +160,3 @@ async function* unzstd(source: Source): AsyncGenerator<Uint8Array> {
 const zstdPiece = 1024
 
 const maxWindow = 128 * 1024 * 1024
-
-/** What goes in, with a look at its beginning and a count. */
-class Source {
-  /** Bytes handed on so far. */
-  taken = 0
-  /** Whether an error came from what is read, not from unpacking it. */
-  failed = false
-  readonly #chunks: AsyncIterator<Uint8Array>
-  #head: Buffer | undefined
-
-  constructor(packed: AsyncIterable<Uint8Array>) {
-    this.#chunks = packed[Symbol.asyncIterator]()
-  }
-
-  /** The first bytes: as many as a zstd frame header has, unless there are fewer. */
-  async begin(): Promise<Buffer> {
-    while (this.#head === undefined || this.#head.length < 18) {
-      const chunk = await this.#next()
-      if (chunk === undefined) break
-      this.#head = Buffer.concat([this.#head ?? Buffer.alloc(0), chunk])
-    }
-    return this.#head ?? Buffer.alloc(0)
-  }
-
-  async *all(): AsyncGenerator<Uint8Array> {
-    const head = await this.begin()
-    this.taken += head.length
-    yield head
-    for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
-      this.taken += chunk.length
-      yield chunk
-    }
-  }
-
-  async close(): Promise<void> {
-    await this.#chunks.return?.()
-  }
-
-  async #next(): Promise<Buffer | undefined> {
-    try {
-      const { value, done } = await this.#chunks.next()
-      // A copy: what is read ahead may be read into the same memory.
-      return done === true ? undefined : Buffer.from(value)
-    } catch (error) {
-      this.failed = true
-      throw error
-    }
-  }
-}

@@ -1,34 +1,14 @@
 /**
- * A file as an index names it: where it is, how long, and what it hashes to. Pure.
+ * A file as an index lists it: its path, its size and its digests. Pure.
  */
-import type { DigestAlgorithm } from './path.ts'
+import { type Digest, type Digests, digests, readDigest } from './digest.ts'
 
 export interface ListedFile {
   /** Relative, decoded, without `.`, `..` and empty segments. */
   readonly path: string
   /** Bytes. */
   readonly size: number
-  /** Lower-case hex by algorithm. */
   readonly digests: Digests
-}
-
-export type Digests = Readonly<Partial<Record<DigestAlgorithm, string>>>
-
-/** Algorithms from the strongest to the weakest. */
-export const algorithms = ['sha512', 'sha256', 'sha1', 'md5'] as const
-
-const digits: Readonly<Record<DigestAlgorithm, number>> = {
-  sha512: 128,
-  sha256: 64,
-  sha1: 40,
-  md5: 32,
-}
-
-/** The digest in lower case, when the text is one of this algorithm. */
-export function readDigest(algorithm: DigestAlgorithm, text: string): string | undefined {
-  return text.length === digits[algorithm] && /^[0-9A-Fa-f]+$/.test(text)
-    ? text.toLowerCase()
-    : undefined
 }
 
 /** A count of bytes in decimal digits. */
@@ -37,8 +17,8 @@ export function readSize(text: string | undefined): number | undefined {
 }
 
 /**
- * A path that stays where it is: without empty and `.` segments. Undefined for one that is absolute, climbs, is empty or has
- * control characters.
+ * A relative path without its empty and `.` segments. Undefined for one that is absolute, climbs, is empty or has control
+ * characters.
  */
 export function readPath(text: string): string | undefined {
   if (plain.test(text)) return text
@@ -56,37 +36,35 @@ const longestPath = 4096
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const control = /[\u0000-\u001f\u007f]/
 
-/** Lines `digest size path` of one algorithm, as Release and Sources fold them. What is none is left out. */
-export function* hashList(
-  algorithm: DigestAlgorithm,
-  value: string | undefined,
-): Generator<{ readonly digest: string; readonly size: number; readonly path: string }> {
-  for (const line of (value ?? '').split('\n')) {
-    const [, first = '', second, third = ''] =
-      /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+(.+)$/.exec(line) ?? []
-    const digest = readDigest(algorithm, first)
-    const size = readSize(second)
-    const path = readPath(third)
-    if (digest !== undefined && size !== undefined && path !== undefined)
-      yield { digest, size, path }
-  }
-}
-
 /**
- * Several lists about the same files as one. The strongest list decides about a file's size; a weaker one that differs is not
- * believed, nor is the second of two lines of one list.
+ * The files of the lists Release and Sources fold into a field for each digest. The strongest list decides about a file's size;
+ * a weaker list that differs is ignored, and so is the second of two lines of one list.
  */
-export function mergeLists(
-  lists: ReadonlyArray<readonly [DigestAlgorithm, string | undefined]>,
+export function listedFiles(
+  fieldOf: (digest: Digest) => string | undefined,
 ): ReadonlyMap<string, ListedFile> {
   const files = new Map<string, { path: string; size: number; digests: Record<string, string> }>()
-  for (const algorithm of algorithms) {
-    const list = lists.find(([of]) => of === algorithm)
-    for (const { digest, size, path } of hashList(algorithm, list?.[1])) {
+  for (const digest of digests) {
+    for (const { hex, size, path } of lines(digest, fieldOf(digest))) {
       const known = files.get(path)
-      if (known === undefined) files.set(path, { path, size, digests: { [algorithm]: digest } })
-      else if (known.size === size) known.digests[algorithm] ??= digest
+      if (known === undefined) files.set(path, { path, size, digests: { [digest.algorithm]: hex } })
+      else if (known.size === size) known.digests[digest.algorithm] ??= hex
     }
   }
   return files
+}
+
+/** Lines `digest size path`; a line that is not of this form is left out. */
+function* lines(
+  digest: Digest,
+  value = '',
+): Generator<{ readonly hex: string; readonly size: number; readonly path: string }> {
+  for (const line of value.split('\n')) {
+    const [, first = '', second, third = ''] =
+      /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+(.+)$/.exec(line) ?? []
+    const hex = readDigest(digest, first)
+    const size = readSize(second)
+    const path = readPath(third)
+    if (hex !== undefined && size !== undefined && path !== undefined) yield { hex, size, path }
+  }
 }

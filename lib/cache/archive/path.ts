@@ -1,5 +1,5 @@
 /**
- * What a path inside an APT archive names. Pure.
+ * Tells what a file of an APT archive is from its path. Pure.
  *
  * # Facts
  * - Nothing marks the root of an archive: a flat repository keeps `Packages.gz` in any directory, so file names decide and
@@ -8,6 +8,7 @@
  * - Only a name that must change with its content makes a file immutable: a digest, or a version.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { type DigestAlgorithm, digests } from './digest.ts'
 
 /**
  * - pool: a package or source file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)
@@ -18,8 +19,6 @@ import type { Milliseconds } from '../../async/clock.ts'
  * - other: everything else, cached with revalidation
  */
 export type Kind = 'pool' | 'by-hash' | 'release' | 'index' | 'pdiff' | 'other'
-
-export type DigestAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
 export interface ArchivePath {
   readonly kind: Kind
@@ -35,10 +34,10 @@ export interface ArchivePath {
 }
 
 /**
- * What a target's path names. Percent-encoding is decoded once for judging; a broken escape stands for itself. Never throws.
+ * The kind of file a target's path names. Percent-encoding is decoded once; a broken escape stands for itself. Never throws.
  */
 export function classify(path: string): ArchivePath {
-  const segments = judgedSegments(path)
+  const segments = segmentsOf(path)
   const snapshot = snapshotOf(segments)
   const named = byName(segments)
   return snapshot === undefined ? named : { ...named, snapshot }
@@ -53,7 +52,7 @@ function byName(segments: readonly string[]): ArchivePath {
   // Before the pool: a flat repository may well be called "pool".
   if (INDEX.test(name) || isDiffIndex(parent, name)) return { kind: 'index', immutable: false }
   if (parent.endsWith('.diff')) return { kind: 'pdiff', immutable: DATED_PATCH.test(name) }
-  if (carriesVersion(name) || (segments.slice(0, -1).includes('pool') && isPoolFile(name))) {
+  if (VERSIONED.test(name) || (segments.slice(0, -1).includes('pool') && isPoolFile(name))) {
     return { kind: 'pool', immutable: true }
   }
   return { kind: 'other', immutable: false }
@@ -73,7 +72,7 @@ const INDEX = new RegExp(
     `|icons-\\d+x\\d+(@\\d+)?\\.tar${COMPRESSION})$`,
 )
 
-/** `Packages.diff/Index` lists patches; `i18n/Index` is its elder sister for translations. */
+/** `Packages.diff/Index` lists patches; `i18n/Index` is the older form for translations. */
 function isDiffIndex(parent: string, name: string): boolean {
   return name === 'Index' && (parent.endsWith('.diff') || parent === 'i18n')
 }
@@ -85,20 +84,12 @@ function isDiffIndex(parent: string, name: string): boolean {
 const DATED_PATCH =
   /^(T-)?\d{4}-\d\d-\d\d-\d{4}\.\d\d\b.*[-+._][0-9a-f]{32,128}(\.(gz|xz|bz2|zst))?$/
 
-const ALGORITHMS: ReadonlyMap<string, { algorithm: DigestAlgorithm; digits: number }> = new Map([
-  ['MD5Sum', { algorithm: 'md5', digits: 32 }],
-  ['SHA1', { algorithm: 'sha1', digits: 40 }],
-  ['SHA256', { algorithm: 'sha256', digits: 64 }],
-  ['SHA512', { algorithm: 'sha512', digits: 128 }],
-])
-
 /** `…/by-hash/SHA256/<hex>`: the digest, when the digits are as many as the algorithm has and lower case as archives write them. */
 function digestOf(segments: readonly string[]): ArchivePath['digest'] {
-  const [marker, field = '', hex = ''] = segments.slice(-3)
+  const [marker, field, hex = ''] = segments.slice(-3)
   if (marker !== 'by-hash') return undefined
-  const known = ALGORITHMS.get(field)
-  if (known === undefined || hex.length !== known.digits || !/^[0-9a-f]+$/.test(hex))
-    return undefined
+  const known = digests.find(({ release }) => release === field)
+  if (hex.length !== known?.digits || !/^[0-9a-f]+$/.test(hex)) return undefined
   return { algorithm: known.algorithm, hex }
 }
 
@@ -113,13 +104,9 @@ const VERSIONED = new RegExp(
     `|\\.(dsc|diff\\.gz|((orig(-[A-Za-z0-9-]+)?|debian)\\.)?${TAR})(\\.(asc|sig))?)$`,
 )
 
-function carriesVersion(name: string): boolean {
-  return VERSIONED.test(name)
-}
-
 /**
  * Below `pool/` a package or source file under a looser name will do (`foo-1.2.3.deb`, a digest), as long as something in
- * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, and for ever is long. Upload control
+ * it can tell two versions apart: some archives keep a `foo_latest_amd64.deb` there, whose content changes. Upload control
  * files (`.changes`, `.buildinfo`) are signed anew under their old names, so they are none.
  */
 function isPoolFile(name: string): boolean {
@@ -146,20 +133,22 @@ function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
 }
 
 /** The segments of a path, decoded after they were parted, so that an escaped slash stays inside its segment. */
-function judgedSegments(path: string): readonly string[] {
+function segmentsOf(path: string): readonly string[] {
   const segments: string[] = []
   for (const raw of path.split('/')) {
-    const segment = raw.includes('%') ? decodeOnce(raw) : raw
+    const segment = decodedOnce(raw)
     if (segment === '' || segment === '.') continue
     if (segment === '..') segments.pop()
     else segments.push(segment)
   }
-  if (path.endsWith('/')) segments.push('') // a directory, whatever its name looks like
+  if (path.endsWith('/')) segments.push('') // a directory, even if its name looks like that of a file
   return segments
 }
 
-function decodeOnce(segment: string): string {
-  return segment.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+/** Text with its escapes decoded, a character for each byte. */
+export function decodedOnce(text: string): string {
+  if (!text.includes('%')) return text
+  return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
 }

@@ -1,24 +1,17 @@
 /**
- * Release and InRelease: what a suite says of itself and which indexes it has. Pure; whether the signature holds is not
- * asked here.
+ * Reads Release and InRelease files: which suite they describe, of when, and which indexes it has. Pure; checks no signature.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { unframe } from './clearsigned.ts'
 import { stanzasOf } from './deb822.ts'
-import { type ListedFile, mergeLists } from './listed-file.ts'
+import { digests } from './digest.ts'
+import { type ListedFile, listedFiles } from './listed-file.ts'
 
 export interface Release {
-  readonly origin: string | undefined
   readonly suite: string | undefined
-  readonly codename: string | undefined
-  readonly components: readonly string[]
-  readonly architectures: readonly string[]
   /** When it was made. */
   readonly date: Milliseconds | undefined
-  /** When clients stop to believe it. */
-  readonly validUntil: Milliseconds | undefined
-  readonly acquireByHash: boolean
-  /** The indexes by their path, which begins where the Release file lies. */
+  /** The indexes by their path, which begins in the directory of the Release file. */
   readonly files: ReadonlyMap<string, ListedFile>
 }
 
@@ -29,55 +22,37 @@ export type ReadRelease =
 /** Longest Release file that is read, bytes; the largest suites have half a megabyte. */
 export const maxReleaseBytes = 32 * 1024 * 1024
 
-const single = ['Origin', 'Suite', 'Codename', 'Date', 'Valid-Until', 'Acquire-By-Hash'] as const
-const others = [
+/** A file that has none of these fields is no Release file. */
+const wanted = [
+  'Origin',
   'Label',
+  'Suite',
+  'Codename',
+  'Date',
+  'Valid-Until',
+  'Acquire-By-Hash',
   'Components',
   'Architectures',
-  'MD5Sum',
-  'SHA1',
-  'SHA256',
-  'SHA512',
-] as const
+  ...digests.map(({ release }) => release),
+]
 
-/** Reads a Release file, signed in place or not; what is none is told with the reason. Never throws. */
+/** Reads a Release file, signed in place or not; says why when it is none. Never throws. */
 export function readRelease(content: Uint8Array): ReadRelease {
   if (content.byteLength > maxReleaseBytes) return { because: 'it is too long' }
   const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength)
   const framing = unframe(bytes.toString('latin1'))
-  if (framing.kind === 'malformed') return { because: framing.because }
-  const [stanza] = stanzasOf(Buffer.from(framing.text, 'latin1'), {
-    wanted: [...single, ...others],
-  })
+  if ('because' in framing) return framing
+  const [stanza] = stanzasOf(Buffer.from(framing.text, 'latin1'), { wanted })
   if (stanza === undefined) return { because: 'it is empty' }
   if (stanza.damaged) return { because: 'it is not a list of fields' }
   if (stanza.fields.size === 0) return { because: 'it has none of the fields of a Release file' }
-  const field = (name: string) => stanza.fields.get(name.toLowerCase())
-  const release: Release = {
-    origin: field('Origin'),
-    suite: field('Suite'),
-    codename: field('Codename'),
-    components: words(field('Components')),
-    architectures: words(field('Architectures')),
-    date: moment(field('Date')),
-    validUntil: moment(field('Valid-Until')),
-    acquireByHash: field('Acquire-By-Hash')?.toLowerCase() === 'yes',
-    files: mergeLists([
-      ['sha512', field('SHA512')],
-      ['sha256', field('SHA256')],
-      ['sha1', field('SHA1')],
-      ['md5', field('MD5Sum')],
-    ]),
+  // A date as RFC 5322 writes it, in UTC.
+  const date = Date.parse(stanza.fields.get('date') ?? '')
+  return {
+    release: {
+      suite: stanza.fields.get('suite'),
+      date: Number.isNaN(date) ? undefined : date,
+      files: listedFiles(({ release }) => stanza.fields.get(release.toLowerCase())),
+    },
   }
-  return { release }
-}
-
-function words(value: string | undefined): readonly string[] {
-  return (value ?? '').split(/\s+/).filter(word => word !== '')
-}
-
-/** A date as RFC 5322 writes it, in UTC. */
-function moment(value: string | undefined): Milliseconds | undefined {
-  const parsed = value === undefined ? Number.NaN : Date.parse(value)
-  return Number.isNaN(parsed) ? undefined : parsed
 }

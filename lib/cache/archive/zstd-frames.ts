@@ -1,9 +1,9 @@
 /**
- * The frames of a zstd stream (RFC 8878 section 3.1) as it passes by: how much memory each asks for, before a decoder takes it
- * at its word. Pure; unpacks nothing.
+ * Reads the frame headers of a zstd stream (RFC 8878 section 3.1). They say how much memory each frame makes a decoder
+ * allocate. Pure; unpacks nothing.
  */
 
-/** The largest window among frames, found as their heads pass. What is no zstd is for the decoder to say. */
+/** The largest window among the frames so far. What is no zstd is for the decoder to report. */
 export class ZstdFrames {
   /** Bytes the frames so far ask for. */
   window = 0

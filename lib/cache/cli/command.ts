@@ -1,112 +1,62 @@
 /**
- * The commands of cachesvc: serve, explain, list, verify-repos, and the check of a configuration.
+ * The commands of cachesvc. Each loads what it needs when it runs.
  */
-
-import { isatty } from 'node:tty'
 import { systemClock } from '../../async/clock.ts'
-import { serve } from '../../daemon.ts'
-import { createLog } from '../../log/log.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { fileProblems } from '../config/check-files.ts'
+import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { surroundings } from '../config/environment.ts'
 import { loadConfig } from '../config/load-config.ts'
-import { reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { compilePolicy } from '../policy/policy.ts'
-import { routeRules } from '../policy/routing.ts'
-import { explain } from '../request/explain.ts'
-import { machineAddresses, ownIdentity } from '../request/machine-names.ts'
-import { startService } from '../service.ts'
-import { openStoreForReading } from '../store/reading.ts'
-import { verifyRepos } from '../verify/command.ts'
-import type { Invocation } from './arguments.ts'
-import { printList } from './list.ts'
+import type { Line } from './arguments.ts'
 
-type Command = Extract<Invocation, { configFile: string | undefined }>
-
-/** Runs a command that needs the configuration; answers the exit code. */
-export async function command(invocation: Command): Promise<ExitCode> {
-  const { configFile, overrides } = invocation
-  const loaded = await loadConfig(configFile, overrides, surroundings())
-  for (const warning of loaded.warnings)
-    await print(`cachesvc: warning: ${warning}\n`, process.stderr)
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) await print(`cachesvc: ${problem}\n`, process.stderr)
-    return exitCodes.configuration
+/** Runs a command; answers the exit code. */
+export async function command({ run, operands, options }: Line): Promise<ExitCode> {
+  const load = () => {
+    const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
+    return loadConfig(options.config, overrides, surroundings())
   }
+  const loaded = await load()
+  for (const warning of loaded.warnings) await complain(`warning: ${warning}`)
+  if (!loaded.ok) return wrongConfiguration(loaded.problems)
   const config = loaded.value
-  if (invocation.run === 'serve' || invocation.run === 'check-config') {
-    const problems = await fileProblems(config, systemClock.now())
-    for (const problem of problems) await print(`cachesvc: ${problem}\n`, process.stderr)
-    if (problems.length > 0) return exitCodes.configuration
-  }
-  switch (invocation.run) {
-    case 'check-config': {
-      await print(`${loaded.file ?? 'the defaults'}: no problems\n`)
-      return exitCodes.success
-    }
-    case 'serve':
-      return serveWith(invocation, config, loaded.file)
-    case 'explain':
-      return printExplanation(invocation.operand ?? '', config)
-    case 'verify-repos':
-      return verifyRepos(config, invocation)
-    case 'list':
-      return printList(invocation.operand, config)
-    default:
-      await print(`cachesvc: ${invocation.run} is not available in this version\n`, process.stderr)
-      return exitCodes.usage
-  }
-}
-
-function serveWith(
-  { configFile, overrides }: Command,
-  config: Config,
-  file: string | undefined,
-): Promise<ExitCode> {
-  const log = createLog({ level: config.log.level })
-  const reload = async () => {
-    const again = await loadConfig(configFile, overrides, surroundings())
-    for (const warning of again.warnings) log.warn(warning)
-    if (!again.ok) return { problems: again.problems }
-    const problems = await fileProblems(again.value, systemClock.now())
-    return problems.length > 0 ? { problems } : { config: again.value }
-  }
-  return serve({
-    log,
-    start: async start => {
-      const service = await startService({ config, log, start, reload })
-      // Somebody is trying it out: a service that was set up has a file and no terminal.
-      if (file === undefined || isatty(1)) {
-        const url = reachableAt(config, machineAddresses(), service.listeners)
-        const here = reachableHere(service.listeners)
-        log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
-        log.info(`make machines use it: ${url}/_cachesvc/setup`)
-      }
-      return service
-    },
-  })
-}
-
-async function printExplanation(url: string, config: Config): Promise<ExitCode> {
-  const store = await openStoreForReading({
-    directory: config.cacheDirectory,
-    clock: systemClock,
-    log: createLog({ level: 'warn', to: process.stderr }),
-  })
-  try {
-    const own = ownIdentity(
-      config,
-      config.listen.map(({ port }) => port),
-    )
-    const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
-    const findings = await explain(url, { rules, store, now: systemClock.now() })
-    const width = Math.max(...findings.map(({ question }) => question.length))
-    for (const { question, answer } of findings) {
-      await print(`${question.padEnd(width)}  ${answer}\n`)
-    }
+  if (options['check-config']) {
+    const problems = await fileProblemsOf(config)
+    if (problems.length > 0) return wrongConfiguration(problems)
+    await print(`${loaded.file ?? 'the defaults'}: no problems\n`)
     return exitCodes.success
-  } finally {
-    await store.close()
   }
+  switch (run) {
+    case 'serve': {
+      const problems = await fileProblemsOf(config)
+      if (problems.length > 0) return wrongConfiguration(problems)
+      traceSources()
+      const { serveWith } = await import('./serve.ts')
+      return serveWith({ config, file: loaded.file, load })
+    }
+    case 'explain': {
+      const { printExplanation } = await import('./explain.ts')
+      return printExplanation(operands[0] ?? '', config)
+    }
+    case 'list': {
+      const { printList } = await import('./list.ts')
+      return printList(operands[0], config)
+    }
+    case 'verify-repos': {
+      const { verifyRepos } = await import('../verify/command.ts')
+      return verifyRepos(config, { json: options.json, dryRun: options['dry-run'] })
+    }
+  }
+}
+
+async function fileProblemsOf(config: Config): Promise<readonly string[]> {
+  const { fileProblems } = await import('../config/check-files.ts')
+  return fileProblems(config, systemClock.now())
+}
+
+async function wrongConfiguration(problems: readonly string[]): Promise<ExitCode> {
+  for (const problem of problems) await complain(problem)
+  return exitCodes.configuration
+}
+
+function complain(text: string): Promise<void> {
+  return print(`cachesvc: ${text}\n`, process.stderr)
 }

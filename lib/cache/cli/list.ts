@@ -1,41 +1,35 @@
 /**
- * `cachesvc list [PATTERN]`: what is stored, one line a target: bytes, last use, digest and key, separated by tabs for other
- * programs to read.
+ * `cachesvc list [PATTERN]`: prints the entries of the store, beside a running daemon as well.
  */
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { openStoreForReading } from '../store/reading.ts'
+import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
 
-/** Prints every entry whose key matches; a failure when none does. */
+/**
+ * Prints every entry whose key matches, a line each: bytes, last use, digest and key, separated by tabs for other programs to
+ * read. A failure when no entry matches.
+ */
 export async function printList(pattern: string | undefined, config: Config): Promise<ExitCode> {
   const matches = matcher(pattern)
-  const store = await openStoreForReading({
-    directory: config.cacheDirectory,
-    clock: systemClock,
-    log: createLog({ level: 'warn', to: process.stderr }),
-  })
   let found = 0
-  try {
+  await withStore(config, async store => {
     for await (const { key, size, digest, lastUsed } of store.entries()) {
       if (!matches(key)) continue
       found += 1
       await print(`${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`)
     }
-  } finally {
-    await store.close()
-  }
+  })
   if (found > 0) return exitCodes.success
   const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
   await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
   return exitCodes.failure
 }
 
-/** A key matches that contains the pattern; `*` in it stands for anything. */
-export function matcher(pattern: string | undefined): (key: string) => boolean {
-  if (pattern === undefined) return () => true
-  const parts = pattern.split('*')
+/** A key matches that contains the pattern; `*` in it is any text. */
+function matcher(pattern: string | undefined): (key: string) => boolean {
+  const parts = pattern?.split('*') ?? []
   return key => {
     let from = 0
     for (const part of parts) {
@@ -44,5 +38,22 @@ export function matcher(pattern: string | undefined): (key: string) => boolean {
       from = at + part.length
     }
     return true
+  }
+}
+
+/** Opens the store for reading as long as `act` runs. */
+export async function withStore(
+  config: Config,
+  act: (store: ReadableStore) => Promise<void>,
+): Promise<void> {
+  const store = await openStoreForReading({
+    directory: config.cacheDirectory,
+    clock: systemClock,
+    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
+  })
+  try {
+    await act(store)
+  } finally {
+    await store.close()
   }
 }

@@ -1,28 +1,21 @@
 /**
- * What is wrong or doubtful about the rules of routing in a configuration. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
  */
-import type { Remark } from '../../config/config-file.ts'
+import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
-import { type RouteRules, route } from '../policy/route.ts'
-import { routeRules } from '../policy/routing.ts'
-import type { Config, Place } from './config.ts'
+import { type RouteRules, route, routeRules } from '../policy/routing.ts'
+import type { Config } from './config.ts'
+import type { Place } from './setting-kinds.ts'
 
-/** Both ends of a rule as they were read; undefined when missing. */
-export interface WrittenRemap {
-  readonly from: Place | undefined
-  readonly to: Place | undefined
-}
-
-/** Problems keep a configuration from being taken, warnings do not. */
-export function checkRouting(
-  written: readonly WrittenRemap[],
-  config: Config,
-): { readonly problems: readonly Remark[]; readonly warnings: readonly Remark[] } {
-  const problems = written.flatMap(incomplete)
-  if (problems.length > 0) return { problems, warnings: [] }
+/** A configuration with problems is refused, one with warnings is not. */
+export function checkRouting(config: Config): {
+  readonly problems: readonly Remark[]
+  readonly warnings: readonly Remark[]
+} {
+  const problems: Remark[] = []
   const rules = routeRules(config)
-  const policy = compilePolicy(config, nobody)
+  const policy = compilePolicy(config, noClients)
   const warnings: Remark[] = []
   config.remap.forEach(({ from, to }, i) => {
     const circle = circleOf(from, to, { rules, name: `remap[${i}]` })
@@ -43,19 +36,13 @@ export function checkRouting(
   return { problems, warnings }
 }
 
-const nobody = {
+const noClients = {
   names: new Set<string>(),
   addresses: new Set<string>(),
   ports: new Set<number>(),
 }
 
-function incomplete(rule: WrittenRemap, i: number): Remark[] {
-  return (['from', 'to'] as const)
-    .filter(end => rule[end] === undefined)
-    .map(end => remark(['remap', i], `${end} is missing; a rule has both, from and to`))
-}
-
-/** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */
+/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
 function circleOf(
   from: Place,
   to: Place,
@@ -64,22 +51,25 @@ function circleOf(
   const asked = sampleOf(from)
   const first = route(asked, rules)
   // An earlier rule takes everything this one is for.
-  if (first.rule !== name) {
-    return { wrong: false, text: `never applies: ${first.rule ?? 'nothing'} decides before it` }
+  if (first.rule?.name !== name) {
+    return {
+      wrong: false,
+      text: `never applies: ${first.rule?.name ?? 'nothing'} decides before it`,
+    }
   }
   if (isSame(asked, first.target)) {
     return { wrong: true, text: `leads to where ${from.text} is already; remove the rule` }
   }
   const second = route(first.target, rules)
   if (second.rule === undefined || isSame(second.target, first.target)) return undefined
-  if (second.rule === name) {
+  if (second.rule.name === name) {
     return { wrong: true, text: `lies within ${from.text}, so the rule leads into itself` }
   }
   if (isSame(second.target, asked)) {
-    const text = `is sent back to ${from.text} by ${second.rule}; keep one of the two rules`
+    const text = `is sent back to ${from.text} by ${second.rule.name}; keep one of the two rules`
     return { wrong: true, text }
   }
-  const text = `is itself routed by ${second.rule}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
+  const text = `is itself routed by ${second.rule.name}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
   return { wrong: false, text }
 }
 
@@ -98,7 +88,7 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
   return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
 }
 
-/** A warning when the policy lets nobody reach the place requests are sent to. */
+/** A warning when the policy lets no client reach the origin requests are sent to. */
 function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
   return refused(place, policy).map(why =>
     remark(path, `requests routed there are refused: ${why}`),
@@ -107,8 +97,8 @@ function refusedAt(path: Remark['path'], place: Place | undefined, policy: Polic
 
 function refused(place: Place | undefined, policy: Policy): string[] {
   if (place?.host === undefined) return []
-  const { scheme, host, port } = sampleOf(place)
-  const admission = admitTarget({ kind: 'fetch', scheme, authority: { host, port } }, policy)
+  const { host, port } = sampleOf(place)
+  const admission = admitTarget({ kind: 'fetch', authority: { host, port } }, policy)
   return 'deny' in admission ? [admission.sentence] : []
 }
 

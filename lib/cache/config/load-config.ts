@@ -1,38 +1,20 @@
 /**
- * How the configuration comes about: command line over environment over file over defaults.
+ * Loads the configuration: command line before environment before file before defaults.
  */
-import {
-  type Check,
-  type Loaded,
-  loadConfigFile,
-  type Remark,
-  valueAt,
-} from '../../config/config-file.ts'
-import { checkSettings } from '../../config/settings.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
+import type { Loaded } from '../../config/config-file.ts'
+import { type Check, type Remark, remarkText } from '../../config/reading.ts'
+import { checkSettings, valueAt } from '../../config/settings.ts'
 import { checkRouting } from './check-routing.ts'
-import type { Config, HttpsConfig } from './config.ts'
-import {
-  defaultCacheDirectory,
-  exists,
-  namedCacheDirectory,
-  nonEmpty,
-  type Surroundings,
-} from './environment.ts'
-import { defaultPort, type FileValues, notAvailable, settings, withoutEffect } from './settings.ts'
-
-/** What the command line says over the file. */
-export interface Overrides {
-  readonly cacheDirectory?: string | undefined
-  readonly listen?: readonly ListenAddress[] | undefined
-}
+import { type Config, configOf, type FileValues, type Overrides } from './config.ts'
+import { exists, namedCacheDirectory, nonEmpty, type Surroundings } from './environment.ts'
+import { settings, withoutEffect } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
 
 /**
  * The configuration from `file`; without one from CACHESVC_CONFIG, from the default file when it exists, or from the defaults
- * alone. Every problem is in the answer; nothing is thrown.
+ * alone. All problems are in the result; it never throws.
  */
 export async function loadConfig(
   file: string | undefined,
@@ -45,6 +27,8 @@ export async function loadConfig(
     return { ...bare(check({})), file: undefined }
   }
   const path = named ?? defaultConfigFile
+  // The YAML parser is loaded only for a file.
+  const { loadConfigFile } = await import('../../config/config-file.ts')
   return { ...(await loadConfigFile(path, check)), file: path }
 }
 
@@ -60,10 +44,10 @@ export function configCheck(overrides: Overrides, surroundings: Surroundings): C
   const checkFile = checkSettings(settings)
   return found => {
     const checked = checkFile(found)
-    const problems = [...unavailable(found), ...listenTwice(found)]
+    const problems = listenTwice(found)
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
     const value = configOf(checked.value, overrides, surroundings)
-    const routing = checkRouting(checked.value.remap, value)
+    const routing = checkRouting(value)
     problems.push(...routing.problems, ...sameListener(checked.value))
     const warnings = [
       ...checked.warnings,
@@ -74,98 +58,7 @@ export function configCheck(overrides: Overrides, surroundings: Surroundings): C
   }
 }
 
-function configOf(file: FileValues, overrides: Overrides, surroundings: Surroundings): Config {
-  return {
-    cacheDirectory:
-      overrides.cacheDirectory ??
-      namedCacheDirectory(surroundings) ??
-      file.cache_directory ??
-      defaultCacheDirectory(surroundings),
-    listen: listenOf(file, overrides.listen),
-    listenSecure:
-      file.listen_port_secure === 0
-        ? undefined
-        : { address: file.listen_address, port: file.listen_port_secure },
-    domains: file.domains,
-    passthroughDomains: file.passthrough_domains,
-    clients: file.clients,
-    ports: file.ports,
-    connectPorts: file.connect_ports,
-    parentProxy: file.parent_proxy,
-    remap: file.remap.flatMap(({ from, to }) =>
-      from === undefined || to === undefined ? [] : [{ from, to }],
-    ),
-    overrides: {
-      ubuntuServer: file.overrides.ubuntu_server,
-      debianServer: file.overrides.debian_server,
-    },
-    https: httpsOf(file),
-    index: file.index,
-    expiration: { unusedDays: file.expiration.unused_days },
-    verification: file.verification,
-    freshness: file.freshness,
-    timeouts: {
-      connect: file.timeouts.connect,
-      fields: file.timeouts.fields,
-      content: file.timeouts.content,
-      revalidation: file.timeouts.revalidation,
-      tunnel: file.timeouts.tunnel,
-      clientHead: file.timeouts.client_head,
-      clientIdle: file.timeouts.client_idle,
-      clientStalled: file.timeouts.client_stalled,
-      drain: file.timeouts.drain,
-    },
-    limits: {
-      head: file.limits.head,
-      connections: file.limits.connections,
-      memory: file.limits.memory,
-      originConnections: file.limits.origin_connections,
-    },
-    log: file.log,
-  }
-}
-
-function listenOf(file: FileValues, override: Overrides['listen']): readonly ListenAddress[] {
-  if (override !== undefined && override.length > 0) return override
-  if (file.listen !== undefined && file.listen.length > 0) return file.listen
-  const ports = new Set([file.listen_port ?? defaultPort, ...file.alternative_ports])
-  return [...ports].map(port => ({ address: file.listen_address, port }))
-}
-
-function httpsOf({ https }: FileValues): HttpsConfig {
-  return {
-    prevent: https.prevent,
-    intercept: https.intercept,
-    interceptDomains: https.intercept_domains,
-    tunnelDomains: https.tunnel_domains,
-    refuseDomains: https.refuse_domains,
-    cert: https.cert,
-    key: https.key,
-    password: https.password,
-    certificateDomain: https.certificate_domain,
-    aiaAddress: https.aia_address,
-    enableCrl: https.enable_crl,
-    originCa: https.origin_ca,
-    rememberDistrust: https.remember_distrust,
-  }
-}
-
-/** What stands in the file and means something this version cannot do. */
-function unavailable(found: unknown): Remark[] {
-  const defaults = settings.parse({})
-  return notAvailable.flatMap(name => {
-    const path = name.split('.')
-    const value = valueAt(found, path)
-    const unset =
-      value === undefined || JSON.stringify(value) === JSON.stringify(valueAt(defaults, path))
-    if (unset || value === 'no' || value === 'off') return []
-    return [
-      { path, at: 'key', text: 'not available in this version; remove it or leave its default' },
-    ]
-  })
-}
-
-/** `listen` says it all: what it is made from otherwise cannot stand beside it. */
+/** `listen` excludes the settings it is made from otherwise. */
 function listenTwice(found: unknown): Remark[] {
   if (valueAt(found, ['listen']) === undefined) return []
   return ['listen_address', 'listen_port', 'alternative_ports']
@@ -193,7 +86,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
     if (valueAt(file, path) === true) remarks.push({ path, at: 'key', text })
   }
   const named = namedCacheDirectory(surroundings)
-  if (file.cache_directory !== undefined && named !== undefined) {
+  if (file.cacheDirectory !== undefined && named !== undefined) {
     const text = `CACHESVC_CACHE_DIR wins over this setting and names ${named}`
     remarks.push({ path: ['cache_directory'], at: 'key', text })
   }
@@ -202,19 +95,19 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
       'connect and fields together reach 30s, after which apt hangs up; lower one of them'
     remarks.push({ path: ['timeouts'], at: 'key', text })
   }
-  if (file.https.prevent && (file.https.intercept || file.https.intercept_domains.length > 0)) {
+  if (file.https.prevent && (file.https.intercept || file.https.interceptDomains.length > 0)) {
     const text = 'wins over https.intercept: every CONNECT is refused, no tunnel is opened'
     remarks.push({ path: ['https', 'prevent'], at: 'key', text })
   }
   if (valueAt(found, ['clients']) !== undefined && file.clients.length === 0) {
-    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: nobody may use the proxy' })
+    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: no client may use the proxy' })
   }
   return remarks
 }
 
 /** A check's outcome as lines, when there is no file to point into. */
 function bare<T>(checked: ReturnType<Check<T>>): Loaded<T> {
-  const lines = (remarks: readonly Remark[]) => remarks.map(remark => remark.text)
+  const lines = (remarks: readonly Remark[]) => remarks.map(remark => remarkText(remark))
   return checked.ok
     ? { ok: true, value: checked.value, warnings: lines(checked.warnings) }
     : { ok: false, problems: lines(checked.problems), warnings: lines(checked.warnings) }

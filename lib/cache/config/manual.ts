@@ -2,83 +2,42 @@
  * cachesvc.yaml(5), docs/configuration.md and the JSON Schema, made from the settings. `npm run manual` writes them; a test
  * fails while they are out of date.
  */
-import { keyPath } from '../../config/config-file.ts'
-import {
-  type Block,
-  code,
-  entry,
-  heading,
-  manPage,
-  markdown,
-  paragraph,
-} from '../../config/manual.ts'
-import { settingBlocks } from '../../config/setting-manual.ts'
-import { jsonSchema } from '../../config/settings.ts'
-import { notAvailable, settings } from './settings.ts'
+import { code, entry, heading } from '../../config/manual.ts'
+import type { SettingFile } from '../../config/setting-manual.ts'
+import { settings } from './settings.ts'
 
-/** The files that are made, by their path in the repository. */
-export function manualFiles(): ReadonlyMap<string, string> {
-  const summary = 'configuration of the caching proxy cachesvc'
-  const page = { name: 'cachesvc.yaml', section: 5, title: 'File formats', summary }
-  const schema = jsonSchema(settings, { title: 'cachesvc.yaml' })
-  return new Map([
-    ['docs/configuration.md', markdown('Configuration of cachesvc', [written, ...blocks()])],
-    ['man/cachesvc.yaml.5', manPage({ ...page, blocks: [...blocks(), ...manPageEnd] })],
-    ['packaging/cachesvc.schema.json', `${JSON.stringify(schema, null, 2)}\n`],
-  ])
-}
+const noEffect = 'No effect.'
 
-const written = paragraph(
-  '<!-- Written by `npm run manual` from lib/cache/config/settings.ts: change that, not this file. -->',
-)
-
-const introduction: readonly Block[] = [
-  heading('Description'),
-  paragraph(
-    'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that is there. Without any file the defaults below hold.',
-  ),
-  paragraph(
-    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` tells everything that is wrong with a file at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays.',
-  ),
-  paragraph(
-    'Files written for GoAPTCacher are understood. What differs is said below: hosts match whole names, the default port is 3142, what nobody asked for is removed after three months.',
-  ),
-  heading('Values'),
-  entry(
-    'duration',
-    paragraph(
+/** What authors of cachesvc.yaml read. */
+export const cachesvcManual: SettingFile = {
+  name: 'cachesvc.yaml',
+  settings,
+  source: 'lib/cache/config/settings.ts',
+  document: { path: 'docs/configuration.md', title: 'Configuration of cachesvc' },
+  summary: 'configuration of the caching proxy cachesvc',
+  introduction: [
+    heading('Description'),
+    'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that exists. Without a file the defaults below apply.',
+    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` prints all problems of a file, each with its line, and exits with 78 if there are any. On SIGHUP the service reads the file again. If the file has problems, the running configuration stays in force.',
+    'Files written for GoAPTCacher are understood, with differences: hosts match whole names, the default port is 3142, files without a request for three months are removed.',
+    heading('Values'),
+    entry(
+      'duration',
       'A number and a unit, or several of them: `500ms`, `30s`, `5m`, `1h30m`, `7d`, `2w`. A number alone is seconds.',
     ),
-  ),
-  entry(
-    'size',
-    paragraph('A number and a binary unit: `64K`, `10M`, `2G`, `1T`. A number alone is bytes.'),
-  ),
-  entry(
-    'host pattern',
-    paragraph(
-      '`archive.example.org` is that host, `.example.org` that host and all below it, `host:port` that port only. An IPv6 address with a port stands in brackets: `[2001:db8::1]:8080`. Case does not count.',
+    entry('size', 'A number and a binary unit: `64K`, `10M`, `2G`, `1T`. A number alone is bytes.'),
+    entry(
+      'host pattern',
+      '`archive.example.org` is that host, `.example.org` that host and all below it, `host:port` that port only. Write an IPv6 address with a port in brackets: `[2001:db8::1]:8080`. Upper and lower case are equal.',
     ),
-  ),
-  entry(
-    'network',
-    paragraph(
-      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together are everybody.',
+    entry(
+      'network',
+      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together mean all clients.',
     ),
-  ),
-]
-
-const manPageEnd: readonly Block[] = [
-  heading('Files'),
-  entry('/etc/cachesvc/cachesvc.yaml', paragraph('The configuration, if no other file is named.')),
-  entry('/var/cache/cachesvc', paragraph('Stored objects and statistics of the system’s service.')),
-  heading('See also'),
-  paragraph('`cachesvc`(8)'),
-]
-
-const example: readonly Block[] = [
-  heading('Example'),
-  code(`cache_directory: /srv/cachesvc
+  ],
+  example: [
+    heading('Example'),
+    code(`cache_directory: /srv/cachesvc
 domains:
   - archive.example.org
   - .packages.example.org
@@ -87,17 +46,13 @@ index:
   hostnames: [proxy.example.org]
 expiration:
   unused_days: 180`),
-]
-
-function blocks(): readonly Block[] {
-  const described = settingBlocks(settings, {
-    leaveOut: page => noEffect === ('group' in page ? page.group : page.setting.manual[0]),
-    note: path =>
-      notAvailable.includes(keyPath(path))
-        ? 'Not available in this version: it may only say its default.'
-        : undefined,
-  })
-  return [...introduction, heading('Settings'), ...described, ...example]
+  ],
+  end: [
+    heading('Files'),
+    entry('/etc/cachesvc/cachesvc.yaml', 'The configuration, if no other file is named.'),
+    entry('/var/cache/cachesvc', 'Stored files and statistics of the system’s service.'),
+    heading('See also'),
+    '`cachesvc`(8)',
+  ],
+  leaveOut: page => noEffect === ('group' in page ? page.group : page.setting.manual[0]),
 }
-
-const noEffect = 'No effect.'

@@ -6,26 +6,25 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
-import { OriginFailure } from '../../http/client/origin-errors.ts'
-import { requestDirectives } from '../../http/message/cache-control.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { storable } from '../rfc9111/storable.ts'
 import {
   confirmedEntry,
   draftEntry,
   type EntryDraft,
   finishedEntry,
+  unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { watchOrphan } from './abandoned.ts'
-import { beginDownload, conditionalFields, fill } from './transfer.ts'
+import { beginDownload, fill } from './transfer.ts'
 
 /** What is to be fetched. */
 export interface Wanted {
@@ -187,14 +186,14 @@ export class Fetcher {
     const received = clock.now()
 
     if (response.status === 304 && wanted.stored !== undefined) {
-      await response.content.return?.()
+      response.content.close()
       const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
       store.put(entry)
       land()
       return { kind: 'validated', entry }
     }
     if (response.status !== 200) {
-      await response.content.return?.()
+      response.content.close()
       land()
       return { kind: 'answered', status: response.status, fields: response.fields }
     }
@@ -203,20 +202,12 @@ export class Fetcher {
       received,
       previous: wanted.stored,
     })
-    const kept = storable({
-      method: 'GET',
-      request: Fields.empty,
-      directives: requestDirectives(Fields.empty),
-      passthrough: false,
-      status: response.status,
-      response: response.fields,
-    })
     const download = beginDownload(response, store, {
       length: response.length,
       ...(wanted.archive.digest === undefined
         ? {}
         : { expected: { digest: wanted.archive.digest } }),
-      passing: kept.store ? undefined : kept.because,
+      passing: unstorable(response.fields),
     })
     const settled = this.#run(wanted, response, { draft, download, stop }).finally(land)
     return { kind: 'filling', filling: { draft, length: response.length, download, settled } }
@@ -251,15 +242,15 @@ export class Fetcher {
       })
       const content = download.complete()
       whole = true
-      const entry = finishedEntry(draft, content, wanted.stored)
       if (!download.stored) return { kind: 'passed' }
+      const entry = finishedEntry(draft, content, wanted.stored)
       store.put(entry)
       const kept = await content.kept
       if (kept.stored) return { kind: 'stored', entry }
       log.warn('not stored', { key: wanted.key, because: kept.because })
       return { kind: 'passed' }
     } catch (error) {
-      await response.content.return?.()
+      response.content.close()
       download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return { kind: whole ? 'passed' : 'failed' }
@@ -275,6 +266,18 @@ export class Fetcher {
     if (late && failure.phase !== 'queue') this.noteSlow(uri)
     return failure
   }
+}
+
+/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
+function conditionalFields(wanted: Wanted): Fields {
+  const insist = wanted.insist ? 'max-age=0' : undefined
+  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
+  const stored = Fields.of(...wanted.stored.fields)
+  return Fields.of(
+    ['Cache-Control', insist],
+    ['If-None-Match', stored.get('ETag')],
+    ['If-Modified-Since', stored.get('Last-Modified')],
+  )
 }
 
 const full: Found = {

@@ -5,9 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Piece } from '../../bytes/piece.ts'
+import { iterate, sourceOf, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseContentRange } from '../../http/message/range.ts'
@@ -20,7 +20,6 @@ import {
 } from '../../http/message/validator.ts'
 import type { Download } from '../store/content/download.ts'
 import type { DownloadOptions } from '../store/content/downloads.ts'
-import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
 export interface FillOptions {
@@ -37,31 +36,16 @@ export interface FillOptions {
 const maxFruitless = 3
 const firstPause: Milliseconds = 200
 
-/** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
-export function conditionalFields(wanted: {
-  readonly stored: Entry | undefined
-  readonly insist: boolean
-}): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
-  const stored = Fields.of(...wanted.stored.fields)
-  return Fields.of(
-    ['Cache-Control', insist],
-    ['If-None-Match', stored.get('ETag')],
-    ['If-Modified-Since', stored.get('Last-Modified')],
-  )
-}
-
-/** A download for the content of a response. When that cannot be, the origin's connection goes. */
+/** A download for the content of a response. When that cannot be, the origin's connection is let go. */
 export function beginDownload(
-  response: OriginResponse,
+  { content }: OriginResponse,
   store: Store,
   options: DownloadOptions,
 ): Download {
   try {
     return store.download(options)
   } catch (error) {
-    void response.content.return?.().catch(() => undefined)
+    content.close()
     throw error
   }
 }
@@ -88,12 +72,35 @@ export async function fill(
   }
 }
 
-/** The content of a response, as fast as the download takes it. */
-async function pour(response: OriginResponse, download: Download): Promise<void> {
-  for await (const block of response.content) {
-    if (download.take(new Piece(Buffer.from(block)))) continue
-    await new Promise<void>(resolve => download.whenReady(resolve))
-  }
+/** The content of a response, piece by piece and by reference, as fast as the download takes it. */
+function pour({ content }: OriginResponse, download: Download): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let ready = false
+    let looping = false
+    // A loop, because a source may answer at once.
+    const ask = (): void => {
+      ready = true
+      if (looping) return
+      looping = true
+      while (ready) {
+        ready = false
+        content.next(take)
+      }
+      looping = false
+    }
+    const take: Take = (error, piece) => {
+      if (error !== undefined) return reject(error)
+      if (piece === undefined) return resolve()
+      try {
+        if (download.take(piece)) ask()
+        else download.whenReady(ask)
+      } catch (wrong) {
+        content.close()
+        reject(wrong)
+      }
+    }
+    ask()
+  })
 }
 
 /** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
@@ -136,7 +143,7 @@ async function askForRest(
     if (response.status === 200) return await skipPrefix(response, download, total, options)
     throw new ContentChanged(`the origin answered ${response.status} when asked for the rest`)
   } catch (error) {
-    await response.content.return?.()
+    response.content.close()
     throw error
   }
 }
@@ -209,7 +216,7 @@ async function skipPrefix(
   const wanted = download.size
   if (wanted === 0) return response
   const prefix = createHash('sha256')
-  const iterator = response.content[Symbol.asyncIterator]()
+  const iterator = iterate(response.content)
   let seen = 0
   let rest: Buffer | undefined
   while (seen < wanted) {
@@ -223,7 +230,7 @@ async function skipPrefix(
   if (prefix.digest('hex') !== download.digestSoFar()) {
     throw new ContentChanged('the content begins differently now')
   }
-  return { ...response, content: chain(rest, iterator) }
+  return { ...response, content: sourceOf(() => chain(rest, iterator)) }
 }
 
 async function* chain(

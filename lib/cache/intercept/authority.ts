@@ -1,11 +1,12 @@
 /**
- * The CA certificates are issued with: the operator's, from PEM files, or one of our own making, kept in the cache directory.
- * Whatever is wrong with it is told in one sentence that names the setting and the file.
+ * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory. A
+ * CA that cannot be used causes an error with one sentence that names the setting and the file.
  *
- * Our own is limited by name constraints to the hosts it is needed for, so that its key, if it is ever stolen, is worth
- * little elsewhere. Certificate and key stand in one file, for one rename to replace both.
+ * Our own is limited by name constraints to the hosts it is needed for, so a stolen key is of little use elsewhere. Certificate
+ * and key are in one file, so that one rename replaces both.
  */
 import type { KeyObject } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +22,8 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import type { Config, HttpsConfig } from '../config/config.ts'
-import { ownPermitted } from './own-names.ts'
+import { countOf, date } from '../operations/figures.ts'
+import { permittedHosts } from './certificate-names.ts'
 
 export interface Authority {
   readonly certificate: Certificate
@@ -32,14 +34,14 @@ export interface Authority {
   readonly file: string
   /** Whether we made it just now. */
   readonly made: boolean
-  /** What is right and still worth a word. */
+  /** Warnings for the administrator about a CA that can be used. */
   readonly warnings: readonly string[]
 }
 
-/** Expiry within this time is warned about. */
-const notice: Milliseconds = 30 * 86_400_000
-const lifetime: Milliseconds = 10 * 365 * 86_400_000
 const day: Milliseconds = 86_400_000
+/** Expiry within this time is warned about. */
+const notice = 30 * day
+const lifetime = 10 * 365 * day
 
 /** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
 export function needsAuthority({ https }: Config, secure: boolean): boolean {
@@ -60,23 +62,20 @@ export async function openAuthority(config: Config, now: Milliseconds): Promise<
   if (key !== undefined)
     throw wrong('https.key is set without https.cert; name the certificate, too')
   const file = ownFile(config)
-  const there = await stat(file).catch(() => undefined)
-  if (there === undefined) await makeAuthority(file, config, now)
+  const made = !existsSync(file)
+  if (made) await makeAuthority(file, config, now)
   const read = await readAuthority({ cert: file, key: undefined, password: '', now })
-  const warnings = [...read.warnings, ...uncovered(read, config)]
-  return { ...read, made: there === undefined, warnings }
+  return { ...read, made, warnings: [...read.warnings, ...uncovered(read, config)] }
 }
 
-/** What keeps the service from starting with the CA these settings name; makes nothing. */
+/** Why the service cannot start with the CA these settings name. Makes no CA. */
 export async function authorityProblem(
   config: Config,
   now: Milliseconds,
 ): Promise<string | undefined> {
   if (!needsAuthority(config, config.listenSecure !== undefined)) return undefined
-  const made = await stat(ownFile(config)).catch(() => undefined)
-  if (config.https.cert === undefined && config.https.key === undefined && made === undefined) {
-    return undefined
-  }
+  const { cert, key } = config.https
+  if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
   try {
     await openAuthority(config, now)
     return undefined
@@ -91,12 +90,20 @@ export function expiresSoon(certificate: Certificate, now: Milliseconds): boolea
   return certificate.notAfter - now < notice
 }
 
-/** `until 2035-03-14`, or what is more urgent. */
-export function expiryWords({ notAfter }: Certificate, now: Milliseconds): string {
-  const date = new Date(notAfter).toISOString().slice(0, 10)
+/** A warning about a CA certificate that ends soon or has ended. */
+export function expiryWarnings(
+  certificate: Certificate,
+  file: string,
+  now: Milliseconds,
+): readonly string[] {
+  if (!expiresSoon(certificate, now)) return []
+  const { subject, notAfter } = certificate
   const days = Math.floor((notAfter - now) / day)
-  if (days < 0) return `has expired on ${date}`
-  return `expires on ${date}, in ${days === 1 ? '1 day' : `${days} days`}`
+  const words =
+    days < 0
+      ? `has expired on ${date(notAfter)}`
+      : `expires on ${date(notAfter)}, in ${countOf(days, 'day')}`
+  return [`the CA certificate ${subject} in ${file} ${words}`]
 }
 
 function ownFile({ cacheDirectory }: Config): string {
@@ -110,8 +117,7 @@ interface Files extends Pick<HttpsConfig, 'key' | 'password'> {
 
 async function readAuthority({ cert, key: keyFile, password, now }: Files): Promise<Authority> {
   const certificates = await certificatesIn(cert)
-  const warnings: string[] = []
-  const key = await keyIn(keyFile ?? cert, password, warnings)
+  const key = await keyIn(keyFile ?? cert, password)
   const certificate = certificates.find(one => one.hasKey(key))
   if (certificate === undefined) {
     const subjects = certificates.map(({ subject }) => subject).join(' and ')
@@ -119,17 +125,13 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
       `the key in ${keyFile ?? cert} does not belong to the certificate in ${cert} (${subjects})`,
     )
   }
-  const { subject } = certificate
   if (!certificate.isAuthority) {
     throw wrong(
-      `${subject} in ${cert} is no CA certificate; one with CA:TRUE and the key usage keyCertSign is needed`,
+      `${certificate.subject} in ${cert} is no CA certificate; one with CA:TRUE and the key usage keyCertSign is needed`,
     )
   }
   const chain = chainFrom(certificate, certificates)
   for (const link of chain) checkDates(link, cert, now)
-  if (expiresSoon(certificate, now)) {
-    warnings.push(`the CA certificate ${subject} in ${cert} ${expiryWords(certificate, now)}`)
-  }
   return {
     certificate,
     issuer: await Issuer.create(certificate, key),
@@ -139,11 +141,11 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
       .join(''),
     file: cert,
     made: false,
-    warnings,
+    warnings: [...(await keyWarnings(keyFile ?? cert)), ...expiryWarnings(certificate, cert, now)],
   }
 }
 
-async function certificatesIn(file: string): Promise<readonly [Certificate, ...Certificate[]]> {
+async function certificatesIn(file: string): Promise<readonly Certificate[]> {
   const text = await read('https.cert', file)
   let found: readonly Certificate[]
   try {
@@ -151,12 +153,11 @@ async function certificatesIn(file: string): Promise<readonly [Certificate, ...C
   } catch (cause) {
     throw wrong(`https.cert: a certificate in ${file} is damaged and cannot be read`, cause)
   }
-  const [first, ...rest] = found
-  if (first === undefined) throw wrong(`https.cert: ${file} holds no certificate in PEM form`)
-  return [first, ...rest]
+  if (found.length > 0) return found
+  throw wrong(`https.cert: ${file} holds no certificate in PEM form`)
 }
 
-async function keyIn(file: string, password: string, warnings: string[]): Promise<KeyObject> {
+async function keyIn(file: string, password: string): Promise<KeyObject> {
   const key = readPrivateKey(await read('https.key', file), password)
   const sentences = {
     'password-missing': `the key in ${file} is encrypted; its password belongs in https.password`,
@@ -165,16 +166,17 @@ async function keyIn(file: string, password: string, warnings: string[]): Promis
     unreadable: `https.key: the private key in ${file} is damaged and cannot be read`,
   } as const
   if (typeof key === 'string') throw wrong(sentences[key])
-  if (!canIssue(key)) {
-    throw wrong(
-      `https.key: the key in ${file} is of a kind that is not supported; RSA, or EC on P-256, P-384 or P-521 is needed`,
-    )
-  }
-  const mode = (await stat(file)).mode & 0o777
-  if ((mode & 0o004) !== 0) {
-    warnings.push(`the private key in ${file} can be read by every user of this machine; chmod 600`)
-  }
-  return key
+  if (canIssue(key)) return key
+  throw wrong(
+    `https.key: the key in ${file} is of a kind that is not supported; RSA, or EC on P-256, P-384 or P-521 is needed`,
+  )
+}
+
+async function keyWarnings(file: string): Promise<readonly string[]> {
+  const { mode } = await stat(file)
+  return (mode & 0o004) === 0
+    ? []
+    : [`the private key in ${file} can be read by every user of this machine; chmod 600`]
 }
 
 /** The certificate, its issuer, the issuer's issuer, as far as they are among those given. */
@@ -197,21 +199,18 @@ function checkDates(
   file: string,
   now: number,
 ): void {
-  if (now > notAfter) {
-    throw wrong(`the certificate ${subject} in ${file} has expired on ${dateOf(notAfter)}`)
-  }
+  const certificate = `the certificate ${subject} in ${file}`
+  if (now > notAfter) throw wrong(`${certificate} has expired on ${date(notAfter)}`)
   if (now < notBefore) {
-    throw wrong(
-      `the certificate ${subject} in ${file} is not valid before ${dateOf(notBefore)}; is the clock right?`,
-    )
+    throw wrong(`${certificate} is not valid before ${date(notBefore)}; is the clock right?`)
   }
 }
 
 async function makeAuthority(file: string, config: Config, now: Milliseconds): Promise<void> {
-  const commonName = `cachesvc ${dateOf(now)} ${hostname()}`.slice(0, 64)
+  const commonName = `cachesvc ${date(now)} ${hostname()}`.slice(0, 64)
   const { certificate, key } = await generateAuthority({
     commonName,
-    permitted: config.domains.length === 0 ? undefined : ownPermitted(config),
+    permitted: config.domains.length === 0 ? undefined : permittedHosts(config),
     notBefore: now - day,
     notAfter: now + lifetime,
   })
@@ -243,15 +242,11 @@ async function read(setting: string, file: string): Promise<string> {
   }
 }
 
-function dateOf(moment: Milliseconds): string {
-  return new Date(moment).toISOString().slice(0, 10)
-}
-
 function wrong(sentence: string, cause?: unknown): Failure {
   return new Failure(sentence, {
     code: 'AUTHORITY',
     fault: 'internal',
     publicText: 'The service cannot start.',
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   })
 }

@@ -1,11 +1,11 @@
 /**
- * Clients that rejected our certificate for a host: their next tunnels there stay closed, so that they work unread instead of
- * not at all. Forgotten after a while, in case they have been told to trust us.
+ * Remembers clients that rejected our certificate for a host: their next tunnels there are carried through unread, so that they
+ * work. Forgotten after a while, because an administrator may have installed the certificate on them.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 
-/** One that did, for a page. */
+/** A client that rejected a certificate, for a page. */
 export interface Distrust {
   /** IP address. */
   readonly client: string
@@ -13,7 +13,7 @@ export interface Distrust {
   readonly since: Milliseconds
 }
 
-/** A client may ask for any number of hosts; the longest unseen is forgotten first. */
+/** A client may ask for any number of hosts; the least recently used is forgotten first. */
 const mostRemembered = 10_000
 
 export class DistrustMemory {
@@ -44,9 +44,8 @@ export class DistrustMemory {
 
   /** Those remembered now, the latest first. */
   list(): readonly Distrust[] {
-    return [...this.#known.values()]
-      .filter(one => this.#holds(one))
-      .sort((a, b) => b.since - a.since)
+    const held = [...this.#known.values()].filter(one => this.#holds(one))
+    return held.sort((a, b) => b.since - a.since)
   }
 
   #holds({ since }: Distrust): boolean {

@@ -1,8 +1,9 @@
 /**
- * Everything about HTTPS in one place for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's
- * certificate, the revocation list, and what the pages say of all that.
+ * Makes the parts for HTTPS: the CA if there is one, the interceptor, the TLS listener's certificate, the revocation list, and
+ * their values for pages and metrics.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
@@ -13,17 +14,17 @@ import { admitTarget, type Policy } from '../policy/policy.ts'
 import {
   type Authority,
   expiresSoon,
-  expiryWords,
+  expiryWarnings,
   needsAuthority,
   openAuthority,
 } from './authority.ts'
+import { listenerNames } from './certificate-names.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
 import { Leaves } from './leaf.ts'
-import { ListenerCertificate } from './listener-certificate.ts'
-import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './mode.ts'
-import { ownNames } from './own-names.ts'
+import { listenerCertificate } from './listener-certificate.ts'
 import { RevocationList } from './revocation-list.ts'
+import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
 export interface HttpsOptions {
   readonly config: Config
@@ -35,40 +36,42 @@ export interface HttpsOptions {
 
 const day: Milliseconds = 86_400_000
 
-export class Https {
-  readonly authority: Authority | undefined
-  readonly distrust: DistrustMemory
+/** What a CA makes possible. */
+interface Certifying {
+  readonly authority: Authority
+  readonly leaves: Leaves
+  readonly interceptor: Interceptor
   /** The revocation list, when one is made. */
   readonly list: RevocationList | undefined
+}
+
+export class Https {
   readonly #clock: Clock
   readonly #log: Logger
-  readonly #leaves: Leaves | undefined
-  readonly #interceptor: Interceptor | undefined
+  readonly #distrust: DistrustMemory
+  readonly #certifying: Certifying | undefined
   #config: Config
   #modes: ModeRules
-  #own: ListenerCertificate | undefined
-  #stopped = false
+  #stops: ReadonlyArray<() => void> = []
 
   private constructor({ config, clock, log }: HttpsOptions, authority: Authority | undefined) {
     this.#config = config
     this.#modes = compileModes(config.https)
     this.#clock = clock
     this.#log = log
-    this.authority = authority
-    this.distrust = new DistrustMemory(clock, () => this.#config.https.rememberDistrust)
+    const distrust = new DistrustMemory(clock, () => this.#config.https.rememberDistrust)
+    this.#distrust = distrust
     if (authority === undefined) return
-    const addresses = () => leafAddresses(this.#config)
-    this.#leaves = new Leaves({ authority, clock, addresses })
-    this.#interceptor = new Interceptor({
-      leaves: this.#leaves,
-      distrust: this.distrust,
-      clock,
-      log,
-      deadline: () => this.#config.timeouts.clientHead,
-    })
-    if (config.https.enableCrl) {
-      const { issuer } = authority
-      this.list = new RevocationList({ issuer, directory: config.cacheDirectory, clock, log })
+    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(this.#config) })
+    const deadline = () => this.#config.timeouts.clientHead
+    const { issuer } = authority
+    this.#certifying = {
+      authority,
+      leaves,
+      interceptor: new Interceptor({ leaves, distrust, clock, log, deadline }),
+      list: config.https.enableCrl
+        ? new RevocationList({ issuer, directory: config.cacheDirectory, clock, log })
+        : undefined,
     }
   }
 
@@ -86,8 +89,12 @@ export class Https {
     })
     for (const warning of authority.warnings) log.warn(warning)
     const https = new Https(options, authority)
-    clock.after(day, () => https.#lookAtExpiry())
-    await https.list?.start()
+    const warn = () => {
+      for (const warning of expiryWarnings(certificate, file, clock.now())) log.warn(warning)
+    }
+    const list = https.#certifying?.list
+    await list?.start()
+    https.#stops = [repeat(clock, day, () => void warn()), () => list?.stop()]
     return https
   }
 
@@ -98,14 +105,12 @@ export class Https {
   }
 
   stop(): void {
-    this.#stopped = true
-    this.list?.stop()
-    this.#own?.stop()
+    for (const stop of this.#stops) stop()
   }
 
-  /** What becomes of a CONNECT the policy admits. One whose requests it would refuse is not opened. */
+  /** The mode of a CONNECT the policy admits. It is not intercepted when the policy would refuse the requests inside. */
   mode(end: End, policy: Policy): DecidedMode {
-    const within = admitTarget({ kind: 'fetch', scheme: 'https', authority: end }, policy)
+    const within = admitTarget({ kind: 'fetch', authority: end }, policy)
     const passthrough = 'deny' in within || within.allow === 'passthrough'
     const decided = tunnelMode(end, this.#modes, passthrough)
     return decided.mode === 'intercept' && 'deny' in within
@@ -113,42 +118,39 @@ export class Https {
       : decided
   }
 
-  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it is to be carried through all the same. */
+  /** Whether a CONNECT to this end would be admitted and intercepted. */
+  #intercepts(end: End, policy: Policy): boolean {
+    const admission = admitTarget({ kind: 'connect', authority: end }, policy)
+    return 'allow' in admission && this.mode(end, policy).mode === 'intercept'
+  }
+
+  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it has to be tunnelled instead. */
   async open(opening: Omit<Opening, 'admits'>, policy: () => Policy): Promise<Taken | undefined> {
-    const interceptor = this.#interceptor
-    if (interceptor === undefined || !interceptor.takes(opening.client, opening.authority)) return
-    const admits = (end: End) => {
-      const admission = admitTarget({ kind: 'connect', scheme: 'https', authority: end }, policy())
-      return !('deny' in admission) && this.mode(end, policy()).mode === 'intercept'
-    }
-    return interceptor.open({ ...opening, admits })
+    const admits = (end: End) => this.#intercepts(end, policy())
+    return this.#certifying?.interceptor.open({ ...opening, admits })
   }
 
   /**
-   * What the TLS listener needs. `onIdentity` is told of every certificate that takes the place of the first. Throws a Failure
+   * What the TLS listener needs. `onNext` is told of every certificate that takes the place of the first. Throws a Failure
    * when the CA may not issue for any name of ours.
    */
   async listener(
     policy: () => Policy,
-    onIdentity: (identity: KeyAndCertificate) => void,
+    onNext: (identity: KeyAndCertificate) => void,
   ): Promise<TlsOptions> {
-    const leaves = this.#leaves
-    if (leaves === undefined) throw new TypeError('a TLS listener without a CA')
-    const names = () => ownNames(this.#config)
-    this.#own = new ListenerCertificate({ leaves, names, clock: this.#clock, log: this.#log })
+    if (this.#certifying === undefined) throw new TypeError('a TLS listener without a CA')
+    const { leaves } = this.#certifying
+    const names = () => listenerNames(this.#config)
+    const parts = { leaves, names, clock: this.#clock, log: this.#log, onNext }
+    const { identity, stop } = await listenerCertificate(parts)
+    this.#stops = [...this.#stops, stop]
     return {
-      identity: await this.#own.start(onIdentity),
+      identity,
       contextFor: async name => {
         const host = name.toLowerCase().replace(/\.$/, '')
         if (names().includes(host) || !leaves.covers(host)) return undefined
-        // Clients steered here by DNS take us for the archive itself, at its own port.
-        const end = { host, port: 443 }
-        const admitted = !(
-          'deny' in admitTarget({ kind: 'connect', scheme: 'https', authority: end }, policy())
-        )
-        return admitted && this.mode(end, policy()).mode === 'intercept'
-          ? leaves.context(host)
-          : undefined
+        // Clients that DNS led here connect as if to the archive, at its port.
+        return this.#intercepts({ host, port: 443 }, policy()) ? leaves.context(host) : undefined
       },
     }
   }
@@ -158,52 +160,38 @@ export class Https {
     const { prevent, intercept, interceptDomains } = this.#config.https
     if (prevent) return 'disabled'
     const intercepting = intercept || interceptDomains.length > 0
-    return intercepting && this.authority !== undefined ? 'intercept' : 'tunnel'
+    return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
   }
 
   /** What the pages and routes are told. */
   get sources(): Pick<OperationsSources, 'https' | 'certificate' | 'revocationList'> {
+    const { authority, list } = this.#certifying ?? {}
     return {
-      https: () => this.state(),
-      certificate: () => this.authority && Buffer.from(this.authority.certificate.pem),
-      revocationList: () => this.list?.read(),
+      https: () => authority && this.#state(authority),
+      certificate: () => authority && Buffer.from(authority.certificate.pem),
+      revocationList: () => list?.read(),
     }
   }
 
   /** What is measured. */
   get gauges(): Pick<Gauges, 'distrusting' | 'authorityExpiry'> {
-    const { authority } = this
+    const authority = this.#certifying?.authority
     return {
-      distrusting: () => this.distrust.list().length,
+      distrusting: () => this.#distrust.list().length,
       authorityExpiry: authority && Math.floor(authority.certificate.notAfter / 1000),
     }
   }
 
-  /** What the pages say of the CA; undefined without one. */
-  state(): HttpsState | undefined {
-    if (this.authority === undefined) return undefined
-    const { certificate } = this.authority
-    const now = this.#clock.now()
+  #state({ certificate }: Authority): HttpsState {
+    const { subject, fingerprint, notAfter } = certificate
     return {
-      subject: certificate.subject,
-      fingerprint: certificate.fingerprint,
-      notAfter: certificate.notAfter,
-      expiresSoon: expiresSoon(certificate, now),
+      subject,
+      fingerprint,
+      notAfter,
+      expiresSoon: expiresSoon(certificate, this.#clock.now()),
       remembered: this.#config.https.rememberDistrust,
-      distrusting: this.distrust.list(),
+      distrusting: this.#distrust.list(),
     }
-  }
-
-  #lookAtExpiry(): void {
-    if (this.#stopped || this.authority === undefined) return
-    const { certificate, file } = this.authority
-    const now = this.#clock.now()
-    if (expiresSoon(certificate, now)) {
-      this.#log.warn(
-        `the CA certificate ${certificate.subject} in ${file} ${expiryWords(certificate, now)}`,
-      )
-    }
-    this.#clock.after(day, () => this.#lookAtExpiry())
   }
 }
 

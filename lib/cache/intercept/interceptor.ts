@@ -1,11 +1,12 @@
 /**
- * A CONNECT whose tunnel is opened: 200, TLS with a certificate of ours, and what comes through goes the way of any request.
+ * Intercepts a tunnel: 200, TLS with a certificate of ours, and the requests that come through are answered as any request.
  *
  * Which host the certificate is for: the one the client names in its handshake (SNI), else that of the CONNECT. A name that is
- * not the CONNECT's has to be admitted like one; otherwise the handshake fails. The requests within have to name that host.
+ * not the CONNECT's has to be admitted as if a CONNECT named it; otherwise the handshake fails. The requests within have to
+ * name that host.
  *
- * A client that does not accept the certificate says so with an alert, or says nothing and leaves: in the handshake, or after
- * it without a request, as programs do that look at the certificate only then (wget). It is remembered, and tunnelled next time.
+ * A client that does not accept the certificate sends an alert, or leaves without one: in the handshake, or after it without a
+ * request, as programs do that look at the certificate only then (wget). It is remembered, and tunnelled next time.
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
@@ -45,17 +46,17 @@ export interface Opening {
   readonly socket: Socket
   /** Bytes that came behind the CONNECT. */
   readonly head: Buffer
-  /** Where the CONNECT wants to go. */
+  /** The host and port of the CONNECT. */
   readonly authority: Authority
   /** The client's IP address. */
   readonly client: string
-  /** Whether the client may reach this host, named in its handshake, through an opened tunnel. */
+  /** Whether the client may reach this host, named in its handshake, through an intercepted tunnel. */
   readonly admits: (authority: Authority) => boolean
   readonly adopt: Adopt
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
-/** What a client has been sent before it can judge a certificate; no ServerHello with one is shorter. */
+/** What a client has been sent before it can check a certificate; no ServerHello with one is shorter. */
 const LEAST_FLIGHT = 300
 
 export class Interceptor {
@@ -65,19 +66,17 @@ export class Interceptor {
     this.#parts = parts
   }
 
-  /** Whether a tunnel of this client to this host is to be opened. */
-  takes(client: string, { host }: Authority): boolean {
-    const { leaves, distrust } = this.#parts
-    return leaves.covers(host) && !distrust.has(client, host)
-  }
-
-  /** Opens the tunnel; settles when its connection has closed, or, with nothing sent, when no certificate can be made. */
+  /**
+   * Opens the tunnel and settles when its connection has closed. Undefined, with nothing sent, for a host without a certificate
+   * and for a client that rejected ours.
+   */
   async open(opening: Opening): Promise<Taken | undefined> {
     const { socket, head, authority, client, adopt } = opening
-    const { distrust, log } = this.#parts
+    const { leaves, distrust, log } = this.#parts
+    if (!leaves.covers(authority.host) || distrust.has(client, authority.host)) return undefined
     let context: SecureContext
     try {
-      context = await this.#parts.leaves.context(authority.host)
+      context = await leaves.context(authority.host)
     } catch (error) {
       log.error('no certificate could be made', { host: authority.host, error })
       return undefined
@@ -88,13 +87,13 @@ export class Interceptor {
     const sentBefore = socket.bytesWritten
 
     let end = authority
-    const named = async (name: string): Promise<SecureContext> => {
+    const contextFor = async (name: string): Promise<SecureContext> => {
       const host = name.toLowerCase().replace(/\.$/, '')
       if (host === authority.host) return context
       const other = { host, port: authority.port }
-      if (!opening.admits(other)) throw new NameRefused(host)
+      if (!opening.admits(other)) throw new Error(`${host} may not be reached through this tunnel`)
       end = other
-      return this.#parts.leaves.context(host)
+      return leaves.context(host)
     }
     let refused = false
     const secure = new TLSSocket(socket, {
@@ -102,7 +101,7 @@ export class Interceptor {
       secureContext: context,
       ALPNProtocols: [...tlsRules.ALPNProtocols],
       SNICallback: (name, done) => {
-        named(name).then(
+        contextFor(name).then(
           found => done(null, found),
           error => {
             refused = true
@@ -112,16 +111,16 @@ export class Interceptor {
       },
     })
     const left = watchClient(secure)
-    const outcome = await this.#handshake(secure)
+    const failure = await this.#handshake(secure)
     const { host } = end
-    if (outcome !== 'secure') {
-      const told = REJECTIONS.has(outcome.code)
-      const silent = outcome.left && socket.bytesWritten - sentBefore >= LEAST_FLIGHT && !refused
+    if (failure !== undefined) {
+      const silent = failure.left && socket.bytesWritten - sentBefore >= LEAST_FLIGHT && !refused
       secure.destroy()
       socket.destroy()
-      if (told || silent) this.#remember(client, host)
-      const because = told || silent ? 'distrusted' : 'broken'
-      return { because, requests: 0, error: outcome.code === '' ? undefined : outcome.code }
+      const rejected = REJECTIONS.has(failure.code) || silent
+      if (rejected) this.#remember(client, host)
+      const error = failure.code === '' ? undefined : failure.code
+      return { because: rejected ? 'distrusted' : 'broken', requests: 0, error }
     }
     const requests = await adopt(secure, end)
     if (requests > 0) {
@@ -142,16 +141,17 @@ export class Interceptor {
     })
   }
 
-  #handshake(secure: TLSSocket): Promise<'secure' | Failed> {
+  /** Undefined when it succeeded. */
+  #handshake(secure: TLSSocket): Promise<HandshakeFailure | undefined> {
     const { clock, deadline } = this.#parts
     return new Promise(resolve => {
       let error: unknown
       let left = false
-      const cancel = clock.after(deadline(), () => settle({ code: 'TIMEOUT', left: false }))
-      const settle = (outcome: 'secure' | Failed) => {
+      const settle = (failure?: HandshakeFailure) => {
         cancel()
-        resolve(outcome)
+        resolve(failure)
       }
+      const cancel = clock.after(deadline(), () => settle({ code: 'TIMEOUT', left: false }))
       secure.on('error', problem => {
         error ??= problem
       })
@@ -161,24 +161,18 @@ export class Interceptor {
       })
       secure.once('close', () => {
         const code = systemCode(error) ?? ''
-        settle({ code, left: left || code === '' || code === 'ECONNRESET' || code === 'EPIPE' })
+        settle({ code, left: left || ['', 'ECONNRESET', 'EPIPE'].includes(code) })
       })
       // The event tls.Server itself waits for.
-      secure.once('secure', () => settle('secure'))
+      secure.once('secure', () => settle())
     })
   }
 }
 
-class NameRefused extends Error {
-  constructor(host: string) {
-    super(`${host} may not be reached through this tunnel`)
-  }
-}
-
-interface Failed {
+interface HandshakeFailure {
   /** The error's code; empty when there was none. */
   readonly code: string
-  /** Whether the client went away without a word. */
+  /** Whether the client ended the connection without an alert. */
   readonly left: boolean
 }
 
@@ -194,7 +188,7 @@ const REJECTIONS: ReadonlySet<string> = new Set([
   'ERR_SSL_TLSV1_BAD_CERTIFICATE_STATUS_RESPONSE',
 ])
 
-/** Watches whether it was the client who ended the connection, before we did. */
+/** Says later whether the client ended the connection before we did. */
 function watchClient(secure: TLSSocket): () => boolean {
   let left = false
   const note = () => {

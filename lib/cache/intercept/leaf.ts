@@ -1,86 +1,83 @@
 /**
- * Certificates for the hosts we answer for, issued when first asked for and kept for a day at most. One is made at a time for
- * each host, whoever waits; their keys are shared for an hour, which spares the making and bounds what one of them opens.
+ * Issues certificates for the hosts we answer for. They are made when first asked for, one at a time for each host, and kept
+ * for a day at most. They share a key for an hour, which saves making keys and limits the use of a stolen one.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
-import { generateLeafKey, type LeafKey } from '../../x509/x509.ts'
+import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
 import type { Authority } from './authority.ts'
-import { isCertifiable } from './own-names.ts'
+import { isCertifiable } from './certificate-names.ts'
 
 /** A certificate in use: its key and what is sent, both PEM. */
 export interface Leaf {
   readonly key: string
   /** The certificate, then those between it and the root. */
   readonly cert: string
-  readonly notAfter: Milliseconds
+  /** When the next certificate should take its place. */
+  readonly renewal: Milliseconds
 }
 
-/** Where clients can ask about certificates, if they are told. */
-export interface LeafAddresses {
-  readonly caIssuers: string | undefined
-  readonly distributionPoint: string | undefined
-}
-
-export interface LeafOptions {
+export interface LeavesOptions {
   readonly authority: Pick<Authority, 'certificate' | 'issuer' | 'chain'>
   readonly clock: Clock
-  readonly addresses: () => LeafAddresses
+  /** The addresses certificates name for questions about them. */
+  readonly addresses: () => Pick<LeafOptions, 'caIssuers' | 'distributionPoint'>
 }
 
 const hour: Milliseconds = 3_600_000
 /** For clients whose clocks are late. */
 const head: Milliseconds = hour
 const lifetime: Milliseconds = 24 * hour
-/** A certificate with less than this left is not handed out any more: connections outlive it by hours at the most. */
+/** A certificate with less than this left is not used any more: connections last for hours at the most. */
 const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
 export class Leaves {
-  readonly #options: LeafOptions
-  readonly #contexts = new LRUCache<string, { context: SecureContext; until: Milliseconds }>({
+  readonly #options: LeavesOptions
+  readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
   })
   readonly #issuing = new SingleFlight<SecureContext>()
   readonly #generating = new SingleFlight<LeafKey>()
   #key: { readonly pair: LeafKey; readonly until: Milliseconds } | undefined
 
-  constructor(options: LeafOptions) {
+  constructor(options: LeavesOptions) {
     this.#options = options
   }
 
-  /** Hosts certificates are kept for. */
-  get size(): number {
-    return this.#contexts.size
-  }
-
-  /** Whether a certificate can be had for this DNS name (lower case) or IP address, now. */
+  /** Whether a certificate can be issued for this DNS name (lower case) or IP address now. */
   covers(host: string): boolean {
     const { authority, clock } = this.#options
     const { certificate } = authority
     return isCertifiable(host) && certificate.permits(host) && clock.now() < certificate.notAfter
   }
 
-  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` says no to. */
+  /** What a TLS server for this host needs. Throws a Failure for a host that `covers` denies. */
   async context(host: string): Promise<SecureContext> {
-    const known = this.#contexts.get(host)
-    if (known !== undefined && this.#options.clock.now() < known.until) return known.context
+    const known = this.#kept.get(host)
+    if (known !== undefined && this.#options.clock.now() < known.renewal) return known.context
     return this.#issuing.run(host, async () => {
-      const leaf = await this.issue([host])
-      const context = createSecureContext({ key: leaf.key, cert: leaf.cert, minVersion: 'TLSv1.2' })
-      this.#contexts.set(host, { context, until: renewalOf(leaf) })
+      const { key, cert, renewal } = await this.issue([host])
+      const context = createSecureContext({ key, cert, minVersion: 'TLSv1.2' })
+      this.#kept.set(host, { context, renewal })
       return context
     })
   }
 
-  /** A certificate for all of these names together. Throws a Failure when there is one it cannot be had for. */
+  /** A certificate for all of these names together. Throws a Failure when one of them cannot be certified. */
   async issue(names: readonly [string, ...string[]]): Promise<Leaf> {
     const refused = names.find(name => !this.covers(name))
-    if (refused !== undefined) throw refusedFor(refused)
+    if (refused !== undefined) {
+      throw new Failure(`no certificate can be made for ${refused}`, {
+        code: 'LEAF_REFUSED',
+        fault: 'internal',
+        publicText: 'This service has no certificate for this host.',
+      })
+    }
     const { authority, clock, addresses } = this.#options
     const pair = await this.#pair()
     const now = clock.now()
@@ -92,7 +89,8 @@ export class Leaves {
       notAfter,
       ...addresses(),
     })
-    return { key: pair.pem, cert: certificate + authority.chain, notAfter }
+    const renewal = notAfter - margin
+    return { key: pair.pem, cert: certificate + authority.chain, renewal }
   }
 
   async #pair(): Promise<LeafKey> {
@@ -104,17 +102,4 @@ export class Leaves {
       return pair
     })
   }
-}
-
-/** When the next certificate should take its place. */
-export function renewalOf({ notAfter }: Pick<Leaf, 'notAfter'>): Milliseconds {
-  return notAfter - margin
-}
-
-function refusedFor(host: string): Failure {
-  return new Failure(`no certificate can be made for ${host}`, {
-    code: 'LEAF_REFUSED',
-    fault: 'internal',
-    publicText: 'This service has no certificate for this host.',
-  })
 }

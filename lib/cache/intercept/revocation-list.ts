@@ -1,17 +1,18 @@
 /**
- * The certificate revocation list: empty, for certificates live a day, but signed, numbered and never old, which is what
- * clients that ask for one want to see. Kept in the cache directory.
+ * The certificate revocation list, kept in the cache directory: empty, because certificates live a day, but signed, numbered
+ * and never old, as clients that ask for one expect.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
 
 const interval: Milliseconds = 30 * 60_000
-/** For how long a client may go by what it fetched. */
+/** For how long a client may use what it fetched. */
 const validity: Milliseconds = 7 * 86_400_000
 /** For clients whose clocks are late. */
 const head: Milliseconds = 60 * 60_000
@@ -27,28 +28,21 @@ export interface RevocationListOptions {
 export class RevocationList {
   readonly #options: RevocationListOptions
   readonly #file: string
-  #cancel = () => {}
-  #stopped = false
+  #stop = () => {}
 
   constructor(options: RevocationListOptions) {
     this.#options = options
     this.#file = join(options.directory, 'revocation.crl')
   }
 
-  /** Makes the list now and every half hour from now on. A failure is logged, and what there was stays. */
+  /** Makes the list now and every half hour from now on. A failure is logged, and the last list stays. */
   async start(): Promise<void> {
-    try {
-      await this.#renew()
-    } catch (error) {
-      this.#options.log.error('the revocation list could not be made', { file: this.#file, error })
-    }
-    if (this.#stopped) return
-    this.#cancel = this.#options.clock.after(interval, () => void this.start())
+    await this.#renew()
+    this.#stop = repeat(this.#options.clock, interval, () => this.#renew())
   }
 
   stop(): void {
-    this.#stopped = true
-    this.#cancel()
+    this.#stop()
   }
 
   /** The list, DER; undefined while there is no file. */
@@ -62,13 +56,17 @@ export class RevocationList {
   }
 
   async #renew(): Promise<void> {
-    const { issuer, clock } = this.#options
-    const now = clock.now()
-    const before = await this.read()
-    const last = before === undefined ? undefined : listNumber(before)
-    // Numbers only ever rise (RFC 5280 section 5.2.3), whatever the clock does.
-    const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
-    const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
-    await writeFileAtomically(this.#file, await issuer.issueList(options))
+    const { issuer, clock, log } = this.#options
+    try {
+      const now = clock.now()
+      const before = await this.read()
+      const last = before === undefined ? undefined : listNumber(before)
+      // Numbers only ever rise (RFC 5280 section 5.2.3), even when the clock is set back.
+      const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
+      const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
+      await writeFileAtomically(this.#file, await issuer.issueList(options))
+    } catch (error) {
+      log.error('the revocation list could not be made', { file: this.#file, error })
+    }
   }
 }

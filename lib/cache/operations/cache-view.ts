@@ -1,57 +1,66 @@
 /**
- * The cache page: what is stored, how much room is left, and how long things are kept. Pure.
+ * The values of the cache page: what is stored, how much room is left, how long files are kept, and what the last verification
+ * found. Pure.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
-import { count, countOf, duration, percent, size } from './figures.ts'
-import type { Health, StoreUsage } from './sources.ts'
+import { count, countOf, duration, moment, percent, size, sizeView } from './figures.ts'
+import type { StoreUsage, Verification } from './sources.ts'
 
 /** Above this part of the file system in use the page says so. */
 const nearlyFull = 0.9
 
-export function cacheView(config: Config, usage: StoreUsage, health: Health): View {
-  const { total, used, free } = usage.filesystem
+export function cacheView(config: Config, usage: StoreUsage, verification: Verification): View {
+  const { objects, bytes } = usage
+  const { total, used, free } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   const share = total > 0 ? Math.min(1, used / total) : 0
+  const { index, other, negative, floor } = config.freshness
+  const { unusedDays } = config.expiration
   return {
-    objects: count(usage.objects),
-    objectNoun: usage.objects === 1 ? 'object' : 'objects',
-    size: size(usage.bytes),
-    bytes: count(usage.bytes),
-    ready: health.writable,
-    because: health.because ?? 'the store cannot be written',
+    objects: count(objects),
+    objectNoun: objects === 1 ? 'object' : 'objects',
+    ...sizeView(bytes),
     known: total > 0,
     share: total > 0 ? percent(share) : 'unknown',
     usedEnd: (share * 100).toFixed(2),
-    cacheEnd: (Math.min(share, usage.bytes / Math.max(1, total)) * 100).toFixed(2),
+    cacheEnd: (Math.min(share, bytes / Math.max(1, total)) * 100).toFixed(2),
     nearlyFull: share > nearlyFull,
-    filesystem: [
-      { name: 'This cache', size: size(usage.bytes), bytes: count(usage.bytes) },
-      { name: 'All that is used', size: size(used), bytes: count(used) },
-      { name: 'Free', size: size(free), bytes: count(free) },
-      { name: 'Total', size: size(total), bytes: count(total) },
-    ],
-    retention: retention(config),
-    freshness: [
-      {
-        kind: 'Packages, sources and files named by their hash',
-        rule: 'never change, and are never asked for again',
-      },
-      { kind: 'Release files and indexes', rule: `fresh for ${duration(config.freshness.index)}` },
-      { kind: 'Everything else', rule: `fresh for ${duration(config.freshness.other)}` },
-      { kind: 'What an archive does not have (404)', rule: remembered(config.freshness.negative) },
-    ],
-    floor: duration(config.freshness.floor),
-    floored: config.freshness.floor > 0,
+    used: sizeView(used),
+    free: sizeView(free),
+    total: sizeView(total),
+    unused: unusedDays > 0 && countOf(unusedDays, 'day'),
+    fresh: {
+      index: duration(index),
+      other: duration(other),
+      negative: negative > 0 && duration(negative),
+      floor: floor > 0 && duration(floor),
+    },
+    ...verificationView(config.verification, verification),
   }
 }
 
-/** What `expiration.unused_days` means, as a sentence. */
-export function retention({ expiration }: Config): string {
-  const { unusedDays } = expiration
-  if (unusedDays === 0) return 'Automatic expiration is disabled: stored files are kept for ever.'
-  return `Stored files nobody asked for in ${countOf(unusedDays, 'day')} are removed.`
+function verificationView({ interval }: Config['verification'], found: Verification): View {
+  const { running, last } = found
+  return {
+    interval: interval > 0 && duration(interval).replace(/^1 /, ''),
+    running,
+    sound: last?.wrong === 0,
+    verified: last !== undefined && {
+      finished: moment(last.finished),
+      took: roughly(last.took),
+      files: countOf(last.files, 'file'),
+      read: size(last.bytes),
+      suites: count(last.suites),
+      confirmed: count(last.confirmed),
+      wrong: count(last.wrong),
+      wrongFiles: countOf(last.wrong, 'file'),
+    },
+  }
 }
 
-function remembered(negative: number): string {
-  return negative === 0 ? 'not remembered' : `remembered for ${duration(negative)}`
+/** To the minute, or to the second when it took less than one. */
+function roughly(took: Milliseconds): string {
+  const unit = took < 60_000 ? 1000 : 60_000
+  return duration(Math.max(1, Math.round(took / unit)) * unit)
 }

@@ -27,29 +27,8 @@ export interface ChartData {
   readonly axis: (value: number) => string
 }
 
-interface Bar {
-  readonly colour: string
-  readonly x: string
-  readonly y: string
-  readonly width: string
-  readonly height: string
-  readonly words: string
-}
-
 /** What templates/operations/chart.mustache is filled with. */
-export interface ChartView {
-  readonly id: string
-  readonly title: string
-  readonly description: string
-  readonly legend: ReadonlyArray<{ readonly name: string; readonly colour: string }>
-  readonly lines: ReadonlyArray<{
-    readonly y: string
-    readonly textY: string
-    readonly label: string
-  }>
-  readonly days: ReadonlyArray<{ readonly x: string; readonly day: string; readonly month: string }>
-  readonly bars: readonly Bar[]
-}
+export type ChartView = ReturnType<typeof chart>
 
 const left = 58
 const right = 396
@@ -62,73 +41,53 @@ const widest = 44
 
 /** Bars of one day stand on one another: the parts of a whole. */
 export function stackedChart(data: ChartData, ticks: readonly number[]): ChartView {
-  return chart(data, ticks, (day, place) => {
-    let below = 0
-    return data.series.map(series => {
-      const value = series.values[day] ?? 0
-      below += value
-      return { series, value, top: below, x: place.x, width: place.width }
-    })
-  })
+  return chart(data, ticks, 1)
 }
 
 /** Bars of one day stand side by side: things to compare. */
 export function groupedChart(data: ChartData, ticks: readonly number[]): ChartView {
-  return chart(data, ticks, (day, place) => {
-    const width = place.width / data.series.length
-    return data.series.map((series, i) => {
-      const value = series.values[day] ?? 0
-      return { series, value, top: value, x: place.x + i * width, width }
-    })
-  })
+  return chart(data, ticks, data.series.length)
 }
 
-interface Placed {
-  readonly series: Series
-  readonly value: number
-  /** Value at which the bar ends. */
-  readonly top: number
-  readonly x: number
-  readonly width: number
-}
-
-function chart(
-  data: ChartData,
-  ticks: readonly number[],
-  place: (day: number, room: { readonly x: number; readonly width: number }) => readonly Placed[],
-): ChartView {
+/** `columns`: in how many bars side by side the series of a day are drawn, one or as many as there are series. */
+function chart(data: ChartData, ticks: readonly number[], columns: number) {
+  const { id, title, description, dates, series } = data
   const highest = ticks.at(-1) ?? 1
   const height = (value: number) => (value / highest) * (bottom - top)
-  const step = (right - left) / Math.max(1, data.dates.length)
-  const bars = data.dates.flatMap((date, day) => {
-    const width = Math.min(widest, step * fill)
-    const room = { x: left + (day + 0.5) * step - width / 2, width }
-    return place(day, room)
-      .filter(bar => bar.value > 0)
-      .map(bar => ({
-        colour: bar.series.colour,
-        x: round(bar.x),
-        y: round(bottom - height(bar.top)),
-        width: round(bar.width),
-        height: round(Math.max(0.75, height(bar.value))),
-        words: `${date}, ${bar.series.name}: ${data.words(bar.value)}`,
-      }))
-  })
+  const step = (right - left) / Math.max(1, dates.length)
+  const width = Math.min(widest, step * fill)
+  const barsOf = (date: string, day: number) => {
+    let below = 0
+    return series.map(({ name, colour, values }, i) => {
+      const value = values[day] ?? 0
+      below = columns === 1 ? below + value : value
+      const column = columns === 1 ? 0 : i
+      return {
+        value,
+        colour,
+        x: round(left + (day + 0.5) * step - width / 2 + column * (width / columns)),
+        y: round(bottom - height(below)),
+        width: round(width / columns),
+        height: round(Math.max(0.75, height(value))),
+        words: `${date}, ${name}: ${data.words(value)}`,
+      }
+    })
+  }
   return {
-    id: data.id,
-    title: data.title,
-    description: data.description,
-    legend: data.series.map(({ name, colour }) => ({ name, colour })),
+    id,
+    title,
+    description,
+    legend: series.map(({ name, colour }) => ({ name, colour })),
     lines: ticks.map(tick => {
       const y = bottom - height(tick)
       return { y: round(y), textY: round(y + 4), label: data.axis(tick) }
     }),
-    days: data.dates.map((date, i) => ({
+    days: dates.map((date, i) => ({
       x: round(left + (i + 0.5) * step),
       day: String(Number(date.slice(8))),
-      month: i === 0 || date.slice(0, 7) !== data.dates[i - 1]?.slice(0, 7) ? monthOf(date) : '',
+      month: date.slice(0, 7) === dates[i - 1]?.slice(0, 7) ? '' : monthOf(date),
     })),
-    bars,
+    bars: dates.flatMap(barsOf).filter(({ value }) => value > 0),
   }
 }
 

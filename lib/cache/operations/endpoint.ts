@@ -1,7 +1,9 @@
 /**
- * The address examples name: under which host and port clients reach this service. Pure.
+ * The address that examples name: the host and port by which clients reach this service. Pure.
  */
-import { isIP, isIPv4 } from 'node:net'
+import { isIPv4 } from 'node:net'
+import { formatAuthority } from '../../http/message/target.ts'
+import { isIP } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { Listener } from './sources.ts'
 
@@ -23,11 +25,12 @@ export function endpoint(
   addresses: readonly string[],
   listeners: readonly Listener[],
 ): Endpoint {
-  const main = listeners.find(listener => !listener.secure) ?? listeners[0]
+  const main = mainOf(listeners) ?? listeners[0]
   const host = exampleHost(config, addresses)
   const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
   const scheme = main?.secure === true ? 'https' : 'http'
-  return { host, port, url: `${scheme}://${hostInUri(host)}:${port}`, numeric: isIP(host) !== 0 }
+  const url = `${scheme}://${formatAuthority({ host, port })}`
+  return { host, port, url, numeric: isIP(host) !== 0 }
 }
 
 /** A URL this service answers at now: that of `endpoint`, unless the main listener is bound to one address only. */
@@ -36,16 +39,19 @@ export function reachableAt(
   addresses: readonly string[],
   listeners: readonly Listener[],
 ): string {
-  const bound = listeners.find(listener => !listener.secure)
-  return bound?.address === undefined
+  return mainOf(listeners)?.address === undefined
     ? endpoint(config, addresses, listeners).url
-    : `http://${hostInUri(bound.address)}:${bound.port}`
+    : reachableHere(listeners)
 }
 
 /** A URL for this machine itself: loopback is among `clients` by default, its other addresses need not be. */
 export function reachableHere(listeners: readonly Listener[]): string {
-  const main = listeners.find(listener => !listener.secure)
-  return `http://${hostInUri(main?.address ?? '127.0.0.1')}:${main?.port ?? fallbackPort}`
+  const { address: host = '127.0.0.1', port = fallbackPort } = mainOf(listeners) ?? {}
+  return `http://${formatAuthority({ host, port })}`
+}
+
+function mainOf(listeners: readonly Listener[]): Listener | undefined {
+  return listeners.find(listener => !listener.secure)
 }
 
 /**
@@ -55,11 +61,6 @@ export function exampleHost(config: Config, addresses: readonly string[]): strin
   const name = config.index.hostnames.map(text => text.trim()).find(text => text !== '')
   const address = addresses.find(text => isIPv4(text) && !text.startsWith('127.'))
   return name?.replace(/^\[(.*)\]$/, '$1') ?? address ?? '127.0.0.1'
-}
-
-/** A host as URIs write it: IPv6 addresses in brackets (RFC 3986 section 3.2.2). */
-export function hostInUri(host: string): string {
-  return host.includes(':') ? `[${host}]` : host
 }
 
 /** Whether an address reaches this machine from this machine only. */

@@ -1,5 +1,6 @@
 /**
- * Figures for people: sizes in binary units (IEC 80000-13), counts in groups of three, rates in percent, durations in words.
+ * Figures for people: sizes in binary units (IEC 80000-13), counts in groups of three, rates in percent, durations in words,
+ * moments in UTC. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 
@@ -19,12 +20,18 @@ export function size(bytes: number): string {
   return `${value.toFixed(digits)} ${units[unit]}`
 }
 
-/** A size as an axis names it, without idle zeros: `1.5 GiB`, `512 MiB`. */
+/** A size in words, its bytes for people, and its bytes for programs. */
+export function sizeView(bytes: number): Readonly<Record<'size' | 'bytes' | 'plain', string>> {
+  return { size: size(bytes), bytes: count(bytes), plain: bytes.toFixed(0) }
+}
+
+/** A size as an axis names it, without zeros at its end: `1.5 GiB`, `512 MiB`. */
 export function shortSize(bytes: number): string {
-  if (bytes === 0) return '0'
-  return size(bytes).replace(/\.(\d*?)0+ /, (_, digits: string) =>
-    digits === '' ? ' ' : `.${digits} `,
-  )
+  return bytes === 0
+    ? '0'
+    : size(bytes)
+        .replace(/(\.\d*?)0+ /, '$1 ')
+        .replace('. ', ' ')
 }
 
 /** A whole number with its thousands apart: `1,268,435,456`. */
@@ -43,7 +50,7 @@ export function countOf(value: number, noun: string): string {
   return `${count(value)} ${noun}${value === 1 ? '' : 's'}`
 }
 
-/** A rate from 0 to 1 as `87.3%`; only all is written as 100%, only nothing as 0%. */
+/** A rate from 0 to 1 as `87.3%`; only 1 is written as 100%, only 0 as 0%. */
 export function percent(rate: number): string {
   if (rate === 0 || rate === 1) return `${rate * 100}%`
   const rounded = Math.min(99.9, Math.max(0.1, rate * 100))
@@ -63,4 +70,14 @@ export function duration(milliseconds: Milliseconds): string {
       return countOf(milliseconds / length, noun)
   }
   return countOf(milliseconds, 'millisecond')
+}
+
+/** `2025-03-14` */
+export function date(at: Milliseconds): string {
+  return new Date(at).toISOString().slice(0, 10)
+}
+
+/** `2025-03-14 11:55 UTC` */
+export function moment(at: Milliseconds): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }

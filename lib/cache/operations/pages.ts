@@ -1,17 +1,16 @@
 /**
- * The HTML pages: which template is filled with which view. Each view has a file of its own.
+ * Renders the HTML pages: which template is filled with which view. Each view has a file of its own.
  */
 
 import { redactUrl } from '../../log/redact.ts'
 import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
-import { endpoint } from './endpoint.ts'
+import { type Endpoint, endpoint } from './endpoint.ts'
 import { indexView } from './index-view.ts'
-import { setupView } from './setup.ts'
-import type { Explanation, OperationsSources } from './sources.ts'
+import { setupView } from './setup-view.ts'
+import type { OperationsSources } from './sources.ts'
 import { statsView } from './stats-view.ts'
-import { verificationView } from './verification-view.ts'
 
 /** The longest URL `explain` takes. */
 const longestUrl = 2048
@@ -21,6 +20,7 @@ const menu = [
   ['/_cachesvc/cache', 'Cache'],
   ['/_cachesvc/stats', 'Statistics'],
   ['/_cachesvc/setup', 'Setup'],
+  ['/_cachesvc/explain', 'Explain'],
 ] as const
 
 export class Pages {
@@ -33,29 +33,22 @@ export class Pages {
   }
 
   async index(): Promise<string> {
-    const health = await this.#sources.health()
-    const view = indexView(this.#sources, health, this.#endpoint())
-    return this.#page('index', 'Overview', '/_cachesvc/', view)
+    const view = indexView(this.#sources, this.#endpoint())
+    return this.#page('index', 'Overview', { ...view, ...(await this.#state()) })
   }
 
   async cache(): Promise<string> {
-    const [usage, health] = await Promise.all([this.#sources.usage(), this.#sources.health()])
-    const { config, verification } = this.#sources
-    const view = {
-      ...cacheView(config, usage, health),
-      verification: verificationView(config.verification, verification()),
-    }
-    return this.#page('cache', 'Cache', '/_cachesvc/cache', view)
+    const { usage, config, verification } = this.#sources
+    const view = cacheView(config, await usage(), verification())
+    return this.#page('cache', 'Cache', { ...view, ...(await this.#state()) })
   }
 
   stats(): string {
-    const view = statsView(this.#sources.statistics())
-    return this.#page('stats', 'Statistics', '/_cachesvc/stats', view)
+    return this.#page('stats', 'Statistics', statsView(this.#sources.statistics()))
   }
 
   setup(): string {
-    const view = setupView(this.#sources, this.#endpoint())
-    return this.#page('setup', 'Setup', '/_cachesvc/setup', view)
+    return this.#page('setup', 'Setup', setupView(this.#sources, this.#endpoint()))
   }
 
   /** The form, and what is known of the URL in the query's `url`, if it has one. */
@@ -63,30 +56,32 @@ export class Pages {
     const url = new URLSearchParams(query ?? '').get('url')?.trim() ?? ''
     const tooLong = url.length > longestUrl
     const asked = url !== '' && !tooLong
-    const explanation: readonly Explanation[] = asked
-      ? ((await this.#sources.explain?.(url)) ?? [])
-      : []
-    const view = { url: tooLong ? '' : redactUrl(url), tooLong, longestUrl, asked, explanation }
-    return this.#page('explain', 'Explain', '/_cachesvc/explain', view)
+    const explanation = asked ? await this.#sources.explain(url) : []
+    const shown = tooLong ? '' : redactUrl(url)
+    return this.#page('explain', 'Explain', { url: shown, tooLong, longestUrl, asked, explanation })
   }
 
   notFound(): string {
-    return this.#page('not-found', 'Page not found', '', {})
+    return this.#page('not-found', 'Page not found', {})
   }
 
-  #page(template: string, title: string, path: string, view: View): string {
-    const explain = ['/_cachesvc/explain', 'Explain'] as const
-    const entries = this.#sources.explain === undefined ? menu : [...menu, explain]
+  #page(template: string, title: string, view: View): string {
     return this.#templates.render(template, {
       title,
       version: this.#sources.version,
       project: projectPage,
-      menu: entries.map(([href, label]) => ({ href, label, current: href === path })),
+      menu: menu.map(([href, label]) => ({ href, label, current: label === title })),
       ...view,
     })
   }
 
-  #endpoint() {
+  /** For the template `state`. */
+  async #state(): Promise<View> {
+    const health = await this.#sources.health()
+    return { ready: health.writable, because: health.writable ? '' : health.because }
+  }
+
+  #endpoint(): Endpoint {
     const { config, addresses, listeners } = this.#sources
     return endpoint(config, addresses(), listeners())
   }

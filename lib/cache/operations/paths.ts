@@ -1,5 +1,5 @@
 /**
- * Which paths are the operations interface's own, on every listener and whatever host a request names. Pure. Paths are
+ * The paths of the operations interface. They are its own on every listener and for every host a request names. Pure. Paths are
  * compared byte for byte: they are case-sensitive and have one spelling.
  */
 

@@ -1,6 +1,6 @@
 /**
- * The routes of the operations interface: which path is answered with what. Which requests come here at all is for the
- * pipeline to say; nothing here depends on the host a request names or on `index.enable`.
+ * The routes of the operations interface: which path is answered with what. The pipeline sends requests here by their path
+ * alone; nothing here depends on the host a request names or on `index.enable`.
  *
  * Paths are compared byte for byte: they are case-sensitive and have one spelling. Queries are ignored, except that of
  * `explain`.
@@ -8,21 +8,19 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
-import { methodNotAllowed, router } from '../../http/server/router.ts'
+import { methodNotAllowed } from '../../http/server/router.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates } from '../../template.ts'
-import { icon } from './icon.ts'
 import { Pages } from './pages.ts'
 import { operationsPrefix } from './paths.ts'
-import type { OperationsSources, Source } from './sources.ts'
-import { type Answer, mediaTypes, webResponse, withWebFields } from './web.ts'
+import type { OperationsSources } from './sources.ts'
+import { webResponse, withWebFields } from './web.ts'
 
-const securityExpiry: Milliseconds = 7 * 24 * 60 * 60 * 1000
-
-/** An answer from the query; only `explain` reads it. */
-type Page = (query: string | undefined) => Answer | Promise<Answer>
+/** Answers GET. Only `explain` reads the query. */
+type Page = (query: string | undefined) => Response | Promise<Response>
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
@@ -33,99 +31,73 @@ export function operations(
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
   const pages = new Pages(sources, Templates.read(directory))
-  const table = pageTable(sources, pages, readFileSync(join(directory, 'style.css')))
-  const dispatch = router<string | undefined>(
-    [...table].map(([path, page]) => ({
-      method: 'GET',
-      path,
-      handle: async (_request, query) => webResponse(await page(query)),
-    })),
-  )
-  return async (request, path, query) => {
-    const known = dispatch(request, path, query)
-    if (known !== undefined) return withWebFields(await known)
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
+  const table = pageTable(sources, pages, name => readFileSync(join(directory, name)))
+  return async ({ method }, path, query) => {
+    if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const response = webResponse(await withoutPage(path, table, pages))
-    return request.method === 'HEAD' ? withoutContent(response) : response
+    const page = table.get(path) ?? (() => withoutPage(path, table, pages))
+    const response = withWebFields(await page(query))
+    return method === 'HEAD' ? withoutContent(response) : response
   }
 }
 
 function pageTable(
   sources: OperationsSources,
   pages: Pages,
-  style: Buffer,
+  read: (name: string) => Buffer,
 ): ReadonlyMap<string, Page> {
-  const image = icon()
-  const routes = new Map<string, Page>([
-    ['/', () => usageInformation],
-    ['/robots.txt', () => text('User-agent: *\nDisallow: /\n')],
-    ['/favicon.ico', () => ({ type: mediaTypes.icon, content: image })],
-    ['/.well-known/security.txt', () => text(securityText(sources.clock.now()))],
+  const style = read('style.css')
+  const icon = read('favicon.ico')
+  const usage = read('usage.html')
+  return new Map<string, Page>([
+    ['/', () => usageInformation(usage)],
+    ['/robots.txt', () => webResponse('text', 'User-agent: *\nDisallow: /\n')],
+    ['/favicon.ico', () => webResponse('icon', icon)],
+    ['/.well-known/security.txt', () => webResponse('text', securityText(sources.clock.now()))],
     ['/_cachesvc', () => redirect('/_cachesvc/')],
-    ['/_cachesvc/', async () => html(await pages.index())],
-    ['/_cachesvc/cache', async () => html(await pages.cache())],
-    ['/_cachesvc/stats', () => html(pages.stats())],
-    ['/_cachesvc/setup', () => html(pages.setup())],
-    ['/_cachesvc/style.css', () => ({ type: mediaTypes.css, content: style })],
-    ['/_cachesvc/api/stats', () => json(sources.statistics())],
-    ['/_cachesvc/cachesvc.crt', () => certificate(sources.certificate)],
-    ['/_cachesvc/revocation.crl', () => revocationList(sources.revocationList)],
+    ['/_cachesvc/', async () => webResponse('html', await pages.index())],
+    ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
+    ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
+    ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
+    ['/_cachesvc/explain', async query => webResponse('html', await pages.explain(query))],
+    ['/_cachesvc/style.css', () => webResponse('css', style)],
+    [
+      '/_cachesvc/api/stats',
+      () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
+    ],
+    ['/_cachesvc/cachesvc.crt', async () => file('certificate', await sources.certificate())],
+    [
+      '/_cachesvc/revocation.crl',
+      async () => file('revocationList', await sources.revocationList()),
+    ],
     ['/_cachesvc/healthz', () => health(sources)],
-    ['/_cachesvc/metrics', () => metrics(sources)],
+    ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
-  if (sources.explain !== undefined) {
-    routes.set('/_cachesvc/explain', async query => html(await pages.explain(query)))
-  }
-  return routes
 }
 
-/** A known page with a slash too many is shown the way; everything else is not there. */
-function withoutPage(path: string, table: ReadonlyMap<string, Page>, pages: Pages): Answer {
+/** A path of a page with slashes at its end is redirected to the page; every other path is 404. */
+function withoutPage(path: string, table: ReadonlyMap<string, Page>, pages: Pages): Response {
   const shorter = path.replace(/\/+$/, '')
   if (shorter.startsWith(`${operationsPrefix}/`) && table.has(shorter)) return redirect(shorter)
-  return { ...html(pages.notFound()), status: 404 }
+  return webResponse('html', pages.notFound(), { status: 404 })
+}
+
+/** The query is dropped: no page but `explain` reads one. */
+function redirect(location: string): Response {
+  const fields = Fields.of(['Location', location])
+  return webResponse('text', `See ${location}\n`, { status: 307, fields })
 }
 
 /**
  * `GET /`: tools that look for an APT proxy know one by status 406, older ones by the words "usage information" in the
- * reason phrase. A redirect would hide it from them, so people are led on by the page itself.
+ * reason phrase. A redirect would hide it from them, so the page itself leads a browser on.
  */
-const usageInformation: Answer = {
-  status: 406,
-  reason: 'Not Acceptable - Usage Information',
-  type: mediaTypes.html,
-  content: `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url=/_cachesvc/">
-<title>Usage information</title>
-</head>
-<body>
-<p>This is a caching proxy for APT archives. <a href="/_cachesvc/">Its pages</a> say how to use it.</p>
-</body>
-</html>
-`,
+function usageInformation(page: Buffer): Response {
+  return webResponse('html', page, { status: 406, reason: 'Not Acceptable - Usage Information' })
 }
 
-function text(content: string): Answer {
-  return { type: mediaTypes.text, content }
-}
-
-function html(content: string): Answer {
-  return { type: mediaTypes.html, content }
-}
-
-function json(value: unknown): Answer {
-  return { type: mediaTypes.json, content: `${JSON.stringify(value)}\n` }
-}
-
-/** The query is dropped: no page but `explain` reads one. */
-function redirect(location: string): Answer {
-  return { status: 307, ...text(`See ${location}\n`), fields: [['Location', location]] }
-}
+const securityExpiry: Milliseconds = 7 * 24 * 60 * 60 * 1000
 
 /** RFC 9116. */
 function securityText(now: Milliseconds): string {
@@ -133,27 +105,20 @@ function securityText(now: Milliseconds): string {
   return `Contact: ${projectPage}\nExpires: ${expires}\nPreferred-Languages: en\n`
 }
 
-async function certificate(source: Source<Buffer | undefined> | undefined): Promise<Answer> {
-  const bytes = await source?.()
-  if (bytes !== undefined) return { type: mediaTypes.certificate, content: bytes }
-  return {
-    status: 404,
-    ...text('There is no certificate: this service does not intercept HTTPS.\n'),
-  }
+function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {
+  return bytes === undefined
+    ? webResponse('text', missing[type], { status: 404 })
+    : webResponse(type, bytes)
 }
 
-async function revocationList(source: Source<Buffer | undefined> | undefined): Promise<Answer> {
-  const bytes = await source?.()
-  if (bytes !== undefined) return { type: mediaTypes.revocationList, content: bytes }
-  return { status: 404, ...text('There is no revocation list: this service does not make one.\n') }
+const missing = {
+  certificate: 'There is no certificate: this service does not intercept HTTPS.\n',
+  revocationList: 'There is no revocation list: this service does not make one.\n',
 }
 
-async function health(sources: OperationsSources): Promise<Answer> {
-  const { writable, because } = await sources.health()
-  if (writable) return text('ok\n')
-  return { status: 503, ...text(`not ready: ${because ?? 'the store cannot be written'}\n`) }
-}
-
-async function metrics(sources: OperationsSources): Promise<Answer> {
-  return { type: mediaTypes.metrics, content: await sources.metrics() }
+async function health(sources: OperationsSources): Promise<Response> {
+  const found = await sources.health()
+  return found.writable
+    ? webResponse('text', 'ok\n')
+    : webResponse('text', `not ready: ${found.because}\n`, { status: 503 })
 }

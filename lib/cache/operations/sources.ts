@@ -1,12 +1,43 @@
 /**
- * What the operations interface is told by the rest of the service: plain values and functions, nothing it could change.
+ * What the operations interface gets from the rest of the service: read-only values and functions.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
+import type { Distrust } from '../intercept/distrust.ts'
+import type { RouteRule } from '../policy/routing.ts'
 import type { StatisticsReport } from '../stats/report.ts'
+import type { Health } from '../store/disk/health.ts'
+import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
 
-/** Something asked for once per request; it may take its time. */
-export type Source<Value> = () => Value | Promise<Value>
+/** A value that is asked for once a request, at once or later. */
+type Source<Value> = () => Value | Promise<Value>
+
+export interface OperationsSources {
+  readonly clock: Clock
+  readonly version: string
+  readonly config: Config
+  /** The open listeners, the main one first. */
+  readonly listeners: () => readonly Listener[]
+  /** IP addresses of this machine, in the system's order. */
+  readonly addresses: () => readonly string[]
+  readonly httpsMode: HttpsMode
+  /** The CA; undefined when there is none. */
+  readonly https: () => HttpsState | undefined
+  /** The rules of mirror routing; the first that applies decides. */
+  readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
+  readonly statistics: () => StatisticsReport
+  readonly usage: Source<StoreUsage>
+  readonly health: Source<Health>
+  readonly verification: () => Verification
+  /** Metrics in the Prometheus text format 0.0.4. */
+  readonly metrics: Source<string>
+  /** The CA's certificate; undefined when there is none. */
+  readonly certificate: Source<Buffer | undefined>
+  /** The revocation list, DER; undefined when there is none. */
+  readonly revocationList: Source<Buffer | undefined>
+  /** How a request for this URL would be answered. Must not use the network, because all clients may call it. */
+  readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
+}
 
 /** An open listener. */
 export interface Listener {
@@ -18,10 +49,10 @@ export interface Listener {
   readonly secure: boolean
 }
 
-/** What becomes of HTTPS: carried unread, read and cached with a certificate of our own, or refused. */
+/** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */
 export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
 
-/** What is to be said of the CA certificates are issued with. */
+/** The CA certificates are issued with, and the clients that do not trust it. */
 export interface HttpsState {
   readonly subject: string
   /** SHA-256, upper-case hex with colons. */
@@ -31,84 +62,39 @@ export interface HttpsState {
   readonly expiresSoon: boolean
   /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
   readonly remembered: Milliseconds
-  /** Those who did, the latest first. */
-  readonly distrusting: ReadonlyArray<{
-    readonly client: string
-    readonly host: string
-    readonly since: Milliseconds
-  }>
-}
-
-/** One rule that sends requests elsewhere, in words for people. */
-export interface RoutingRule {
-  /** What it applies to, such as a host or the beginning of a URL. */
-  readonly from: string
-  /** Where those requests go, in the order in which they are tried. */
-  readonly to: readonly string[]
+  /** The clients that did, the latest first. */
+  readonly distrusting: readonly Distrust[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
-export interface StoreUsage {
-  readonly objects: number
-  readonly bytes: number
-  readonly filesystem: { readonly total: number; readonly used: number; readonly free: number }
-}
-
-/** Whether the service can do its work. */
-export interface Health {
-  /** Whether the store takes new content. Hits and uncached answers work even when it does not. */
-  readonly writable: boolean
-  /** Why not: a sentence strangers may read. */
-  readonly because?: string
+export type StoreUsage = Omit<Usage, 'blobs'> & {
+  /** Undefined when the file system does not say. */
+  readonly filesystem: FileSystemSpace | undefined
 }
 
 /** The check of everything stored. */
 export interface Verification {
   /** Whether one runs now. */
   readonly running: boolean
-  /** What the last one found; undefined before the first. Moments and durations in milliseconds, sizes in bytes. */
-  readonly last:
-    | {
-        readonly finished: number
-        readonly took: number
-        readonly files: number
-        readonly bytes: number
-        readonly suites: number
-        readonly confirmed: number
-        readonly wrong: number
-      }
-    | undefined
+  /** What the last one found that reached its end; undefined before the first. */
+  readonly last: LastVerification | undefined
 }
 
-/** One thing `explain` found out about a URL, such as "Rule" and the rule that decided. */
+/** The figures of a check: when it finished and how long it took, milliseconds; what it looked at and found. */
+export const verificationFigures = [
+  'finished',
+  'took',
+  'files',
+  'bytes',
+  'suites',
+  'confirmed',
+  'wrong',
+] as const
+
+export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
+
+/** One thing `explain` found out about a URL, such as "Admitted by" and the rule. */
 export interface Explanation {
   readonly question: string
   readonly answer: string
-}
-
-export interface OperationsSources {
-  readonly clock: Clock
-  readonly version: string
-  readonly config: Config
-  /** The open listeners, the main one first. */
-  readonly listeners: () => readonly Listener[]
-  /** IP addresses of this machine, in the system's order. */
-  readonly addresses: () => readonly string[]
-  readonly httpsMode: HttpsMode
-  /** The CA; absent, or undefined, when there is none. */
-  readonly https?: () => HttpsState | undefined
-  /** The rules of mirror routing; the first that applies wins. */
-  readonly routing: readonly RoutingRule[]
-  readonly statistics: () => StatisticsReport
-  readonly usage: Source<StoreUsage>
-  readonly health: Source<Health>
-  readonly verification: () => Verification
-  /** Metrics in the Prometheus text format 0.0.4. */
-  readonly metrics: Source<string>
-  /** The CA's certificate; absent, or undefined, when HTTPS is not intercepted. */
-  readonly certificate?: Source<Buffer | undefined>
-  /** The revocation list, DER; absent, or undefined, when there is none. */
-  readonly revocationList?: Source<Buffer | undefined>
-  /** What would become of a request for this URL. Must not ask the network: strangers may call it. */
-  readonly explain?: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
 }

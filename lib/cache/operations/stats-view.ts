@@ -1,58 +1,45 @@
 /**
- * The statistics page: the report in words, figures and two charts. Pure.
+ * The values of the statistics page: the report in words, figures and two charts. Pure.
  */
 import type { View } from '../../template.ts'
 import type { Counters } from '../stats/counters.ts'
 import { type DayRecord, hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { binaryTicks, type ChartView, decimalTicks, groupedChart, stackedChart } from './chart.ts'
-import { count, countOf, percent, shortCount, shortSize, size } from './figures.ts'
+import { count, countOf, percent, shortCount, shortSize, size, sizeView } from './figures.ts'
 
-export function statsView(report: StatisticsReport): View {
-  const { totals, daily } = report
+export function statsView({ totals, daily, oldest_day: since }: StatisticsReport): View {
   const saved = trafficSaved(totals)
+  const days = [...daily].reverse()
   return {
-    since: report.oldest_day,
-    recorded: daily.length > 0,
+    since,
     period:
-      daily.length === 1
+      days.length === 1
         ? 'The only day with traffic so far'
-        : `The last ${countOf(daily.length, 'day')} with traffic`,
-    hitRate: percent(hitRate(totals)),
-    requests: count(totals.requests),
-    hits: count(totals.hits),
-    misses: count(totals.misses),
-    tunnels: count(totals.tunnel),
-    up: sizeView(totals.traffic_up),
-    down: sizeView(totals.traffic_down),
-    tunnelled: sizeView(totals.tunnel_transfer),
+        : `The last ${countOf(days.length, 'day')} with traffic`,
+    ...countersView(totals),
     saved: sizeView(saved),
     savedShare: percent(totals.traffic_up === 0 ? 0 : saved / totals.traffic_up),
-    rows: daily.map(rowView),
-    charts: daily.length > 0 ? [requestsChart(daily), trafficChart(daily)] : [],
+    rows: daily.map(day => ({ date: day.date, ...countersView(day) })),
+    charts: days.length > 0 ? [requestsChart(days), trafficChart(days)] : [],
   }
 }
 
-function rowView(day: DayRecord): View {
+function countersView(counters: Counters): View {
   return {
-    date: day.date,
-    requests: count(day.requests),
-    hits: count(day.hits),
-    misses: count(day.misses),
-    tunnels: count(day.tunnel),
-    rate: percent(hitRate(day)),
-    up: sizeView(day.traffic_up),
-    down: sizeView(day.traffic_down),
-    tunnelled: sizeView(day.tunnel_transfer),
+    rate: percent(hitRate(counters)),
+    requests: count(counters.requests),
+    hits: count(counters.hits),
+    misses: count(counters.misses),
+    tunnels: count(counters.tunnel),
+    up: sizeView(counters.traffic_up),
+    down: sizeView(counters.traffic_down),
+    tunnelled: sizeView(counters.tunnel_transfer),
   }
 }
 
-function sizeView(bytes: number): View {
-  return { size: size(bytes), bytes: count(bytes), plain: bytes.toFixed(0) }
-}
-
-function requestsChart(daily: readonly DayRecord[]): ChartView {
-  const days = [...daily].reverse()
-  const highest = Math.max(...days.map(day => day.requests))
+function requestsChart(days: readonly DayRecord[]): ChartView {
+  const of = (counter: keyof Counters) => days.map(day => day[counter])
+  const highest = Math.max(...of('requests'))
   const data = {
     id: 'requests-chart',
     title: 'Requests a day',
@@ -61,18 +48,17 @@ function requestsChart(daily: readonly DayRecord[]): ChartView {
     words: count,
     axis: shortCount,
     series: [
-      { name: 'hits', colour: 'hits', values: of(days, 'hits') },
-      { name: 'misses', colour: 'misses', values: of(days, 'misses') },
-      { name: 'tunnels', colour: 'tunnel', values: of(days, 'tunnel') },
+      { name: 'hits', colour: 'hits', values: of('hits') },
+      { name: 'misses', colour: 'misses', values: of('misses') },
+      { name: 'tunnels', colour: 'tunnel', values: of('tunnel') },
     ],
   } as const
   return stackedChart(data, decimalTicks(highest))
 }
 
-function trafficChart(daily: readonly DayRecord[]): ChartView {
-  const days = [...daily].reverse()
-  const up = of(days, 'traffic_up')
-  const down = of(days, 'traffic_down')
+function trafficChart(days: readonly DayRecord[]): ChartView {
+  const up = days.map(day => day.traffic_up)
+  const down = days.map(day => day.traffic_down)
   const highest = Math.max(...up, ...down)
   const data = {
     id: 'traffic-chart',
@@ -87,8 +73,4 @@ function trafficChart(daily: readonly DayRecord[]): ChartView {
     ],
   } as const
   return groupedChart(data, binaryTicks(highest))
-}
-
-function of(days: readonly DayRecord[], counter: keyof Counters): readonly number[] {
-  return days.map(day => day[counter])
 }

@@ -1,11 +1,11 @@
 /**
- * How an answer of the web interface looks on the wire: its security fields, its content, its HEAD.
- * The policy is the strictest a page can live under: no script, no frame, nothing from elsewhere.
+ * Responses of the web interface: their media types and the security fields every one of them carries.
+ * The content security policy allows no script, no frame and nothing from elsewhere.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 
-/** Carried by every answer of the web interface, errors and redirects included. */
+/** Carried by every response of the web interface, errors and redirects included. */
 const webFields: ReadonlyArray<readonly [name: string, value: string]> = [
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
@@ -17,7 +17,7 @@ const webFields: ReadonlyArray<readonly [name: string, value: string]> = [
   ['Referrer-Policy', 'no-referrer'],
 ]
 
-export const mediaTypes = {
+const mediaTypes = {
   html: 'text/html; charset=utf-8',
   text: 'text/plain; charset=utf-8',
   css: 'text/css; charset=utf-8',
@@ -30,29 +30,21 @@ export const mediaTypes = {
   revocationList: 'application/pkix-crl',
 } as const
 
-export interface Answer {
-  /** 200 when not given. */
-  readonly status?: number
-  readonly reason?: string
-  readonly type: string
-  readonly content: string | Buffer
-  /** Further fields. */
-  readonly fields?: ReadonlyArray<readonly [name: string, value: string]>
-}
-
-/** The response to GET. */
-export function webResponse(answer: Answer): Response {
-  const fields = [...webFields, ['Content-Type', answer.type] as const, ...(answer.fields ?? [])]
-  const { content } = answer
+/** A response with this content; 200 unless told. */
+export function webResponse(
+  type: keyof typeof mediaTypes,
+  content: string | Buffer,
+  more: Partial<Pick<Response, 'status' | 'reason' | 'fields'>> = {},
+): Response {
   return {
-    status: answer.status ?? 200,
-    ...(answer.reason === undefined ? {} : { reason: answer.reason }),
-    fields: Fields.of(...fields),
+    status: 200,
+    ...more,
+    fields: Fields.of(['Content-Type', mediaTypes[type]], ...(more.fields ?? [])),
     content: { kind: 'bytes', bytes: typeof content === 'string' ? Buffer.from(content) : content },
   }
 }
 
-/** A response made elsewhere, with the fields every answer of the web interface carries; what it says itself counts. */
+/** The response with the fields every response of the web interface carries; one that it has already stays as it is. */
 export function withWebFields(response: Response): Response {
   const missing = webFields.filter(([name]) => !response.fields.has(name))
   return { ...response, fields: Fields.of(...missing, ...response.fields) }

@@ -1,37 +1,44 @@
 /**
- * Host lists of the configuration: which pattern covers a host. Whole labels are compared, whatever the case. Pure.
+ * Finds the patterns of a host list that cover a host. Whole labels are compared, in any case. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
-import type { HostPattern } from '../config/config.ts'
+import type { HostPattern } from '../config/setting-kinds.ts'
 
 /** Patterns by the host they name; those with a leading dot apart. */
-export interface HostList {
-  readonly exact: ReadonlyMap<string, readonly HostPattern[]>
-  readonly below: ReadonlyMap<string, readonly HostPattern[]>
+export interface HostList<Pattern extends HostPattern = HostPattern> {
+  readonly exact: ReadonlyMap<string, readonly Pattern[]>
+  readonly below: ReadonlyMap<string, readonly Pattern[]>
 }
 
 /** Made once for each configuration. */
-export function hostList(patterns: readonly HostPattern[]): HostList {
+export function hostList<Pattern extends HostPattern>(
+  patterns: readonly Pattern[],
+): HostList<Pattern> {
   return {
     exact: byHost(patterns.filter(pattern => !pattern.subdomains)),
     below: byHost(patterns.filter(pattern => pattern.subdomains)),
   }
 }
 
-function byHost(patterns: readonly HostPattern[]): ReadonlyMap<string, readonly HostPattern[]> {
-  const found = new Map<string, HostPattern[]>()
-  for (const pattern of patterns) {
+/** Of the patterns of one host those with a port come first, then in their own order. */
+function byHost<Pattern extends HostPattern>(
+  patterns: readonly Pattern[],
+): ReadonlyMap<string, readonly Pattern[]> {
+  const found = new Map<string, readonly Pattern[]>()
+  const ported = patterns.filter(({ port }) => port !== undefined)
+  for (const pattern of [...ported, ...patterns.filter(({ port }) => port === undefined)]) {
     const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
-    const before = found.get(host)
-    if (before === undefined) found.set(host, [pattern])
-    else before.push(pattern)
+    found.set(host, [...(found.get(host) ?? []), pattern])
   }
   return found
 }
 
-/** The patterns that cover a host whatever its port, the closest first. Addresses have no subdomains. */
-export function matching(list: HostList, host: string): readonly HostPattern[] {
+/** The patterns that cover a host at any port, the closest first. Addresses have no subdomains. */
+export function matching<Pattern extends HostPattern>(
+  list: HostList<Pattern>,
+  host: string,
+): readonly Pattern[] {
   const address = normaliseAddress(host)
   if (address !== undefined) return list.exact.get(address) ?? []
   const found = [...(list.exact.get(host) ?? [])]
@@ -42,15 +49,9 @@ export function matching(list: HostList, host: string): readonly HostPattern[] {
 }
 
 /** The closest pattern that covers a host at its port; one with a port before one without. */
-export function closestPattern(list: HostList, { host, port }: Authority): HostPattern | undefined {
-  const [first, ...rest] = matching(list, host).filter(
-    pattern => pattern.port === undefined || pattern.port === port,
-  )
-  const equal = rest.find(
-    pattern =>
-      pattern.port !== undefined &&
-      pattern.host === first?.host &&
-      pattern.subdomains === first.subdomains,
-  )
-  return first?.port === undefined ? (equal ?? first) : first
+export function closestPattern<Pattern extends HostPattern>(
+  list: HostList<Pattern>,
+  { host, port }: Authority,
+): Pattern | undefined {
+  return matching(list, host).find(one => one.port === undefined || one.port === port)
 }

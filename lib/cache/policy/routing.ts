@@ -1,98 +1,130 @@
 /**
- * The rules of routing a configuration asks for: `remap` in its order, then `overrides`. Pure.
+ * Routes a target to a mirror: what is fetched and stored in place of what was asked for, by `remap`, then by `overrides`.
+ * Pure.
  *
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
+ * - The policy admits both targets, the one asked for and the one routed to, before an origin is asked.
  * - Ubuntu's archive is archive.ubuntu.com and the hosts below it; ports and security updates have hosts of their own.
- * - Debian's archive is whatever host below debian.org has a `/debian/`. Two of them have another one: archive.debian.org
+ * - Debian's archive is every host below debian.org that has a `/debian/`. Two of them have another one: archive.debian.org
  *   holds the releases of the past, and the snapshot host every moment of it.
  * - Security updates come from one archive that mirrors may not lag behind: `/debian-security/`, at security.debian.org.
  */
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
-import type { Config, HostPattern, Place } from '../config/config.ts'
-import type { Route, RouteRule, RouteRules } from './route.ts'
+import type { Config } from '../config/config.ts'
+import type { Place } from '../config/setting-kinds.ts'
+import { hostList, matching } from './host-list.ts'
 
-/** The configured rules, the first that fits first. */
-export function routeRules(config: RoutingSettings): RouteRules {
-  const { ubuntuServer, debianServer } = config.overrides
-  return [
-    ...config.remap.map(({ from, to }, i) => ({
-      name: `remap[${i}]`,
-      shown: { from: from.text, to: to.text },
-      route: remapped(from, to),
-    })),
-    ...(ubuntuServer === undefined ? [] : [ubuntu(ubuntuServer)]),
-    ...(debianServer === undefined ? [] : debian(debianServer, config)),
-  ]
+/** The rules of routing, in the order they are tried. */
+export type RouteRules = readonly RouteRule[]
+
+/** One rule: a new place for the targets it applies to, undefined for all others. */
+export interface RouteRule {
+  /** The setting it comes from, for logs and `explain`. */
+  readonly name: string
+  /** What it applies to, and where those requests go: a host or the beginning of a URL, in words for people. */
+  readonly from: string
+  readonly to: string
+  /** Takes canonical targets only. */
+  readonly apply: (asked: TargetUri) => TargetUri | undefined
 }
 
-/** The rules in words, in their order. */
-export function shownRules(rules: RouteRules): ReadonlyArray<{ from: string; to: [string] }> {
-  return rules.map(({ name, shown }) => ({ from: shown?.from ?? name, to: [shown?.to ?? name] }))
+export interface Route {
+  /** The target that is fetched, and that the cache key is made of. */
+  readonly target: TargetUri
+  /** The rule that applied; undefined when the target stays where it is. */
+  readonly rule?: RouteRule
 }
 
-/** The part of a configuration routing depends on. */
-export type RoutingSettings = Pick<Config, 'remap' | 'overrides' | 'domains' | 'passthroughDomains'>
+/** The first rule that applies decides; without one a target stays where it is. */
+export function route(asked: TargetUri, rules: RouteRules): Route {
+  for (const rule of rules) {
+    const target = rule.apply(asked)
+    if (target !== undefined) return { target, rule }
+  }
+  return { target: asked }
+}
 
 /** Whether credentials sent for `asked` may go to `routed`: to the same host, and not out of an encrypted connection. */
 export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean {
   return asked.host === routed.host && (asked.scheme === routed.scheme || routed.scheme === 'https')
 }
 
-function remapped(from: Place, to: Place): RouteRule['route'] {
+/** The part of a configuration routing depends on. */
+export type RoutingSettings = Pick<Config, 'remap' | 'overrides' | 'domains' | 'passthroughDomains'>
+
+/** The configured rules in their order. */
+export function routeRules(config: RoutingSettings): RouteRules {
+  const { ubuntuServer, debianServer } = config.overrides
+  return [
+    ...config.remap.map(({ from, to }, i) => ({
+      name: `remap[${i}]`,
+      from: from.text,
+      to: to.text,
+      apply: remapped(from, to),
+    })),
+    ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
+    ...(debianServer === undefined ? [] : debian(debianServer, config)),
+  ]
+}
+
+function remapped(from: Place, to: Place): RouteRule['apply'] {
   return asked => {
     if (!isOf(asked, from)) return undefined
-    // A path alone is that one file; everything else is a beginning.
-    const rest = from.host === undefined ? '' : below(asked.path, from.path)
-    if (rest === undefined || (from.host === undefined && asked.path !== from.path))
-      return undefined
-    return moved(asked, to, rest)
+    // A place without a host is that one file; every other place is a beginning.
+    if (from.host === undefined) return asked.path === from.path ? moved(asked, to, '') : undefined
+    const rest = below(asked.path, from.path)
+    return rest === undefined ? undefined : moved(asked, to, rest)
   }
 }
 
-function ubuntu(to: Place): RouteRule {
-  return {
-    name: 'overrides.ubuntu_server',
-    shown: { from: '.archive.ubuntu.com', to: to.text },
-    route: asked =>
-      isUsual(asked) && isBelow(asked.host, 'archive.ubuntu.com')
-        ? moved(asked, to, asked.path)
-        : undefined,
-  }
+function ubuntu(to: Place): RouteRules {
+  const parent = 'archive.ubuntu.com'
+  return [override('ubuntu_server', `.${parent}`, to, ({ host }) => isBelow(host, parent))]
 }
 
-function debian(to: Place, config: RoutingSettings): readonly RouteRule[] {
-  const name = 'overrides.debian_server'
-  const archive: RouteRule = {
-    name,
-    shown: { from: '.debian.org/debian/', to: to.text },
-    route: asked =>
-      isDebianMirror(asked) && asked.path.startsWith('/debian/')
-        ? moved(asked, to, asked.path)
-        : undefined,
-  }
-  if (!lists(config, security)) return [archive]
-  const updates: RouteRule = {
-    name,
-    shown: { from: '.debian.org/debian-security/', to: security },
-    route: asked =>
-      isDebianMirror(asked) && asked.path.startsWith('/debian-security/')
-        ? moved(asked, { scheme: undefined, host: security, port: undefined, path: '' }, asked.path)
-        : undefined,
-  }
-  return [archive, updates]
+function debian(to: Place, config: RoutingSettings): RouteRules {
+  const mirrored = (directory: string, to: HostPlace) =>
+    override('debian_server', `.debian.org${directory}`, to, asked => {
+      return isDebianMirror(asked) && asked.path.startsWith(directory)
+    })
+  const archive = mirrored('/debian/', to)
+  return admits(config, security.host)
+    ? [archive, mirrored('/debian-security/', security)]
+    : [archive]
 }
 
-const security = 'security.debian.org'
+type HostPlace = Pick<Place, 'text' | 'scheme' | 'host' | 'port' | 'path'>
 
-function isDebianMirror(asked: TargetUri): boolean {
-  if (!isUsual(asked) || !isBelow(asked.host, 'debian.org')) return false
-  return !asked.host.split('.').some(label => ['archive', 'snapshot', 'security'].includes(label))
+const security = {
+  text: 'security.debian.org',
+  scheme: undefined,
+  host: 'security.debian.org',
+  port: undefined,
+  path: '',
 }
 
 /** A distribution's hosts are meant at their usual port only. */
-function isUsual(asked: TargetUri): boolean {
-  return asked.port === defaultPort(asked.scheme)
+function override(
+  setting: string,
+  from: string,
+  to: HostPlace,
+  applies: (asked: TargetUri) => boolean,
+): RouteRule {
+  return {
+    name: `overrides.${setting}`,
+    from,
+    to: to.text,
+    apply: asked =>
+      asked.port === defaultPort(asked.scheme) && applies(asked)
+        ? moved(asked, to, asked.path)
+        : undefined,
+  }
+}
+
+function isDebianMirror({ host }: TargetUri): boolean {
+  if (!isBelow(host, 'debian.org')) return false
+  return !host.split('.').some(label => ['archive', 'snapshot', 'security'].includes(label))
 }
 
 function isOf(asked: TargetUri, place: Place): boolean {
@@ -115,11 +147,7 @@ function below(path: string, prefix: string): string | undefined {
 }
 
 /** The same file at another place: its path is that of the place and `rest`. */
-function moved(
-  asked: TargetUri,
-  to: Pick<Place, 'scheme' | 'host' | 'port' | 'path'>,
-  rest: string,
-): Omit<Route, 'rule'> {
+function moved(asked: TargetUri, to: HostPlace, rest: string): TargetUri {
   const scheme = to.scheme ?? asked.scheme
   const { userinfo, ...plain } = asked
   const authority =
@@ -127,16 +155,11 @@ function moved(
       ? { host: asked.host, port: asked.port }
       : { host: to.host, port: to.port ?? defaultPort(scheme) }
   const bare: TargetUri = { ...plain, ...authority, scheme, path: `${to.path}${rest}` || '/' }
-  const keeps = userinfo !== undefined && carriesCredentials(asked, bare)
-  const target = keeps ? { ...bare, userinfo } : bare
-  return { target, origins: [target] }
+  return userinfo !== undefined && carriesCredentials(asked, bare) ? { ...bare, userinfo } : bare
 }
 
-/** Whether the host lists let a host be reached. */
-function lists({ domains, passthroughDomains }: RoutingSettings, host: string): boolean {
+/** Whether the host lists let a host be reached at its usual port. */
+function admits({ domains, passthroughDomains }: RoutingSettings, host: string): boolean {
   const all = [...domains, ...passthroughDomains]
-  const covers = (pattern: HostPattern) =>
-    pattern.port === undefined &&
-    (pattern.subdomains ? isBelow(host, pattern.host) : host === pattern.host)
-  return all.length === 0 || all.some(covers)
+  return all.length === 0 || matching(hostList(all), host).some(({ port }) => port === undefined)
 }

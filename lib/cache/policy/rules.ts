@@ -1,11 +1,11 @@
 /**
- * The rules in force: what follows from the configuration and decides about requests. A reload replaces them all at once.
+ * The rules in force: the configuration and what is compiled from it to decide about requests.
  */
 import type { Config } from '../config/config.ts'
 import type { Policy } from './policy.ts'
-import type { RouteRules } from './route.ts'
+import type { RouteRules } from './routing.ts'
 
-/** What a reload replaces, all at once. */
+/** A reload replaces all of it at once. */
 export interface Rules {
   readonly config: Config
   readonly policy: Policy

@@ -1,5 +1,5 @@
 /**
- * A request that policy has let pass, with everything its answer needs: what the pipeline knows when it asks the answerer.
+ * A request the policy admits, with everything its answer needs: what the pipeline knows when it asks the answerer.
  */
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -7,7 +7,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { About, AnswerTools } from '../answer/representation.ts'
 import type { ArchivePath } from '../archive/path.ts'
 
-/** A request that may be answered: who asks for what, under which key. */
+/** A request that may be answered, with its target and its key. */
 export interface Allowed {
   readonly request: Request
   /** The target the origin is asked for. */

@@ -1,15 +1,14 @@
 /**
- * Where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at all. Who
- * asks is not its affair.
+ * Finds out where a request leads: what it asks for, where that is kept and fetched, and whether the target may be reached at
+ * all. The client that asks is checked elsewhere (`admitClient`).
  *
  * # Facts
- * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came
- *   through; nothing else of a request is looked at. So it is remembered, and the work (canonical spelling, host lists, the kind of the path) done once for a
- *   target in demand: a third of what a warm hit used to cost.
- * - Targets in demand are one object however often they are asked for (`TargetReader`), and what is remembered of one goes
- *   when the reader forgets it: the bound is the reader's. Other rules are another `Destinations`.
+ * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through; no
+ *   other part of a request counts. So the work (canonical spelling, host lists, the kind of the path) is done once for a
+ *   target in use and remembered. It was a third of the cost of a hit from memory.
+ * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
+ *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
-import type { Peer } from '../../http/message/message.ts'
 import {
   type Authority,
   formatAuthority,
@@ -20,11 +19,16 @@ import {
 import type { About } from '../answer/representation.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
 import { type Admission, admitTarget } from '../policy/policy.ts'
-import { route } from '../policy/route.ts'
-import { carriesCredentials } from '../policy/routing.ts'
+import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
-import { type Asked, type EffectiveTarget, effectiveTarget, type FetchMode } from './client-mode.ts'
+import {
+  type Asked,
+  effectiveTarget,
+  type FetchMode,
+  type NoFile,
+  refusals,
+} from './request-target.ts'
 
 /** A file of an archive. */
 export interface FileDestination {
@@ -33,32 +37,27 @@ export interface FileDestination {
   readonly mode: FetchMode
   /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
-  /** The target the origin is asked for, in its canonical spelling: of two spellings none can put its answer under the other's name. */
+  /**
+   * The target the origin is asked for, in its canonical spelling: so a response is never stored under the key of another
+   * spelling.
+   */
   readonly uri: TargetUri
+  /** The rule that routed it there; undefined when it is fetched from where it was asked for. */
+  readonly rule: RouteRule | undefined
   /** The name it is kept under. */
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
-  /** Whether it may be reached, whoever asks. */
+  /** Whether the target may be reached, whichever client asks. */
   readonly admission: Admission
 }
 
-/** No key can be made of it: the path has control characters or climbs above its root. */
-export interface Unkeyable {
-  readonly kind: 'unkeyable'
-}
+export type Destination = NoFile | FileDestination
 
-export type Destination =
-  | Exclude<EffectiveTarget, { readonly kind: 'fetch' }>
-  | Unkeyable
-  | FileDestination
-
-interface Remembered {
+interface Remembered extends Pick<Asked, 'secure' | 'local'> {
   readonly host: string | undefined
-  readonly secure: boolean
-  readonly local: Peer
   readonly tunnelEnd: Authority | undefined
   readonly destination: FileDestination
 }
@@ -99,16 +98,16 @@ function destinationOf(request: Asked, rules: Rules): Destination {
   const asked = effectiveTarget(request, rules.policy.own)
   if (asked.kind !== 'fetch') return asked
   const spelt = canonicalUri(asked.uri)
-  if (spelt === undefined) return { kind: 'unkeyable' }
-  const { target, origins } = route(spelt, rules.routes)
-  const [uri] = origins
-  const key = formatUri(target)
-  const archive = classify(target.path)
+  if (spelt === undefined) return refusals.unkeyable
+  const { target: uri, rule } = route(spelt, rules.routes)
+  const key = formatUri(uri)
+  const archive = classify(uri.path)
   return {
     kind: 'file',
     mode: asked.mode,
     asked: asked.uri,
     uri,
+    rule,
     key,
     archive,
     about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
@@ -119,9 +118,8 @@ function destinationOf(request: Asked, rules: Rules): Destination {
 
 /** Both the asked and the routed target must be admitted; the stricter admission counts. */
 function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admission {
-  const first = admitTarget({ kind: 'fetch', scheme: asked.scheme, authority: asked }, policy)
-  if ('deny' in first) return first
-  const second = admitTarget({ kind: 'fetch', scheme: routed.scheme, authority: routed }, policy)
-  if ('deny' in second) return second
-  return first.allow === 'passthrough' ? first : second
+  const first = admitTarget({ kind: 'fetch', authority: asked }, policy)
+  if (asked === routed || 'deny' in first) return first
+  const second = admitTarget({ kind: 'fetch', authority: routed }, policy)
+  return 'allow' in second && first.allow === 'passthrough' ? first : second
 }

@@ -1,28 +1,20 @@
 /**
- * What would become of a request for a URL now, and why: the steps of the pipeline, told instead of taken. Asks nobody but
- * the store.
+ * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline up to the decision, puts
+ * each into words, and asks the store but no origin.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { requestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
-import {
-  formatAuthority,
-  formatUri,
-  parseTarget,
-  type TargetUri,
-} from '../../http/message/target.ts'
-import { classify } from '../archive/path.ts'
+import { parseTarget } from '../../http/message/target.ts'
 import type { Explanation } from '../operations/sources.ts'
-import { admitTarget } from '../policy/policy.ts'
-import { route } from '../policy/route.ts'
 import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Entry } from '../store/entry.ts'
-import { canonicalUri, entryName } from '../store/key.ts'
-import { effectiveTarget } from './client-mode.ts'
+import { entryName } from '../store/key.ts'
+import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
@@ -31,56 +23,36 @@ export interface ExplainParts {
   readonly now: Milliseconds
 }
 
-/** What apt says with every request for an index. */
-const asAptUpdate = Fields.of(['Cache-Control', 'max-age=0'])
-
-/** The findings in the order of the pipeline. It ends where a request would end. */
+/** The findings in the order of the pipeline. They end where a request would end. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const asked = askedFor(url, parts.rules)
-  if (typeof asked === 'string') {
-    find('Asked for', asked)
+  const destination = destinationOf(url, parts.rules)
+  if (typeof destination === 'string') {
+    find('Asked for', destination)
     return findings
   }
-  const spelt = canonicalUri(asked)
-  if (spelt === undefined) {
-    find('Refused', 'the path has control characters or climbs above its root')
+  const { rule, key, admission, about, archive, asked, credentials } = destination
+  if (rule !== undefined) {
+    find('Routed by', `${rule.name}, from ${rule.from} to ${rule.to}`)
+    find('Routed to', key)
+  }
+  if ('deny' in admission) {
+    find('Refused by', admission.deny)
+    find('Because', admission.sentence)
     return findings
   }
-  const routed = route(spelt, parts.rules.routes)
-  const { target } = routed
-  const { rule: router, shown } = routed
-  if (router !== undefined) {
-    find('Routed by', shown === undefined ? router : `${router}, from ${shown.from} to ${shown.to}`)
-    find('Routed to', formatUri(target))
-  }
-  const admissions = [spelt, target].map(uri =>
-    admitTarget({ kind: 'fetch', scheme: uri.scheme, authority: uri }, parts.rules.policy),
-  )
-  for (const one of admissions) {
-    if (!('deny' in one)) continue
-    find('Refused by', one.deny)
-    find('Because', one.sentence)
-    return findings
-  }
-  const [first, admission] = admissions.filter(one => 'allow' in one)
-  if (first === undefined || admission === undefined) throw new Error('two targets, two admissions')
-  const rule = admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
-  find(
-    'Admitted by',
-    `${rule} (${admission.trusted ? 'at any address' : 'at public addresses only'})`,
-  )
-  find('Origin', formatAuthority(target, target.scheme))
-
-  const key = formatUri(target)
-  const archive = classify(target.path)
-  const stored = await parts.store.get(key)
+  const pattern =
+    admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
+  const where = admission.trusted ? 'at any address' : 'at public addresses only'
+  find('Admitted by', `${pattern} (${where})`)
+  find('Origin', about.origin)
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
+  const stored = await parts.store.get(key)
   if (stored === undefined) find('Stored', 'no')
   else {
     find('Stored', `${new Date(stored.stored).toISOString()}, ${stored.size} bytes`)
@@ -89,44 +61,41 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Validated', new Date(stored.validated).toISOString())
     find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
   }
-  const question = {
-    stored,
-    negativeUntil: parts.negative?.until(key),
-    path: archive,
-    authorization: target.userinfo !== undefined,
-    passthrough: first.allow === 'passthrough' || admission.allow === 'passthrough',
-    settings: parts.rules.config.freshness,
-    now: parts.now,
-  }
-  const plain = lookup({ ...question, directives: requestDirectives(Fields.empty) })
+  const decide = (request: Fields): Decision =>
+    lookup({
+      stored,
+      negativeUntil: parts.negative?.until(key),
+      path: archive,
+      directives: requestDirectives(request),
+      authorization: asked.userinfo !== undefined && credentials,
+      passthrough: admission.allow === 'passthrough',
+      settings: parts.rules.config.freshness,
+      now: parts.now,
+    })
+  const plain = decide(Fields.empty)
   find('A request now', sentenceFor(plain))
   if (archive.kind === 'pool' || archive.kind === 'other') return findings
-  const insisting = lookup({ ...question, directives: requestDirectives(asAptUpdate) })
-  if (insisting.use !== plain.use) find('apt update now', sentenceFor(insisting))
+  // apt sends this with every request for an index.
+  const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
+  if (update.use !== plain.use) find('apt update now', sentenceFor(update))
   return findings
 }
 
-function askedFor(url: string, rules: Rules): TargetUri | string {
+/** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
+function destinationOf(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
   if (target.form !== 'absolute') return 'not an http or https URL'
-  const effective = effectiveTarget(
-    {
-      method: 'GET',
-      target,
-      fields: Fields.empty,
-      secure: false,
-      local: { address: '127.0.0.1', port: 0 },
-    },
-    rules.policy.own,
-  )
-  switch (effective.kind) {
-    case 'fetch':
-      return effective.uri
+  const local = { address: '127.0.0.1', port: 0 }
+  const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
+  const destination = new Destinations(rules).of(request)
+  switch (destination.kind) {
+    case 'file':
+      return destination
+    case 'refuse':
+      return destination.sentence
     case 'operations':
       return 'a page of this proxy'
-    case 'refuse':
-      return effective.sentence
     case 'connect':
       return 'a tunnel'
   }

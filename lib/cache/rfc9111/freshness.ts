@@ -2,13 +2,13 @@
  * Freshness of a stored response, RFC 9111 section 4.2, and its age. Pure: fields and time.
  *
  * # Facts
- * - Names that change with their content (by digest, by version, below a past date) are immutable: fresh for ever.
+ * - A file whose name changes with its content (by digest, by version, below a past date) is immutable and always fresh.
  * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
- *   Expires may shorten that but not lengthen it: content networks put a day on whole sites, Release files among them, and
- *   clients would be told that their lists have expired. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
+ *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
+ *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
  * - The configured time runs from the last answer of the origin, the origin's own from when the response was made. A copy
- *   that comes from a content network ninety seconds old is still the newest there is.
- * - Clocks jump. A copy from the future has an unknown age: it is stale, and nothing becomes negative.
+ *   that a content delivery network sends ninety seconds old is still the newest there is.
+ * - A clock may be set back. A copy from the future has an unknown age: it counts as stale, and no age becomes negative.
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { ageOf, responseDirectives } from '../../http/message/cache-control.ts'
@@ -23,25 +23,22 @@ export type FreshnessSettings = Config['freshness']
 /** What freshness asks of an entry. */
 export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
 
-export interface Freshness {
-  readonly immutable: boolean
-  /** Seconds it stays fresh: Infinity when immutable, zero or negative when stale, -Infinity when nobody knows. */
-  readonly remaining: Seconds
-}
-
-/** How long a stored response stays fresh from `now` on. */
+/**
+ * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
+ * -Infinity when its age is unknown.
+ */
 export function freshnessOf(
   stored: Stored,
   path: ArchivePath,
   { settings, now }: { readonly settings: FreshnessSettings; readonly now: Milliseconds },
-): Freshness {
-  if (isImmutable(stored, path)) return { immutable: true, remaining: Number.POSITIVE_INFINITY }
-  if (isFromTheFuture(stored, now)) return { immutable: false, remaining: Number.NEGATIVE_INFINITY }
+): Seconds {
+  if (isImmutable(stored, path)) return Number.POSITIVE_INFINITY
+  if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
   const configured = (configuredLifetime(path.kind, settings) - residentTime(stored, now)) / 1000
   const lifetime = originLifetime(stored)
-  const remaining =
-    lifetime === undefined ? configured : Math.min(configured, lifetime - currentAge(stored, now))
-  return { immutable: false, remaining }
+  return lifetime === undefined
+    ? configured
+    : Math.min(configured, lifetime - currentAge(stored, now))
 }
 
 /**
@@ -51,7 +48,7 @@ export function currentAge(stored: Stored, now: Milliseconds): Seconds {
   return Math.max(0, stored.initialAge) + Math.floor(residentTime(stored, now) / 1000)
 }
 
-/** Whether the origin has confirmed the response within `floor`: too recent to be asked again, whoever insists. */
+/** Whether the origin has confirmed the response within `floor`: too recently to be asked again, even for `max-age=0`. */
 export function isJustValidated(stored: Stored, floor: Milliseconds, now: Milliseconds): boolean {
   return !isFromTheFuture(stored, now) && residentTime(stored, now) < floor
 }
@@ -73,8 +70,8 @@ export function initialAge(response: Fields, { requested, received }: ResponseTi
 }
 
 /**
- * Whether the path's promise holds for what is stored. Below a date it holds once the date had passed when the origin was
- * last asked: an archive answers a date to come with the newest it has, and takes in a day's changes some hours late.
+ * Whether the content can never change. Below a date that holds if the date had passed when the origin was last asked: an
+ * archive answers a date to come with the newest it has, and takes in a day's changes some hours late.
  */
 function isImmutable(stored: Stored, path: ArchivePath): boolean {
   if (path.immutable) return true

@@ -1,10 +1,10 @@
 /**
- * May what is stored answer this request? RFC 9111 section 4, with apt's habits. Pure.
+ * Decides whether a stored response answers a request, RFC 9111 section 4. Pure.
  *
  * # Facts
- * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. On an immutable
- *   name it asks for what cannot be, so it is ignored there; `no-cache` is somebody's express wish and counts everywhere.
- * - A fleet updates in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
+ * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. An immutable file
+ *   has no newer version, so `max-age=0` is ignored there; `no-cache` is a user's explicit request and counts everywhere.
+ * - Many machines update in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
  * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
  */
 import type { Milliseconds } from '../../async/clock.ts'
@@ -38,7 +38,7 @@ export type Decision =
   | { readonly use: 'revalidate'; readonly because: RevalidateReason; readonly entry: Entry }
   /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
   | { readonly use: 'origin'; readonly because: OriginReason }
-  /** Answer 404 out of memory. */
+  /** Answer with the remembered 404. */
   | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
   | { readonly use: 'fail'; readonly because: 'only-if-cached' }
@@ -61,8 +61,10 @@ function withoutAsking(question: Question): Decision {
   if (stored === undefined) return withoutEntry(question)
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  const { immutable, remaining } = freshnessOf(stored, path, { settings, now })
-  if (immutable) return { use: 'store', because: 'immutable', entry: stored }
+  const remaining = freshnessOf(stored, path, { settings, now })
+  if (remaining === Number.POSITIVE_INFINITY) {
+    return { use: 'store', because: 'immutable', entry: stored }
+  }
   const because = objection(question, stored, remaining)
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
@@ -73,21 +75,21 @@ function withoutAsking(question: Question): Decision {
 }
 
 function withoutEntry({ negativeUntil, directives, settings, now }: Question): Decision {
-  // A memory that outlives its longest time was made before the clock was set back.
+  // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
   const remembered =
     negativeUntil !== undefined && negativeUntil > now && negativeUntil <= now + settings.negative
   if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }
   return { use: 'origin', because: directives.noStore ? 'no-store' : 'absent' }
 }
 
-/** What speaks against a copy that can change; undefined when nothing does. */
+/** Why a copy that can change does not answer as it is; undefined when it does. */
 function objection(
   { directives, now }: Question,
   stored: Entry,
   remaining: number,
 ): RevalidateReason | undefined {
   const { maxAge, minFresh, maxStale } = directives
-  // 5.2.1.1. Zero is no age to reach but the demand to ask.
+  // 5.2.1.1. Zero asks for validation, however young the copy is.
   if (maxAge !== undefined && (maxAge === 0 || currentAge(stored, now) > maxAge)) return 'max-age'
   if (remaining <= 0) {
     // 5.2.1.2: stale by no more than this will do, if the origin allows it.

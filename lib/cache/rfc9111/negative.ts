@@ -1,11 +1,11 @@
 /**
- * Targets the origin answered 404 for, remembered briefly and in memory: a flat repository without a Release file costs twenty
- * of them an update.
+ * Remembers the targets the origin answered 404 for, for a short time and in memory: a flat repository without a Release file
+ * costs twenty of them an update.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 
-/** Remembered at most: more are forgotten, oldest use first. */
+/** The most that are remembered; beyond it the least recently used is forgotten. */
 const capacity = 10_000
 
 export class NegativeMemory {

@@ -1,15 +1,14 @@
 /**
- * What became of a request, in closed words: the same for the access log, the counters, the fields of the response and the
- * tests.
+ * The outcome of a request in a closed set of words, used by the access log, the counters, the response fields and the tests.
  */
 import type { Facts } from '../../errors.ts'
 
 /**
  * - hit: answered from the store, whether or not the origin was asked first
- * - miss: the content came from the origin for this request, or for others who asked at the same time
- * - tunnel: a connection that was joined through
- * - intercept: a connection that was opened; the requests that came through it have outcomes of their own
- * - refused: policy or protocol said no
+ * - miss: the content came from the origin for this request, or for another one at the same time
+ * - tunnel: a CONNECT that was joined to the far end
+ * - intercept: a CONNECT that was intercepted; the requests that came through it have outcomes of their own
+ * - refused: the policy refused it, or the head was malformed
  * - failed: neither the store nor the origin had an answer
  * - operations: a page or figure about the proxy itself
  */
@@ -33,13 +32,13 @@ export type MissReason =
   | 'passthrough'
   | 'not-found-remembered'
 
-/** The facts every response of the proxy path carries; `logged` turns them into a record. */
+/** The facts every response of the proxy path carries. */
 export interface Verdict {
   readonly outcome: Outcome
   readonly because: string
   readonly key?: string
   readonly kind?: string
-  /** Which host of the outside was asked for, without credentials. */
+  /** The authority that was asked, without credentials. */
   readonly origin?: string
 }
 

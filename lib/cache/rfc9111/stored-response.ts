@@ -1,31 +1,46 @@
 /**
- * From the origin's response to an entry: which fields are kept, what Last-Modified clients will see, how old it already was.
- * RFC 9111 sections 3.1, 3.2 and 4.2.3. Pure.
+ * Makes an entry of the origin's response: whether it may be stored, which fields are kept, which Last-Modified clients will
+ * see, how old it already was. RFC 9111 section 3, for a shared cache of APT archives. Pure.
+ *
+ * # Facts
+ * - Only the answer to a fetch of ours comes here: a GET without Authorization and without Range, answered 200. A request with
+ *   credentials, one with `no-store` for what is not stored, and a host that is only passed through are answered without the
+ *   store (`lookup`). So of the conditions of section 3 only those about the fields of the response are left.
+ * - Nothing asked for with Authorization is stored, even if `public` or `s-maxage` allows it (section 3.5): a subscriber's archive
+ *   that says so by mistake would be open to every client of this proxy.
+ * - Whether the content is complete only shows at its end: the download checks that.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
-import { Fields } from '../../http/message/field.ts'
+import { Fields, listMembers } from '../../http/message/field.ts'
+import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import type { Entry } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './freshness.ts'
-import { fieldsToStore } from './storable.ts'
+
+/** Why a response is not stored. */
+export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
+
+/** Why the fields of a 200 forbid storing it; undefined when it may be stored. */
+export function unstorable(response: Fields): UnstorableReason | undefined {
+  // 3.3: no partial content as if it were complete. 200 has no Content-Range; a server that sends one has sent a part.
+  if (response.has('content-range')) return 'partial'
+  const directives = responseDirectives(response)
+  // "the no-store cache directive is not present in the response". With must-understand it is meant for caches that do not
+  // understand the status (5.2.2.3), and 200 is understood.
+  if (directives.noStore && !directives.mustUnderstand) return 'no-store'
+  // "if the cache is shared: the private response directive is either not present or allows a shared cache to store a
+  // modified response": the modified one is without the fields it lists.
+  if (directives.private) return 'private'
+  // "the response contains at least one of …": 200 is heuristically cacheable, so the list is always met.
+  // 4.1: what we send for the cache is the same for every client (Accept, Accept-Language, Cookie and User-Agent are not passed
+  // on), so a response that varies on named fields matches every next request, and only `*` never does.
+  const vary = response.get('vary')
+  return vary !== undefined && listMembers(vary).includes('*') ? 'vary' : undefined
+}
 
 /** An entry whose content is still arriving. */
 export type EntryDraft = Omit<Entry, 'digest' | 'size'>
-
-/**
- * Beyond what storable.ts leaves out: history of the one message, made anew for each answer, and words about the origin's own
- * site that do not belong on ours.
- */
-const notKept = [
-  'Content-Range',
-  'Accept-Ranges',
-  'Via',
-  'X-Cache',
-  'Cache-Status',
-  'Alt-Svc',
-  'Strict-Transport-Security',
-  'Clear-Site-Data',
-]
 
 export function draftEntry(
   key: string,
@@ -43,7 +58,7 @@ export function draftEntry(
 }
 
 /**
- * The entry when the content is whole. Content that turned out to be what was stored already keeps its date and its age in the
+ * The entry when the content is whole. Content that is the same as what was stored already keeps its date and its age in the
  * store: for a client nothing has changed.
  */
 export function finishedEntry(
@@ -56,15 +71,38 @@ export function finishedEntry(
   return { ...entry, lastModified: previous.lastModified, stored: previous.stored }
 }
 
-/** The fields of an origin's response that are worth a second answer. */
+/**
+ * The fields of an origin's response that an entry keeps: end-to-end ones without those below and without those the origin
+ * exempts by `private="…"` or `no-cache="…"` (sections 5.2.2.4 and 5.2.2.7).
+ */
 export function keptFields(response: Fields): Fields {
-  return fieldsToStore(response).without(...notKept)
+  const { noCacheFields, privateFields } = responseDirectives(response)
+  return endToEnd(response).without(...notKept, ...noCacheFields, ...privateFields)
 }
 
-/** What describes the stored bytes themselves: a 304 has no say in it. */
+/**
+ * Framing and cookies; what is made anew for each answer (section 4.2.3 counts Age anew); and what concerns the origin's own
+ * site, which is not ours.
+ */
+const notKept = [
+  'Content-Length',
+  'Set-Cookie',
+  'Set-Cookie2',
+  'Age',
+  'Content-Range',
+  'Accept-Ranges',
+  'Via',
+  'X-Cache',
+  'Cache-Status',
+  'Alt-Svc',
+  'Strict-Transport-Security',
+  'Clear-Site-Data',
+]
+
+/** What describes the stored bytes themselves: a 304 does not change it. */
 const unchangeable = ['Last-Modified', 'Content-Type', 'Content-Encoding']
 
-/** The entry after a 304: fields the origin sent anew replace the stored ones (RFC 9111 section 3.2). */
+/** The entry after a 304: fields the origin sent anew replace the stored ones (section 3.2). */
 export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTimes): Entry {
   const fresh = keptFields(fields).without(...unchangeable)
   const names = [...fresh].map(([name]) => name)
@@ -79,7 +117,7 @@ export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTim
 
 /**
  * The origin's date, or, when it gives none, the moment this content first arrived: apt can neither resume nor revalidate
- * without a date. Two contents never share a date we made up, or a resumed download could join their halves.
+ * without a date. Two contents never share a date we made up: a resumed download could join a half of each.
  */
 function lastModifiedFor(
   fields: Fields,

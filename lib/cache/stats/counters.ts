@@ -1,28 +1,29 @@
 /**
- * What is counted, by calendar day. Knows the clock, not files, requests or responses.
+ * Counts requests and traffic by calendar day. Knows the clock, not files, requests or responses.
  *
  * # Facts
- * - requests = hits + misses + tunnel, always: it is never counted by itself. Failures, refusals and pages of the operations
- *   interface are not counted at all.
+ * - requests = hits + misses + tunnel, always. Failures, refusals and pages of the operations interface are not counted.
  * - A hit is a request answered with stored content: fresh, revalidated (a 304 from the origin) or stale.
  * - traffic_up is what clients really got, traffic_down what origins really sent, each byte once: of two clients that share
  *   one fetch the first is a miss with the bytes fetched, the second a hit or a miss with none.
- * - Bytes of tunnels are in tunnel_transfer, both ways together, and nowhere else: they pass the cache by, and counted twice
- *   they would pull the estimate of traffic saved towards zero without any meaning.
- * - A day is a calendar day of the server's time zone (TZ) and ends when the clock says so: a transfer counts where it ends.
+ * - Bytes of tunnels, both ways together, are in tunnel_transfer and nowhere else: they pass the cache by, and counted twice
+ *   they would pull the estimate of traffic saved towards zero.
+ * - A day is a calendar day of the server's time zone (TZ). A transfer counts on the day on which it ends.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 
 /** The names are those of the statistics interface; the byte counters are plain bytes. */
-export interface Counters {
-  readonly requests: number
-  readonly hits: number
-  readonly misses: number
-  readonly tunnel: number
-  readonly traffic_down: number
-  readonly traffic_up: number
-  readonly tunnel_transfer: number
-}
+export const counterNames = [
+  'requests',
+  'hits',
+  'misses',
+  'tunnel',
+  'traffic_down',
+  'traffic_up',
+  'tunnel_transfer',
+] as const
+
+export type Counters = Readonly<Record<(typeof counterNames)[number], number>>
 
 /** Counters by date, `YYYY-MM-DD`, in no order. */
 export type Days = ReadonlyMap<string, Counters>
@@ -41,7 +42,7 @@ export class Statistics {
   readonly #clock: Clock
   readonly #days: Map<string, Counters>
   #changes = 0
-  /** The day it was when somebody last asked: hits are many, days are few. */
+  /** The day of the last count, kept because the date is asked for with every request. */
   #day = { date: '', from: 0, until: 0 }
 
   constructor(clock: Clock, recorded: Days = new Map()) {
@@ -59,7 +60,7 @@ export class Statistics {
     this.#add({ requests: 1, misses: 1, traffic_down: bytes.down, traffic_up: bytes.up })
   }
 
-  /** Bytes fetched from an origin on nobody's account: a background refresh, or the rest of a fill whose client left. */
+  /** Bytes fetched from an origin that belong to no request: a background refresh, or the rest of a fetch whose client left. */
   fetched(down: number): void {
     this.#add({ traffic_down: down })
   }
@@ -69,7 +70,7 @@ export class Statistics {
     this.#add({ requests: 1, tunnel: 1 })
   }
 
-  /** Bytes a tunnel carried since it last said so, both ways together. */
+  /** Bytes a tunnel carried since the last call, both ways together. */
   tunnelBytes(bytes: number): void {
     this.#add({ tunnel_transfer: bytes })
   }
@@ -81,44 +82,31 @@ export class Statistics {
   /** Today's date, `YYYY-MM-DD`. */
   get today(): string {
     const now = this.#clock.now()
-    if (now < this.#day.from || now >= this.#day.until) this.#day = calendarDay(now)
+    // A clock that was set anew falls outside of the day.
+    if (now < this.#day.from || now >= this.#day.until) {
+      const until = new Date(now).setHours(24, 0, 0, 0)
+      this.#day = { date: calendarDate(now), from: now, until }
+    }
     return this.#day.date
   }
 
-  /** Grows with every change: whoever writes the days down compares it with what it wrote last. */
+  /** Grows with every change, so that a writer sees whether it has written the latest. */
   get changes(): number {
     return this.#changes
   }
 
   #add(more: Partial<Counters>): void {
     const { today } = this
-    this.#days.set(today, sum(this.#days.get(today) ?? noCounters, { ...noCounters, ...more }))
+    this.#days.set(today, sum(this.#days.get(today) ?? noCounters, more))
     this.#changes += 1
   }
 }
 
 /** Both together. */
-export function sum(a: Counters, b: Counters): Counters {
-  return {
-    requests: a.requests + b.requests,
-    hits: a.hits + b.hits,
-    misses: a.misses + b.misses,
-    tunnel: a.tunnel + b.tunnel,
-    traffic_down: a.traffic_down + b.traffic_down,
-    traffic_up: a.traffic_up + b.traffic_up,
-    tunnel_transfer: a.tunnel_transfer + b.tunnel_transfer,
-  }
-}
-
-/** The calendar day of a moment, and from when until when it lasts at least: a clock set anew falls outside. */
-function calendarDay(moment: Milliseconds): {
-  readonly date: string
-  readonly from: Milliseconds
-  readonly until: Milliseconds
-} {
-  const midnight = new Date(moment)
-  midnight.setHours(24, 0, 0, 0)
-  return { date: calendarDate(moment), from: moment, until: midnight.getTime() }
+export function sum(a: Counters, b: Partial<Counters>): Counters {
+  const total: Record<keyof Counters, number> = { ...a }
+  for (const name of counterNames) total[name] += b[name] ?? 0
+  return total
 }
 
 /** The calendar day of a moment in the server's time zone, `YYYY-MM-DD`. */

@@ -1,5 +1,5 @@
 /**
- * How recorded days are written down. Pure: text in, values out.
+ * The format of the statistics file. Pure: text in, values out.
  *
  * # Format
  * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}}}`
@@ -7,7 +7,8 @@
  * A day whose figures make no sense is left out and named; the others stand.
  */
 import { explainError } from '../../errors.ts'
-import type { Counters, Days } from './counters.ts'
+import { isRecord } from '../../json.ts'
+import { type Counters, counterNames, type Days, noCounters } from './counters.ts'
 
 const formatVersion = 1
 
@@ -17,21 +18,18 @@ export interface DecodedDays {
   readonly unreadable: readonly string[]
 }
 
-/** Takes the file's text apart; a string says why it cannot be used at all. */
-export function decodeDays(text: string): DecodedDays | string {
-  let file: unknown
-  try {
-    file = JSON.parse(text)
-  } catch (error) {
-    return `it is not JSON: ${explainError(error)}`
-  }
-  if (!isObject(file)) return 'it is not a JSON object'
+/** Takes the file's text apart. Throws when it cannot be used at all, and says why. */
+export function decodeDays(text: string): DecodedDays {
+  const file = parse(text)
+  if (!isRecord(file)) throw new Error('it is not a JSON object')
   const { version, daily } = file
   if (typeof version === 'number' && version > formatVersion) {
-    return `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`
+    throw new Error(
+      `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`,
+    )
   }
-  if (version !== formatVersion) return 'it names no version this release knows'
-  if (!isObject(daily)) return 'it has no "daily" object'
+  if (version !== formatVersion) throw new Error('it names no version this release knows')
+  if (!isRecord(daily)) throw new Error('it has no "daily" object')
   const days = new Map<string, Counters>()
   const unreadable: string[] = []
   for (const [date, value] of Object.entries(daily)) {
@@ -42,6 +40,14 @@ export function decodeDays(text: string): DecodedDays | string {
   return { days, unreadable }
 }
 
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`it is not JSON: ${explainError(error)}`)
+  }
+}
+
 /** The file's text, days in order of date. */
 export function encodeDays(days: Days): string {
   const ordered = [...days].sort(([a], [b]) => (a < b ? -1 : 1))
@@ -49,27 +55,15 @@ export function encodeDays(days: Days): string {
 }
 
 function decodeCounters(value: unknown): Counters | undefined {
-  if (!isObject(value)) return undefined
-  const figure = (name: keyof Counters): number => {
+  if (!isRecord(value)) return undefined
+  const counters: Record<keyof Counters, number> = { ...noCounters }
+  for (const name of counterNames) {
     const found = value[name]
-    return typeof found === 'number' && Number.isSafeInteger(found) && found >= 0 ? found : NaN
+    if (typeof found !== 'number' || !Number.isSafeInteger(found) || found < 0) return undefined
+    counters[name] = found
   }
-  const counters: Counters = {
-    requests: figure('requests'),
-    hits: figure('hits'),
-    misses: figure('misses'),
-    tunnel: figure('tunnel'),
-    traffic_down: figure('traffic_down'),
-    traffic_up: figure('traffic_up'),
-    tunnel_transfer: figure('tunnel_transfer'),
-  }
-  if (Object.values(counters).some(Number.isNaN)) return undefined
-  const parts = counters.hits + counters.misses + counters.tunnel
-  return counters.requests === parts ? counters : undefined
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const { requests, hits, misses, tunnel } = counters
+  return requests === hits + misses + tunnel ? counters : undefined
 }
 
 /** Whether a text is a date of the calendar: 2025-02-30 is not. */

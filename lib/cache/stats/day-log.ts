@@ -1,18 +1,19 @@
 /**
- * Statistics that outlive the process: one small JSON file, read at start, written when something was counted.
+ * Keeps the statistics in one small JSON file in the cache directory: read at start, written when something was counted.
  *
  * # Promises
  * - What was counted is on disk within `flushInterval`, and at once when the service stops: kill -9 costs one interval.
- * - Nothing disappears unsaid: a file that cannot be used is set aside under another name and the log says which.
- * - Statistics never stop the cache: whatever the disk does, counting goes on in memory.
+ * - A file that cannot be used is set aside under another name, which the log tells.
+ * - Statistics never stop the cache: when the disk fails, counting goes on in memory.
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
 import { type Days, Statistics } from './counters.ts'
-import { decodeDays, encodeDays } from './day-format.ts'
+import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
@@ -25,7 +26,7 @@ const sizeLimit = 16 * 1024 * 1024
 
 export interface DayLogOptions {
   readonly clock: Clock
-  /** Takes a sentence for the log whenever the file needs an administrator's eye. */
+  /** Told when an administrator should look at the file. */
   readonly warn: (sentence: string, facts: Facts) => void
 }
 
@@ -35,17 +36,17 @@ export class DayLog {
   readonly #options: DayLogOptions
   #written: number
   #writing: Promise<void> = Promise.resolve()
-  /** A write that has not begun: whoever flushes now is served by it. */
+  /** A write that has not begun: it serves every `flush` until it does. */
   #waiting: Promise<void> | undefined
   #failing = false
-  #cancelTimer: () => void = () => undefined
+  readonly #stop: () => void
 
   private constructor(path: string, options: DayLogOptions, recorded: Days) {
     this.#path = path
     this.#options = options
     this.statistics = new Statistics(options.clock, recorded)
     this.#written = this.statistics.changes
-    this.#schedule()
+    this.#stop = repeat(options.clock, flushInterval, () => void this.flush())
   }
 
   /** Reads what earlier runs recorded under `directory`, which must exist, and starts the timer. Never throws. */
@@ -66,7 +67,7 @@ export class DayLog {
 
   /** Stops the timer and flushes. */
   async close(): Promise<void> {
-    this.#cancelTimer()
+    this.#stop()
     await this.flush()
   }
 
@@ -85,50 +86,29 @@ export class DayLog {
       this.#failing = true
     }
   }
-
-  #schedule(): void {
-    this.#cancelTimer = this.#options.clock.after(flushInterval, () => {
-      void this.flush()
-      this.#schedule()
-    })
-  }
 }
 
 async function recordedDays(path: string, options: DayLogOptions): Promise<Days> {
-  const text = await readText(path)
-  if (text === undefined) return new Map()
-  const decoded = text instanceof Error ? explainError(text) : decodeDays(text)
-  if (typeof decoded === 'string') {
-    await setAside(path, decoded, options)
+  let decoded: DecodedDays
+  try {
+    const { size } = await stat(path)
+    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
+    decoded = decodeDays(await readFile(path, 'utf8'))
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') await setAside(path, explainError(error), options)
     return new Map()
   }
   if (decoded.unreadable.length > 0) await keepCopy(path, decoded.unreadable, options)
   return decoded.days
 }
 
-/** The file's text; undefined when there is none; the error when it cannot be read. */
-async function readText(path: string): Promise<string | Error | undefined> {
-  try {
-    const { size } = await stat(path)
-    if (size > sizeLimit) return new Error(`${size} bytes are more than this file can have`)
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    return error instanceof Error ? error : new Error(String(error))
-  }
-}
-
 async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {
-  const aside = asideName(path, options.clock)
-  try {
-    await rename(path, aside)
-    const sentence = 'the statistics file cannot be used and was set aside; counting starts anew'
-    options.warn(sentence, { path, because, aside })
-  } catch (error) {
-    const sentence =
-      'the statistics file cannot be used, and not be set aside either; it will be replaced'
-    options.warn(sentence, { path, because, problem: explainError(error) })
-  }
+  const done = await keep(path, options, aside => rename(path, aside))
+  const fate =
+    'aside' in done
+      ? ' and was set aside; counting starts anew'
+      : ', and not be set aside either; it will be replaced'
+  options.warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
 }
 
 async function keepCopy(
@@ -136,28 +116,23 @@ async function keepCopy(
   unreadable: readonly string[],
   options: DayLogOptions,
 ): Promise<void> {
+  const done = await keep(path, options, aside => copyFile(path, aside, constants.COPYFILE_EXCL))
+  const fate = 'aside' in done ? '; the file as it was is kept' : ''
   const facts = { path, days: unreadable.slice(0, 10).join(', '), count: unreadable.length }
-  const aside = asideName(path, options.clock)
-  try {
-    await copyFile(path, aside, constants.COPYFILE_EXCL)
-    options.warn(
-      'the statistics of some days make no sense and are left out; the file as it was is kept',
-      {
-        ...facts,
-        aside,
-      },
-    )
-  } catch (error) {
-    const problem = explainError(error)
-    options.warn('the statistics of some days make no sense and are left out', {
-      ...facts,
-      problem,
-    })
-  }
+  const sentence = `the statistics of some days make no sense and are left out${fate}`
+  options.warn(sentence, { ...facts, ...done })
 }
 
-/** `statistics.json.set-aside-20250131T235959Z` */
-function asideName(path: string, clock: Clock): string {
+/** Keeps the file under a name such as `statistics.json.set-aside-20250131T235959Z`, or says why it cannot. */
+async function keep(
+  path: string,
+  { clock }: DayLogOptions,
+  put: (aside: string) => Promise<void>,
+): Promise<{ readonly aside: string } | { readonly problem: string }> {
   const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
-  return `${path}.set-aside-${stamp}`
+  const aside = `${path}.set-aside-${stamp}`
+  return put(aside).then(
+    () => ({ aside }),
+    error => ({ problem: explainError(error) }),
+  )
 }

@@ -1,16 +1,13 @@
 /**
- * The statistics response and the figures clients derive from it. Pure: recorded days in, values out.
+ * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
  */
 import { type Counters, type Days, noCounters, sum } from './counters.ts'
 
 /** The most days `daily` ever lists. */
 export const dailyLimit = 14
 
-/** One recorded day. */
-export interface DayRecord extends Counters {
-  /** `YYYY-MM-DD` */
-  readonly date: string
-}
+/** One recorded day; its date is written `YYYY-MM-DD`. */
+export type DayRecord = Counters & { readonly date: string }
 
 /** The JSON of the statistics interface, name for name. */
 export interface StatisticsReport {
@@ -22,7 +19,7 @@ export interface StatisticsReport {
   readonly oldest_day: string
 }
 
-/** The report over `days`; `today` is the answer to "since when" as long as there is no day. */
+/** The report over `days`; `today` is the oldest day as long as none is recorded. */
 export function report(days: Days, today: string): StatisticsReport {
   const dates = [...days.keys()].sort().reverse()
   return {

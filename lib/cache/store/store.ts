@@ -11,8 +11,8 @@ import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import { findPartials } from './content/partial.ts'
+import { type AdminSocket, ownDirectory, type RequestHandler } from './disk/admin-socket.ts'
 import type { Health } from './disk/health.ts'
-import { type Lock, lockDirectory } from './disk/lock.ts'
 import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
 import { type Named, Shelves } from './reading.ts'
@@ -29,11 +29,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const { directory, clock, log } = options
   const parts = wire(options)
   const { disk, layout, journal } = parts
-  let lock: Lock | undefined
+  let socket: AdminSocket | undefined
   try {
     await disk.makeDirectory(directory)
     await checkVersion(disk, layout, log)
-    lock = await lockDirectory(directory, { clock, log })
+    socket = await ownDirectory(directory, { clock, log })
     await createDirectories(disk, layout)
     const { partials, removed } = await findPartials(disk, layout)
     for (const [key, partial] of partials) parts.partials.set(key, partial)
@@ -41,9 +41,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await journal.open()
     const full = await trial(disk, layout)
     await parts.space.get()
-    return new Store(parts, lock, full)
+    return new Store(parts, socket, full)
   } catch (error) {
-    await lock?.release()
+    await socket?.release()
     throw await directoryFailure(disk, directory, error)
   }
 }
@@ -51,7 +51,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 /** A store open for writing. */
 export class Store extends Shelves {
   readonly #parts: StoreParts
-  readonly #lock: Lock
+  readonly #socket: AdminSocket
   /** Entries whose content is whole and not yet stored, by key. */
   readonly #arriving = new Map<string, Entry>()
   readonly #proofs = new SingleFlight<boolean>()
@@ -59,11 +59,11 @@ export class Store extends Shelves {
   #closed = false
 
   /** `full` is why the disk takes nothing now. */
-  constructor(parts: StoreParts, lock: Lock, full: unknown) {
+  constructor(parts: StoreParts, socket: AdminSocket, full: unknown) {
     const { disk, layout, log, journal, contents } = parts
     super({ disk, layout, log, catalogue: journal, contents })
     this.#parts = parts
-    this.#lock = lock
+    this.#socket = socket
     parts.ended = (digest, stored) => this.#ended(digest, stored)
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.unproven.add(digest)
@@ -188,6 +188,11 @@ export class Store extends Shelves {
     this.#parts.retention.daily(unusedDays)
   }
 
+  /** Answers requests of commands that run beside this process; undefined takes none any more. */
+  answerCommands(handle: RequestHandler | undefined): void {
+    this.#socket.answer(handle)
+  }
+
   /** Makes everything that was stored so far survive a power cut. Rejects when the disk fails. */
   checkpoint(): Promise<void> {
     return this.#parts.checkpoints.run()
@@ -209,7 +214,7 @@ export class Store extends Shelves {
     }
     health.close()
     await super.close()
-    await this.#lock.release()
+    await this.#socket.release()
   }
 
   protected override broken(entry: Named, because: string): void {

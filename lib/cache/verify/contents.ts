@@ -1,5 +1,5 @@
 /**
- * The contents of a store, each read and hashed once, at a bounded rate.
+ * Reads and hashes the contents of a store, each once, at a bounded rate.
  */
 
 import type { Milliseconds } from '../../async/clock.ts'
@@ -10,7 +10,7 @@ import type { StoredFile } from './inventory.ts'
 
 export class Contents {
   readonly #store: ReadableStore
-  readonly #pace: Pace
+  readonly #pace: (bytes: number) => Promise<void>
   readonly #onRead: (done: number) => void
   readonly #known = new Map<string, Examined>()
   #done = 0
@@ -18,7 +18,7 @@ export class Contents {
   /** `onRead` is told how many bytes of different contents have been read so far. */
   constructor(store: ReadableStore, rate: number, onRead: (done: number) => void) {
     this.#store = store
-    this.#pace = new Pace(rate)
+    this.#pace = pace(rate)
     this.#onRead = onRead
   }
 
@@ -28,9 +28,17 @@ export class Contents {
     const known = this.#known.get(name)
     if (known !== undefined && known.found !== 'whole') return known
     if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
-    const examined = await this.#read(file, ['sha256', ...algorithms], known === undefined)
-    const digests = new Map([...digestsIn(known), ...digestsIn(examined)])
-    const result = examined.found === 'whole' ? { ...examined, digests } : examined
+    const before = this.#done
+    const examined = await this.#store.examine(file.digest, {
+      size: file.size,
+      algorithms: ['sha256', ...algorithms],
+      onRead: bytes => {
+        if (known === undefined) this.#tell(this.#done + bytes)
+        return this.#pace(bytes)
+      },
+    })
+    if (known === undefined) this.#tell(before + file.size)
+    const result = checked(file, examined, digestsIn(known))
     this.#known.set(name, result)
     return result
   }
@@ -48,34 +56,27 @@ export class Contents {
     if (content.kind !== 'stream') return
     for await (const chunk of iterate(content.open())) {
       yield chunk
-      await this.#pace.spend(chunk.length)
+      await this.#pace(chunk.length)
     }
   }
 
-  #count(bytes: number): void {
-    this.#done += bytes
-    this.#onRead(this.#done)
+  #tell(done: number): void {
+    this.#done = done
+    this.#onRead(done)
   }
+}
 
-  async #read(
-    { digest, size }: StoredFile,
-    algorithms: readonly HashAlgorithm[],
-    count: boolean,
-  ): Promise<Examined> {
-    const before = this.#done
-    const examined = await this.#store.examine(digest, {
-      size,
-      algorithms,
-      onRead: bytes => {
-        if (count) this.#count(bytes)
-        return this.#pace.spend(bytes)
-      },
-    })
-    if (count) this.#count(before + size - this.#done)
-    const found = digestsIn(examined).get('sha256')
-    if (found === undefined || found === digest) return examined
-    return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
-  }
+/** What was found, with the digests known before; content that is not what it is stored under is broken. */
+function checked(
+  { digest }: StoredFile,
+  examined: Examined,
+  before: ReadonlyMap<HashAlgorithm, string>,
+): Examined {
+  if (examined.found !== 'whole') return examined
+  const found = examined.digests.get('sha256')
+  return found === digest
+    ? { found: 'whole', digests: new Map([...before, ...examined.digests]) }
+    : { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
 }
 
 /** Entries may disagree about the length of one content; one of them is then wrong. */
@@ -89,24 +90,18 @@ function digestsIn(examined: Examined | undefined): ReadonlyMap<HashAlgorithm, s
 
 const none: ReadonlyMap<HashAlgorithm, string> = new Map()
 
-/** Waits so that no more than so many bytes a second are spent. */
-class Pace {
-  readonly #rate: number
-  /** When all that was spent so far may have been spent. */
-  #due: Milliseconds = 0
+/** Shorter pauses are put off until they add up to this. */
+const shortest: Milliseconds = 20
 
-  constructor(rate: number) {
-    this.#rate = rate
-  }
-
-  async spend(bytes: number): Promise<void> {
-    if (this.#rate <= 0) return
+/** Waits so that no more than so many bytes a second are read; told of every read. */
+function pace(rate: number): (bytes: number) => Promise<void> {
+  /** When all that was read so far may have been read. */
+  let due: Milliseconds = 0
+  return async bytes => {
+    if (rate <= 0) return
     const now = performance.now()
-    this.#due = Math.max(this.#due, now) + (bytes / this.#rate) * 1000
-    const wait = this.#due - now
+    due = Math.max(due, now) + (bytes / rate) * 1000
+    const wait = due - now
     if (wait > shortest) await new Promise(resolve => setTimeout(resolve, wait))
   }
 }
-
-/** Pauses shorter than this are saved up. */
-const shortest: Milliseconds = 20

@@ -1,15 +1,17 @@
 /**
- * Removing what was found wrong. The store has one writer: beside a daemon it is the daemon that removes, asked over its
- * control socket, and so knows at once that what it has in memory is gone; without one, the directory's lock is taken for as
- * long as the removal takes.
+ * Removes stored files that were found wrong. The store has one writer. While a daemon runs, it removes the files, asked over
+ * its admin socket, together with its copies in memory. Without a daemon the command takes the directory's lock during the
+ * removal.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { askOwner } from '../cli/admin-socket.ts'
+import { askOwner } from '../store/disk/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { openStore, type Store } from '../store/store.ts'
-import { type Wrong, warningWords } from './report.ts'
+import type { StoreOptions } from '../store/wiring.ts'
+import { isWrongBecause, type Wrong, warningWords } from './report.ts'
 
 /** What became of a wrong file. */
 export type Fate =
@@ -19,50 +21,58 @@ export type Fate =
 /** Removes a wrong file from a store of this process and logs it. Never throws. */
 export async function evictFrom(
   store: Pick<Store, 'evict'>,
-  { key, digest, because, sentence, according }: Wrong,
+  wrong: Wrong,
   log: Logger,
 ): Promise<Fate> {
+  const { key, digest, because } = wrong
   let fate: Fate
   try {
     const gone = await store.evict(key, { digest, content: because === 'content' })
-    fate = gone ? { evicted: true } : { evicted: false, because: 'it was replaced meanwhile' }
+    fate = gone ? { evicted: true } : kept('it was replaced meanwhile')
   } catch (error) {
-    fate = { evicted: false, because: explainError(error) }
+    fate = kept(explainError(error))
   }
-  const kept = fate.evicted ? {} : { kept: fate.because }
-  const facts = { key, digest, because, sentence, according, evicted: fate.evicted, ...kept }
-  log.warn(warningWords, facts)
+  log.warn(warningWords, { ...wrong, ...fateFacts(fate) })
   return fate
 }
 
-/** The request by which a command asks the owner to remove a file. */
-export interface EvictRequest {
-  readonly do: 'evict'
-  readonly wrong: Wrong
+/** What became of a file, for logs and reports. */
+export function fateFacts(fate: Fate): { readonly evicted: boolean; readonly kept?: string } {
+  return fate.evicted ? { evicted: true } : { evicted: false, kept: fate.because }
 }
 
-/** What is asked for, when it is well-formed. */
+function kept(because: string): Fate {
+  return { evicted: false, because }
+}
+
+/** The request `{ do: 'evict', wrong }` by which a command asks the owner to remove a file; undefined when it is malformed. */
 export function readEvictRequest(request: unknown): Wrong | undefined {
-  if (!isRecord(request) || request['do'] !== 'evict' || !isRecord(request['wrong']))
-    return undefined
-  const { key, digest, because, sentence, according } = request['wrong']
+  if (!isRecord(request) || request['do'] !== 'evict') return undefined
+  const { wrong } = request
+  if (!isRecord(wrong)) return undefined
+  const { key, digest, because, sentence, according } = wrong
   if (typeof key !== 'string' || typeof digest !== 'string' || !isDigest(digest)) return undefined
-  if (typeof sentence !== 'string' || !isBecause(because)) return undefined
-  const said = typeof according === 'string' ? { according } : {}
-  return { key, digest, because, sentence, ...said }
+  if (typeof sentence !== 'string' || !isWrongBecause(because)) return undefined
+  return {
+    key,
+    digest,
+    because,
+    sentence,
+    ...(typeof according === 'string' ? { according } : {}),
+  }
 }
 
-export interface EvictorOptions {
-  readonly directory: string
-  readonly clock: Clock
-  readonly log: Logger
-}
+/** How often an owner that came between the question and the lock is waited for. */
+const trials = 4
+const pause: Milliseconds = 250
+
+export type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
 
 /** Removes wrong files for a process that does not own the directory. */
 export class Evictor {
-  readonly fates = new Map<Wrong, Fate>()
   readonly #options: EvictorOptions
-  #waiting: Wrong[] = []
+  readonly #fates = new Map<string, Fate>()
+  readonly #waiting: Wrong[] = []
   #working: Promise<void> | undefined
 
   constructor(options: EvictorOptions) {
@@ -77,86 +87,60 @@ export class Evictor {
     })
   }
 
-  /** Kept when everything has its fate. */
+  /** Resolves when every file has its fate. */
   async finished(): Promise<void> {
     while (this.#working !== undefined) await this.#working
   }
 
-  async #work(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting
-      this.#waiting = []
-      await this.#evictAll(batch).catch(error => {
-        for (const wrong of batch) {
-          if (!this.fates.has(wrong)) {
-            this.fates.set(wrong, { evicted: false, because: explainError(error) })
-          }
-        }
-      })
-    }
+  /** What became of a wrong file; undefined for one this was not asked to remove. */
+  fateOf(wrong: Wrong): Fate | undefined {
+    return this.#fates.get(idOf(wrong))
   }
 
-  async #evictAll(batch: readonly Wrong[]): Promise<void> {
-    for (let trial = 1; ; trial += 1) {
-      const left = await this.#byOwner(batch.filter(wrong => !this.fates.has(wrong)))
-      if (left.length === 0) return
+  async #work(): Promise<void> {
+    let trial = 1
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       try {
-        await this.#byOurselves(left)
-        return
+        const { directory, clock } = this.#options
+        const reply = await askOwner(directory, { do: 'evict', wrong: next }, clock)
+        if (reply === undefined) await this.#evictWaiting()
+        else this.#settle(readFate(reply.answer))
+        trial = 1
       } catch (error) {
-        // An owner came between the two: it will soon listen.
-        if (!(error instanceof Failure) || error.code !== 'directory-in-use' || trial === trials) {
-          throw error
-        }
-        // Not by the clock, whose timers let the process end.
-        await new Promise(resolve => setTimeout(resolve, pause))
+        const owned = error instanceof Failure && error.code === 'directory-in-use'
+        if (owned && trial < trials) {
+          // An owner took the lock after it was asked: it will soon listen. The timers of the clock would let the process end.
+          await new Promise(resolve => setTimeout(resolve, pause))
+          trial += 1
+        } else while (this.#waiting.length > 0) this.#settle(kept(explainError(error)))
       }
     }
   }
 
-  /** Asks the owner. Answers what is left when there is none. */
-  async #byOwner(batch: readonly Wrong[]): Promise<readonly Wrong[]> {
-    const { directory, clock } = this.#options
-    for (const [i, wrong] of batch.entries()) {
-      const request: EvictRequest = { do: 'evict', wrong }
-      const reply = await askOwner(directory, request, clock)
-      if (reply === undefined) return batch.slice(i)
-      this.fates.set(wrong, readFate(reply.answer))
-    }
-    return []
-  }
-
-  async #byOurselves(batch: readonly Wrong[]): Promise<void> {
+  async #evictWaiting(): Promise<void> {
     const store = await openStore({ ...this.#options, memory: 0 })
     try {
-      for (const wrong of batch) {
-        this.fates.set(wrong, await evictFrom(store, wrong, this.#options.log))
+      for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+        this.#settle(await evictFrom(store, next, this.#options.log))
       }
     } finally {
       await store.close()
     }
   }
+
+  /** The fate of the file that has waited longest. */
+  #settle(fate: Fate): void {
+    const wrong = this.#waiting.shift()
+    if (wrong !== undefined) this.#fates.set(idOf(wrong), fate)
+  }
 }
 
-const trials = 4
-const pause: Milliseconds = 250
+function idOf({ key, digest }: Wrong): string {
+  return `${key} ${digest}`
+}
 
 function readFate(answer: unknown): Fate {
-  if (isRecord(answer)) {
-    if (answer['evicted'] === true) return { evicted: true }
-    if (typeof answer['because'] === 'string') {
-      return { evicted: false, because: answer['because'] }
-    }
-  }
-  return { evicted: false, because: 'the owner of the directory does not know how' }
-}
-
-const reasons = ['content', 'release', 'index', 'stale-index', 'package', 'by-hash'] as const
-
-function isBecause(value: unknown): value is Wrong['because'] {
-  return reasons.some(reason => reason === value)
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const { evicted, because } = isRecord(answer) ? answer : {}
+  if (evicted === true) return { evicted }
+  return kept(typeof because === 'string' ? because : 'the owner of the directory cannot do that')
 }

@@ -1,11 +1,11 @@
 /**
- * What is stored, by the name archives call it by. Pure: entries in, look-ups out.
+ * The inventory of a store: its files by content and by the name archives give them. Pure: entries in, look-ups out.
  *
  * # Representation
  * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
- * decoded URL. Two keys may decode to one name; both are then held to what is said about it.
+ * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
  */
-import { classify, type Kind } from '../archive/path.ts'
+import { classify, decodedOnce } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The part of an entry that matters here. */
@@ -39,16 +39,10 @@ export class Inventory {
   add({ key, digest, size, stored, validated }: StoredFile): void {
     const file = { key, digest, size, stored, validated }
     this.files += 1
-    const same = this.contents.get(digest)
-    if (same === undefined) {
-      this.contents.set(digest, [file])
-      this.bytes += size
-    } else same.push(file)
+    if (append(this.contents, digest, file) === 1) this.bytes += size
     const name = nameOf(key)
     if (name === undefined) return
-    const namesakes = this.#names.get(name)
-    if (namesakes === undefined) this.#names.set(name, [file])
-    else namesakes.push(file)
+    append(this.#names, name, file)
     this.#sort(file, name)
   }
 
@@ -61,22 +55,27 @@ export class Inventory {
     const path = pathOf(file.key)
     const { kind, digest } = classify(path)
     if (digest !== undefined) this.byHash.push({ file, expected: digest })
-    else if (isRelease(kind, name)) this.releases.push({ file, base: parentOf(name) })
+    else if (kind === 'release' && !name.endsWith('.gpg'))
+      this.releases.push({ file, base: parentOf(name) })
     else if (packageIndexOf(name) !== undefined) this.packageIndexes.push(file)
   }
 }
 
 const none: readonly StoredFile[] = []
 
+/** How many there are now. */
+function append(map: Map<string, StoredFile[]>, name: string, file: StoredFile): number {
+  const same = map.get(name)
+  if (same !== undefined) return same.push(file)
+  map.set(name, [file])
+  return 1
+}
+
 /** The decoded URL a key stands for; undefined when it has a query, which no index names. */
 export function nameOf(key: string): string | undefined {
   if (key.includes('?')) return undefined
-  if (!key.includes('%')) return key
   // Bytes first, text second: an escape is a byte of UTF-8.
-  const bytes = key.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  )
-  return Buffer.from(bytes, 'latin1').toString('utf8')
+  return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
 }
 
 /** Everything before the last slash. */
@@ -88,10 +87,6 @@ export function parentOf(name: string): string {
 export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
   const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
   return kind === 'Packages' || kind === 'Sources' ? kind : undefined
-}
-
-function isRelease(kind: Kind, name: string): boolean {
-  return kind === 'release' && !name.endsWith('.gpg')
 }
 
 function pathOf(key: string): string {

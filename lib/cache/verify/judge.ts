@@ -1,5 +1,5 @@
 /**
- * Is a stored file what somebody says it is? Pure.
+ * Compares a stored file with what an index says about it. Pure.
  */
 import type { ListedFile } from '../archive/listed-file.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
@@ -9,22 +9,20 @@ export type Verdict =
   | { readonly is: 'right' }
   /** `sentence` says what was expected and what was found. */
   | { readonly is: 'wrong'; readonly sentence: string }
-  /** Nothing it could be held against is strong enough. */
+  /** The index gives no digest that is strong enough. */
   | { readonly is: 'unchecked' }
 
 /** What the content hashes to beyond the SHA-256 it is stored under, as far as it is known. */
 export type KnownDigests = ReadonlyMap<HashAlgorithm, string>
 
-const nothing: KnownDigests = new Map()
-
 /**
- * Holds a file against the strongest digest an index gives for it: SHA-512, when it is known what the content hashes to, else
- * SHA-256. MD5 and SHA-1 prove nothing any more.
+ * Compares a file with the strongest digest an index gives for it: SHA-512, when that of the content is known, else SHA-256.
+ * MD5 and SHA-1 prove nothing any more.
  */
 export function judge(
   file: StoredFile,
   listed: ListedFile,
-  known: KnownDigests = nothing,
+  known: KnownDigests = new Map(),
 ): Verdict {
   const { sha512, sha256 } = listed.digests
   const own512 = known.get('sha512')
@@ -41,7 +39,7 @@ export function judge(
   return { is: 'wrong', sentence: `its ${algorithm} is ${found} and should be ${expected}` }
 }
 
-/** Whether only reading the content can tell what it hashes to. */
+/** Whether an index gives SHA-512 alone, so that the content has to be read. */
 export function needsSha512({ digests }: ListedFile): boolean {
   return digests.sha512 !== undefined && digests.sha256 === undefined
 }

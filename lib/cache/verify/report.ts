@@ -1,18 +1,21 @@
 /**
- * What a check of the store found, as values and in words.
+ * The report of a check: what it found in the store, as values and in words. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../operations/figures.ts'
 
 /**
  * - content: the bytes on disk are not those that were stored, or not there
- * - release: a Release file that is none
- * - index, stale-index: an index that is not what its Release file names; stale when the Release file is younger
- * - package: a package or source file that is not what the index names
+ * - release: a file called like a Release file that is not one
+ * - index, stale-index: an index that is not what its Release file lists; stale when the Release file is younger
+ * - package: a package or source file that is not what the index lists
  * - by-hash: a file that is not what its own name says
  */
 export type WrongBecause = 'content' | 'release' | 'index' | 'stale-index' | 'package' | 'by-hash'
+
+export function isWrongBecause(value: unknown): value is WrongBecause {
+  return typeof value === 'string' && Object.hasOwn(whatIsWrong, value)
+}
 
 export interface Wrong {
   readonly key: string
@@ -28,14 +31,14 @@ export interface Wrong {
 /**
  * - no-index: no stored index names it
  * - weak: only MD5 or SHA-1 is known of it
- * - unreadable: it could not be looked at, which says nothing about it
+ * - unreadable: this process could not read it, which says nothing about the file
  * - changed: it was replaced or removed meanwhile
  */
 export type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
 
 /** One suite or flat repository. */
 export interface RepositoryReport {
-  /** Key of the Release file that was believed. */
+  /** Key of the Release file that counted. */
   readonly release: string
   readonly suite: string | undefined
   readonly date: string | undefined
@@ -58,7 +61,7 @@ export interface VerificationReport {
   /** Files that are what an index or their own name says, beyond having the content they were stored with. */
   readonly confirmed: number
   readonly wrong: readonly Wrong[]
-  /** Files whose content is whole but which nothing could be held against. */
+  /** Files whose content is whole but which could not be compared with an index or a name. */
   readonly unchecked: Readonly<Record<UncheckedBecause, number>>
   /** Indexes that could not be unpacked: what they name is not checked. */
   readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
@@ -73,7 +76,7 @@ export interface Progress {
   readonly wrong: number
 }
 
-/** The words of the log for everything that is wrong. */
+/** The log line of every wrong file. */
 export const warningWords = 'repository-verification warning'
 
 const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
@@ -85,29 +88,26 @@ const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
   'by-hash': 'not what its name says',
 }
 
-const whyUnchecked: Readonly<Record<UncheckedBecause, string>> = {
-  'no-index': 'whole, but named by no stored index (Release files never are)',
-  weak: 'known by MD5 or SHA-1 only',
-  unreadable: 'could not be read',
-  changed: 'changed meanwhile',
-}
-
-/** One wrong file in words. */
-export function sentenceOf({ key, because, sentence }: Wrong): string {
-  return `${key}: ${whatIsWrong[because]}: ${sentence}`
-}
+const whyUnchecked: ReadonlyArray<readonly [because: UncheckedBecause, words: string]> = [
+  ['no-index', 'whole, but named by no stored index (Release files never are)'],
+  ['weak', 'known by MD5 or SHA-1 only'],
+  ['unreadable', 'could not be read'],
+  ['changed', 'changed meanwhile'],
+]
 
 /** The report for people: a line for everything wrong or unread, and the figures. `fate` says what became of a wrong file. */
 export function reportText(report: VerificationReport, fate: (wrong: Wrong) => string): string {
-  const lines = report.wrong.map(wrong => `${sentenceOf(wrong)} (${fate(wrong)})`)
+  const lines = report.wrong.map(wrong => {
+    return `${wrong.key}: ${whatIsWrong[wrong.because]}: ${wrong.sentence} (${fate(wrong)})`
+  })
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
-  const took: Milliseconds = Date.parse(report.finished) - Date.parse(report.started)
-  const suites = report.repositories.length
-  const unchecked = Object.entries(report.unchecked).filter(([, count]) => count > 0)
+  const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))
+  const suites = countOf(report.repositories.length, 'suite')
+  const unchecked = whyUnchecked.filter(([because]) => report.unchecked[because] > 0)
   lines.push(
-    `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${countOf(suites, 'suite')}, in ${formatDuration(took)}`,
+    `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${suites}, in ${took}`,
     `${report.confirmed} confirmed by an index or by name, ${report.wrong.length} wrong`,
-    ...unchecked.map(([because, n]) => `${n} ${whyUnchecked[because as UncheckedBecause]}`),
+    ...unchecked.map(([because, words]) => `${report.unchecked[because]} ${words}`),
   )
   return lines.map(line => `${line}\n`).join('')
 }

@@ -1,56 +1,57 @@
 /**
- * The check inside the daemon: every so often by the clock, gently, and with what came of the last one.
+ * Runs verification inside the daemon: regular checks at a limited rate, the figures of the last check, and the removals that
+ * `cachesvc verify-repos` asks for over the admin socket.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, systemCode } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
+import {
+  type LastVerification,
+  type Verification,
+  verificationFigures,
+} from '../operations/sources.ts'
+import type { Store } from '../store/store.ts'
+import { evictFrom, type Fate, readEvictRequest } from './eviction.ts'
 import type { VerificationReport, Wrong } from './report.ts'
-import { type ThreadOptions, verifyInThread } from './thread.ts'
-
-/** What came of a check, in figures. */
-export interface LastVerification {
-  readonly finished: Milliseconds
-  readonly took: Milliseconds
-  readonly files: number
-  readonly bytes: number
-  readonly suites: number
-  readonly confirmed: number
-  readonly wrong: number
-}
+import { verifyInThread } from './thread.ts'
 
 export interface ScheduleOptions {
   readonly directory: string
+  readonly store: Pick<Store, 'evict' | 'answerCommands'>
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
   readonly settings: () => Config['verification']
-  /** Removes what is wrong. Must not throw. */
-  readonly evict: (wrong: Wrong) => Promise<unknown>
-  readonly run?: (options: ThreadOptions) => Promise<VerificationReport>
+  /** Told of every repository-verification warning. */
+  readonly onWarning: () => void
+  /** Runs a check; in a thread unless told. */
+  readonly run?: typeof verifyInThread
 }
 
 /** How often it is looked whether a check is due. */
 const lookInterval: Milliseconds = 5 * 60 * 1000
-/** Not while everybody comes back after a restart. */
+/** Clients come back all at once after a restart; the first check waits until they have been served. */
 const afterStart: Milliseconds = 30 * 60 * 1000
-/** What broke one off is likely to break off the next. */
+/** What ended a check early is likely to end the next one, too. */
 const afterFailure: Milliseconds = 60 * 60 * 1000
 
 /** Beside `statistics.json` in the cache directory. */
 const fileName = 'verification.json'
 const fileVersion = 1
 
-export class VerificationSchedule {
+export class VerificationSchedule implements Verification {
   readonly #options: ScheduleOptions
   readonly #stop = new AbortController()
   #notBefore: Milliseconds
   #last: LastVerification | undefined
   #running: Promise<void> | undefined
-  #cancel: () => void = () => undefined
+  #stopLooking: () => void = () => undefined
 
   private constructor(options: ScheduleOptions, last: LastVerification | undefined) {
     this.#options = options
@@ -58,14 +59,18 @@ export class VerificationSchedule {
     this.#notBefore = options.clock.now() + afterStart
   }
 
-  /** A schedule that knows of the last check of an earlier run. */
+  /** Starts the schedule, from the last check of an earlier run if there was one, and answers requests for removals. */
   static async start(options: ScheduleOptions): Promise<VerificationSchedule> {
     const schedule = new VerificationSchedule(options, await readLast(options))
-    schedule.#lookLater()
+    options.store.answerCommands(async request => {
+      const wrong = readEvictRequest(request)
+      if (wrong === undefined) throw new Error('this process does not know how to do that')
+      return schedule.#evict(wrong)
+    })
+    schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
     return schedule
   }
 
-  /** What came of the last check that reached its end; undefined before the first. */
   get last(): LastVerification | undefined {
     return this.#last
   }
@@ -74,22 +79,26 @@ export class VerificationSchedule {
     return this.#running !== undefined
   }
 
-  /** Breaks off a check that runs. */
+  /** Answers no more requests and breaks off a check that runs. */
   async close(): Promise<void> {
+    this.#options.store.answerCommands(undefined)
     this.#stop.abort(new Error('the service stops'))
-    this.#cancel()
+    this.#stopLooking()
     await this.#running
   }
 
-  #lookLater(): void {
-    this.#cancel = this.#options.clock.after(lookInterval, () => {
-      if (this.#isDue()) {
-        this.#running = this.#verify().finally(() => {
-          this.#running = undefined
-          if (!this.#stop.signal.aborted) this.#lookLater()
-        })
-      } else this.#lookLater()
+  #evict(wrong: Wrong): Promise<Fate> {
+    const { store, log, onWarning } = this.#options
+    onWarning()
+    return evictFrom(store, wrong, log)
+  }
+
+  #look(): Promise<void> | undefined {
+    if (!this.#isDue()) return undefined
+    this.#running = this.#verify().finally(() => {
+      this.#running = undefined
     })
+    return this.#running
   }
 
   #isDue(): boolean {
@@ -97,42 +106,38 @@ export class VerificationSchedule {
     const { interval } = this.#options.settings()
     if (interval === 0 || now < this.#notBefore) return false
     const since = this.#last === undefined ? Number.POSITIVE_INFINITY : now - this.#last.finished
-    // A check to come was made before the clock was set back.
+    // A check that ended in the future ended before the clock was set back.
     return since >= interval || since < 0
   }
 
   async #verify(): Promise<void> {
-    const { directory, clock, log, settings, evict, run = verifyInThread } = this.#options
+    const { directory, clock, log, settings, run = verifyInThread } = this.#options
+    const { signal } = this.#stop
     let evicting: Promise<unknown> = Promise.resolve()
     try {
       log.info('verification: begins')
       const report = await run({
         directory,
         rate: settings().rate,
-        signal: this.#stop.signal,
+        signal,
         log,
         onWrong: wrong => {
-          evicting = evicting.then(() => evict(wrong))
+          evicting = evicting.then(() => this.#evict(wrong))
         },
       })
       await evicting
       this.#last = lastOf(report)
       const { unchecked, unread } = report
       log.info('verification: finished', { ...this.#last, ...unchecked, unread: unread.length })
-      await this.#write(this.#last)
+      const text = `${JSON.stringify({ version: fileVersion, ...this.#last })}\n`
+      await writeFileAtomically(join(directory, fileName), text).catch(error => {
+        log.warn('cannot write down the last verification', { because: explainError(error) })
+      })
     } catch (error) {
-      if (this.#stop.signal.aborted) return
+      if (signal.aborted) return
       log.warn('verification: broken off', { because: explainError(error) })
       this.#notBefore = clock.now() + afterFailure
     }
-  }
-
-  async #write(last: LastVerification): Promise<void> {
-    const { directory, log } = this.#options
-    const text = `${JSON.stringify({ version: fileVersion, ...last })}\n`
-    await writeFileAtomically(join(directory, fileName), text).catch(error => {
-      log.warn('cannot write down the last verification', { because: explainError(error) })
-    })
   }
 }
 
@@ -150,13 +155,10 @@ function lastOf(report: VerificationReport): LastVerification {
   }
 }
 
-async function readLast({
-  directory,
-  log,
-}: ScheduleOptions): Promise<LastVerification | undefined> {
+async function readLast(options: ScheduleOptions): Promise<LastVerification | undefined> {
+  const { directory, log } = options
   try {
-    const found: unknown = JSON.parse(await readFile(join(directory, fileName), 'utf8'))
-    return decode(found)
+    return decode(JSON.parse(await readFile(join(directory, fileName), 'utf8')))
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') {
       log.warn('cannot read what the last verification found', { because: explainError(error) })
@@ -166,15 +168,9 @@ async function readLast({
 }
 
 function decode(found: unknown): LastVerification | undefined {
-  if (typeof found !== 'object' || found === null) return undefined
-  const facts: Readonly<Record<string, unknown>> = { ...found }
-  if (facts['version'] !== fileVersion) return undefined
-  const { finished, took, files, bytes, suites, confirmed, wrong } = facts
-  if (!isCount(finished) || !isCount(took) || !isCount(files) || !isCount(bytes)) return undefined
-  if (!isCount(suites) || !isCount(confirmed) || !isCount(wrong)) return undefined
-  return { finished, took, files, bytes, suites, confirmed, wrong }
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+  if (!isRecord(found) || found['version'] !== fileVersion) return undefined
+  const figures = verificationFigures.map(name => [name, found[name]] as const)
+  return figures.every(([, value]) => Number.isSafeInteger(value) && Number(value) >= 0)
+    ? (Object.fromEntries(figures) as LastVerification)
+    : undefined
 }

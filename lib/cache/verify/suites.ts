@@ -1,5 +1,5 @@
 /**
- * Which stored files a Release file speaks about, and where the packages of an index lie. Pure.
+ * Finds the stored files a Release file lists, and where the packages of an index lie. Pure.
  *
  * # Facts
  * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the
@@ -7,8 +7,9 @@
  * - Paths of packages begin at the root of the archive: what stands before `dists/`. A flat repository has no `dists/`; its
  *   paths begin in the directory of its Release file, or, when sources.list names a subdirectory, in one above it.
  * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
- *   speaks.
+ *   one counts.
  */
+import { digests } from '../archive/digest.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import type { Release } from '../archive/release.ts'
 import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
@@ -23,11 +24,9 @@ export interface KnownRelease extends StoredRelease {
 export interface Claim {
   readonly file: StoredFile
   readonly listed: ListedFile
-  /** Whether the file has its plain name; by hash it is what its own name says. */
-  readonly plain: boolean
 }
 
-/** Of the Release files of each suite the one that speaks for it. */
+/** Of the Release files of each suite the one that counts. */
 export function currentReleases(releases: readonly KnownRelease[]): readonly KnownRelease[] {
   const current = new Map<string, KnownRelease>()
   for (const one of releases) {
@@ -42,23 +41,16 @@ function isYounger(one: KnownRelease, other: KnownRelease): boolean {
   return difference === 0 ? one.file.key.endsWith('/InRelease') : difference > 0
 }
 
-const hashFields = [
-  ['sha512', 'SHA512'],
-  ['sha256', 'SHA256'],
-  ['sha1', 'SHA1'],
-  ['md5', 'MD5Sum'],
-] as const
-
-/** Everything stored that a Release file names, by its plain name and by hash. */
+/** Everything stored that a Release file lists, by its plain name and by hash. */
 export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<Claim> {
   for (const listed of known.release.files.values()) {
     const name = `${known.base}/${listed.path}`
-    for (const file of inventory.named(name)) yield { file, listed, plain: true }
-    for (const [algorithm, field] of hashFields) {
+    for (const file of inventory.named(name)) yield { file, listed }
+    for (const { algorithm, release } of digests) {
       const digest = listed.digests[algorithm]
       if (digest === undefined) continue
-      const named = inventory.named(`${parentOf(name)}/by-hash/${field}/${digest}`)
-      for (const file of named) yield { file, listed, plain: false }
+      const named = inventory.named(`${parentOf(name)}/by-hash/${release}/${digest}`)
+      for (const file of named) yield { file, listed }
     }
   }
 }
@@ -66,17 +58,16 @@ export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<
 /** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
 export function rootsOf(base: string): readonly string[] {
   const dists = base.lastIndexOf('/dists/')
-  if (dists >= 0) return [base.slice(0, dists)]
-  const roots = [base]
-  const authority = base.indexOf('://') + 3
-  for (let root = base; root.lastIndexOf('/') >= authority; ) {
-    root = parentOf(root)
-    roots.push(root)
-  }
-  return roots
+  return dists < 0 ? [...upwards(base)] : [base.slice(0, dists)]
 }
 
-/** An index of packages that may be believed. */
+/** A directory and those above it, up to the host. */
+function* upwards(directory: string): Generator<string> {
+  const authority = directory.indexOf('://') + 3
+  for (let at = directory; at.length > authority; at = parentOf(at)) yield at
+}
+
+/** An index of packages that is right, or that no Release file says anything about. */
 export interface UsableIndex {
   readonly file: StoredFile
   readonly kind: 'Packages' | 'Sources'
@@ -92,22 +83,26 @@ export function indexChoices(
   base: string,
   confirmed: readonly Claim[],
 ): ReadonlyArray<readonly UsableIndex[]> {
-  const choices = new Map<string, { readonly index: UsableIndex; readonly cost: number }[]>()
-  for (const { file, listed } of confirmed) {
+  const choices = new Map<string, UsableIndex[]>()
+  const byCost = [...confirmed].sort((a, b) => costOf(a.listed.path) - costOf(b.listed.path))
+  for (const { file, listed } of byCost) {
     const kind = packageIndexOf(listed.path)
     if (kind === undefined) continue
-    const directory = `${parentOf(listed.path)}/${kind}`
-    const same = choices.get(directory) ?? []
-    choices.set(directory, same)
-    if (same.some(({ index }) => index.file.digest === file.digest)) continue
-    same.push({ index: { file, kind, base }, cost: costOf(listed.path) })
+    const name = `${parentOf(listed.path)}/${kind}`
+    const same = choices.get(name) ?? []
+    if (same.every(index => index.file.digest !== file.digest)) same.push({ file, kind, base })
+    choices.set(name, same)
   }
-  return [...choices.values()].map(same =>
-    same.sort((a, b) => a.cost - b.cost).map(({ index }) => index),
-  )
+  return [...choices.values()]
 }
 
-/** Indexes of packages that no Release file in store has anything to do with: all there is to go by. */
+/** How long unpacking takes, by rank. */
+function costOf(path: string): number {
+  const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
+  return order.findIndex(ending => path.endsWith(ending)) + 1
+}
+
+/** Indexes of packages outside the directories of all stored Release files. */
 export function unsignedIndexes(
   inventory: Inventory,
   releases: readonly StoredRelease[],
@@ -116,19 +111,7 @@ export function unsignedIndexes(
   return inventory.packageIndexes.flatMap(file => {
     const kind = packageIndexOf(file.key)
     const base = parentOf(file.key)
-    return kind === undefined || isWithin(base, bases) ? [] : [{ file, kind, base }]
+    const signed = [...upwards(base)].some(at => bases.has(at))
+    return kind === undefined || signed ? [] : [{ file, kind, base }]
   })
-}
-
-function isWithin(directory: string, bases: ReadonlySet<string>): boolean {
-  const authority = directory.indexOf('://') + 3
-  for (let at = directory; at.length > authority; at = parentOf(at)) {
-    if (bases.has(at)) return true
-  }
-  return false
-}
-
-function costOf(path: string): number {
-  const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
-  return order.findIndex(ending => path.endsWith(ending)) + 1
 }

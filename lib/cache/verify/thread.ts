@@ -1,10 +1,23 @@
 /**
- * Runs a check in a thread of its own.
+ * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
  */
 import { Worker } from 'node:worker_threads'
-import type { Logger } from '../../log/log.ts'
-import type { Message, Task } from './messages.ts'
+import type { LogFacts, Logger } from '../../log/log.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
+
+/** What the thread is told. */
+export interface Task {
+  readonly directory: string
+  /** Bytes a second; 0 is as fast as it goes. */
+  readonly rate: number
+}
+
+/** What it tells. When the check fails, the thread ends with the error. */
+export type Message =
+  | { readonly tell: 'progress'; readonly progress: Progress }
+  | { readonly tell: 'wrong'; readonly wrong: Wrong }
+  | { readonly tell: 'warning'; readonly message: string; readonly facts: LogFacts | undefined }
+  | { readonly tell: 'report'; readonly report: VerificationReport }
 
 export interface ThreadOptions extends Task {
   readonly signal: AbortSignal
@@ -18,51 +31,35 @@ export interface ThreadOptions extends Task {
 const heapMegabytes = 2048
 
 /** Checks the store in a directory. Rejects with the reason of `signal`, or when the thread fails. */
-export function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
+export async function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
   const { directory, rate, signal, log, onProgress, onWrong } = options
-  const task: Task = { directory, rate }
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted()
-    const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData: task,
-      resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
-    })
-    const end = (): void => {
-      signal.removeEventListener('abort', abort)
-      void worker.terminate()
-    }
-    const abort = (): void => {
-      end()
-      reject(signal.reason)
-    }
-    signal.addEventListener('abort', abort, { once: true })
-    worker.on('message', (message: Message) => {
-      switch (message.tell) {
-        case 'progress':
-          onProgress?.(message.progress)
-          break
-        case 'wrong':
-          onWrong(message.wrong)
-          break
-        case 'warning':
-          log.warn(message.message, message.facts)
-          break
-        case 'report':
-          end()
-          resolve(message.report)
-          break
-        case 'failed':
-          end()
-          reject(new Error(message.because))
-      }
-    })
-    worker.on('error', error => {
-      end()
-      reject(error)
-    })
-    worker.on('exit', () => {
-      end()
-      reject(new Error('the thread of the check ended early'))
-    })
+  signal.throwIfAborted()
+  const worker = new Worker(new URL('./worker.js', import.meta.url), {
+    workerData: { directory, rate } satisfies Task,
+    resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
   })
+  let abort = (): void => undefined
+  try {
+    return await new Promise((resolve, reject) => {
+      abort = () => reject(signal.reason)
+      signal.addEventListener('abort', abort)
+      worker.on('error', reject)
+      worker.on('exit', () => reject(new Error('the thread of the check ended early')))
+      worker.on('message', (message: Message) => {
+        switch (message.tell) {
+          case 'progress':
+            return onProgress?.(message.progress)
+          case 'wrong':
+            return onWrong(message.wrong)
+          case 'warning':
+            return log.warn(message.message, message.facts)
+          case 'report':
+            return resolve(message.report)
+        }
+      })
+    })
+  } finally {
+    signal.removeEventListener('abort', abort)
+    void worker.terminate()
+  }
 }

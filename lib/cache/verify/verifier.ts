@@ -1,17 +1,16 @@
 /**
- * The check of everything stored: contents against their digests, by-hash files against their names, indexes against Release
- * files, packages against indexes. Reads, and says what is wrong; removing is for others. Does heavy work: runs in a thread
- * of its own (thread.ts).
+ * Checks all stored files: contents against their digests, by-hash files against their names, indexes against Release files,
+ * packages against indexes. It reads and reports, and removes nothing. Heavy work: it runs in a thread of its own (thread.ts).
  *
- * # Beside a daemon that works
- * Files come and go while they are looked at. So whatever looks wrong is looked up again, together with the file that says
- * so; it counts only when neither was replaced meanwhile.
+ * # Beside a running daemon
+ * Files come and go while they are checked. So a file that looks wrong is looked up again, together with the index or Release
+ * file that says so; it counts only when neither was replaced meanwhile.
  */
 import type { Clock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
-import { indexedFiles } from '../archive/packages.ts'
+import { indexedFiles } from '../archive/package-index.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
@@ -45,20 +44,22 @@ export function verify(parts: VerifyParts): Promise<VerificationReport> {
   return new Verification(parts).run()
 }
 
-/** What the indexes say about a file: of several, the one that agrees with it is right. */
+/** What the indexes say about a file: of several, one that agrees with it is enough. */
 interface Said {
   readonly verdict: Verdict
   readonly according: StoredFile
 }
+
+type Unread = VerificationReport['unread'][number]
 
 class Verification {
   readonly #parts: VerifyParts
   readonly #inventory = new Inventory()
   readonly #contents: Contents
   readonly #wrong: Wrong[] = []
-  readonly #unread: { key: string; because: string }[] = []
+  readonly #unread: Unread[] = []
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
-  /** Files that are what somebody says they are. */
+  /** Files that are what their name, an index or a Release file says. */
   readonly #confirmed = new Set<StoredFile>()
   /** Files that have been counted otherwise: wrong, or not to be checked. */
   readonly #settled = new Set<StoredFile>()
@@ -82,7 +83,14 @@ class Verification {
       const claims = [...claimsOf(known, this.#inventory)]
       const right = await this.#checkIndexes(known, claims)
       choices.push(...indexChoices(known.base, right))
-      repositories.push(reportOn(known, claims, right))
+      const { suite, date } = known.release
+      repositories.push({
+        release: known.file.key,
+        suite,
+        date: date === undefined ? undefined : new Date(date).toISOString(),
+        indexes: claims.length,
+        indexesRight: right.length,
+      })
     }
     await this.#checkPackages(choices)
     const unsigned = unsignedIndexes(this.#inventory, releases)
@@ -103,7 +111,7 @@ class Verification {
     }
   }
 
-  /** Holds files that are named by a digest against their names. */
+  /** Compares files that are named by a digest with their names. */
   async #checkNames(): Promise<void> {
     for (const { file, expected } of this.#inventory.byHash) {
       const { algorithm, hex } = expected
@@ -145,7 +153,7 @@ class Verification {
     return undefined
   }
 
-  /** Holds indexes against the Release file; answers the claims that are right. */
+  /** Compares indexes with the Release file; answers the claims that are right. */
   async #checkIndexes(known: KnownRelease, claims: readonly Claim[]): Promise<readonly Claim[]> {
     const right: Claim[] = []
     for (const claim of claims) {
@@ -154,32 +162,35 @@ class Verification {
       const more: HashAlgorithm[] = listed.digests.sha512 === undefined ? [] : ['sha512']
       if (!(await this.#isWhole(file, more))) continue
       const verdict = judge(file, listed, this.#contents.digestsOf(file))
-      if (verdict.is === 'right') {
-        this.#confirmed.add(file)
-        right.push(claim)
-      } else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
-      else {
-        const because = file.validated < known.file.stored ? 'stale-index' : 'index'
-        await this.#report(file, because, { ...verdict, according: known.file })
-      }
+      if (verdict.is === 'right') right.push(claim)
+      const because = file.validated < known.file.stored ? 'stale-index' : 'index'
+      await this.#conclude(file, because, { verdict, according: known.file })
     }
     return right
   }
 
-  /** Holds packages against indexes. Of each choice one is read; what was confirmed before stays confirmed. */
+  /** Compares packages with indexes. Of each choice one is read; what was confirmed before stays confirmed. */
   async #checkPackages(choices: ReadonlyArray<readonly UsableIndex[]>): Promise<void> {
     const said = new Map<StoredFile, Said>()
     for (const choice of choices) await this.#readOne(choice, said)
-    for (const [file, { verdict, according }] of said) {
+    for (const [file, words] of said) {
       if (this.#settled.has(file) || this.#confirmed.has(file)) continue
-      if (verdict.is === 'right') this.#confirmed.add(file)
-      else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
-      else await this.#report(file, 'package', { ...verdict, according })
+      await this.#conclude(file, 'package', words)
     }
   }
 
+  async #conclude(
+    file: StoredFile,
+    because: Wrong['because'],
+    { verdict, according }: Said,
+  ): Promise<void> {
+    if (verdict.is === 'right') this.#confirmed.add(file)
+    else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
+    else await this.#report(file, because, { ...verdict, according })
+  }
+
   async #readOne(choice: readonly UsableIndex[], said: Map<StoredFile, Said>): Promise<void> {
-    const failed: { key: string; because: string }[] = []
+    const failed: Unread[] = []
     for (const index of choice) {
       if (!(await this.#isWhole(index.file))) continue
       try {
@@ -224,7 +235,7 @@ class Verification {
     return examined.found === 'whole' ? judge(file, listed, examined.digests) : { is: 'unchecked' }
   }
 
-  /** Reads what nobody has read yet. */
+  /** Reads what was not read for an index or a name. */
   async #checkContents(): Promise<void> {
     for (const files of this.#inventory.contents.values()) {
       for (const file of files) {
@@ -250,9 +261,9 @@ class Verification {
     because: Wrong['because'],
     { sentence, according }: { readonly sentence: string; readonly according?: StoredFile },
   ): Promise<void> {
-    if (await this.#isReplaced(file, according)) {
-      this.#settle(file, 'changed')
-      return
+    for (const one of according === undefined ? [file] : [file, according]) {
+      const now = await this.#parts.store.get(one.key)
+      if (now?.digest !== one.digest) return this.#settle(file, 'changed')
     }
     this.#settled.add(file)
     const { key, digest } = file
@@ -260,14 +271,6 @@ class Verification {
     const wrong: Wrong = { key, digest, because, sentence, ...said }
     this.#wrong.push(wrong)
     this.#parts.onWrong(wrong)
-  }
-
-  async #isReplaced(...files: readonly (StoredFile | undefined)[]): Promise<boolean> {
-    for (const file of files) {
-      if (file === undefined) continue
-      if ((await this.#parts.store.get(file.key))?.digest !== file.digest) return true
-    }
-    return false
   }
 
   #settle(file: StoredFile, because: keyof VerificationReport['unchecked']): void {
@@ -285,18 +288,4 @@ class Verification {
 function better(one: Verdict, other: Verdict | undefined): Verdict {
   const rank = { right: 2, wrong: 1, unchecked: 0 }
   return other === undefined || rank[one.is] > rank[other.is] ? one : other
-}
-
-function reportOn(
-  { file, release }: KnownRelease,
-  claims: readonly Claim[],
-  right: readonly Claim[],
-): RepositoryReport {
-  return {
-    release: file.key,
-    suite: release.suite,
-    date: release.date === undefined ? undefined : new Date(release.date).toISOString(),
-    indexes: claims.length,
-    indexesRight: right.length,
-  }
 }

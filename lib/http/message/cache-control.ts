@@ -1,14 +1,14 @@
 /**
- * Cache-Control, Pragma and Age, RFC 9111 section 5, with the extensions of RFC 5861 and RFC 8246. Reads what is said; what
- * follows from it is the cache's affair. Durations are seconds.
+ * Cache-Control, Pragma and Age, RFC 9111 section 5: reads the directives this cache uses and decides nothing. Durations are
+ * seconds.
  *
- * Where one directive comes more than once the first counts, where two disagree both are reported and the stricter one is
- * the reader's to honour, and what cannot be read as a duration counts as 0: stale (4.2.1).
+ * Of a directive that comes more than once the first counts. Directives that disagree are all reported, and the caller honours
+ * the stricter one. What cannot be read as a duration counts as 0: stale (4.2.1).
  */
 import type { Seconds } from '../../async/clock.ts'
 import { type Fields, isToken, listMembers, unquote } from './field.ts'
 
-/** What a request asks of caches (5.2.1). A duration is undefined when its directive is absent. */
+/** What a request asks of a cache (5.2.1). A duration is undefined when its directive is absent. */
 export interface RequestDirectives {
   readonly noCache: boolean
   readonly noStore: boolean
@@ -17,10 +17,9 @@ export interface RequestDirectives {
   /** Infinity when any staleness will do. */
   readonly maxStale: Seconds | undefined
   readonly minFresh: Seconds | undefined
-  readonly staleIfError: Seconds | undefined
 }
 
-/** What a response demands of caches (5.2.2). A duration is undefined when its directive is absent. */
+/** What a response demands of a shared cache (5.2.2). A duration is undefined when its directive is absent. */
 export interface ResponseDirectives {
   readonly noStore: boolean
   /** Without field names: nothing of the response may be used without asking. */
@@ -31,16 +30,11 @@ export interface ResponseDirectives {
   readonly private: boolean
   /** Fields in lower case that alone a shared cache may not store. */
   readonly privateFields: readonly string[]
-  readonly public: boolean
   readonly mustRevalidate: boolean
   readonly proxyRevalidate: boolean
   readonly mustUnderstand: boolean
-  readonly noTransform: boolean
-  readonly immutable: boolean
   readonly maxAge: Seconds | undefined
   readonly sMaxAge: Seconds | undefined
-  readonly staleIfError: Seconds | undefined
-  readonly staleWhileRevalidate: Seconds | undefined
 }
 
 /** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
@@ -60,7 +54,6 @@ export function requestDirectives(fields: Fields): RequestDirectives {
     // Without an argument any staleness will do (5.2.1.2); with a malformed one, none.
     maxStale: isBare(found, 'max-stale') ? Number.POSITIVE_INFINITY : duration(found, 'max-stale'),
     minFresh: duration(found, 'min-fresh'),
-    staleIfError: duration(found, 'stale-if-error'),
   }
 }
 
@@ -77,16 +70,11 @@ export function responseDirectives(fields: Fields): ResponseDirectives {
     noCacheFields,
     private: found.has('private') && privateFields.length === 0,
     privateFields,
-    public: found.has('public'),
     mustRevalidate: found.has('must-revalidate'),
     proxyRevalidate: found.has('proxy-revalidate'),
     mustUnderstand: found.has('must-understand'),
-    noTransform: found.has('no-transform'),
-    immutable: found.has('immutable'),
     maxAge: duration(found, 'max-age'),
     sMaxAge: duration(found, 's-maxage'),
-    staleIfError: duration(found, 'stale-if-error'),
-    staleWhileRevalidate: duration(found, 'stale-while-revalidate'),
   }
 }
 
@@ -111,7 +99,6 @@ const noRequestDirectives: RequestDirectives = {
   maxAge: undefined,
   maxStale: undefined,
   minFresh: undefined,
-  staleIfError: undefined,
 }
 
 const noResponseDirectives: ResponseDirectives = {
@@ -120,16 +107,11 @@ const noResponseDirectives: ResponseDirectives = {
   noCacheFields: [],
   private: false,
   privateFields: [],
-  public: false,
   mustRevalidate: false,
   proxyRevalidate: false,
   mustUnderstand: false,
-  noTransform: false,
-  immutable: false,
   maxAge: undefined,
   sMaxAge: undefined,
-  staleIfError: undefined,
-  staleWhileRevalidate: undefined,
 }
 
 /** Arguments by directive in lower case, in their order, still quoted; undefined stands for none. */

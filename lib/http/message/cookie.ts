@@ -1,9 +1,9 @@
 /**
- * Cookies, RFC 6265: what a Cookie field says, and Set-Cookie lines.
+ * Cookies, RFC 6265: reads Cookie fields and writes Set-Cookie lines.
  *
  * # Facts
  * - A browser may send several cookies of one name (other Path, other Domain); nothing in the field tells them apart.
- * - Browsers refuse a cookie whose name and value together exceed 4096 bytes, whole and in silence.
+ * - Browsers ignore a cookie whose name and value together exceed 4096 bytes, without an error.
  */
 import type { Seconds } from '../../async/clock.ts'
 import { Fields, sameName, trimWhitespace } from './field.ts'
@@ -26,6 +26,13 @@ export function cookiePairs(fields: Fields): readonly CookiePair[] {
     }
   }
   return pairs
+}
+
+/** The values of every cookie of this name, in the order they came. */
+export function cookieValues(fields: Fields, name: string): readonly string[] {
+  return cookiePairs(fields)
+    .filter(pair => pair.name === name)
+    .map(pair => pair.value)
 }
 
 /** The fields less the cookies whose name `drop` names; what stays keeps its bytes. */

@@ -1,8 +1,7 @@
 /**
- * Media types and what a client accepts of them, RFC 9110 sections 8.3 and 12.5.1. Reads what is written and guesses nothing
- * from names or content.
+ * Media types, RFC 9110 section 8.3. Reads what is written and guesses nothing from names or content.
  */
-import { isToken, listMembers, splitUnquoted, unquote } from './field.ts'
+import { isToken, splitUnquoted, unquote } from './field.ts'
 
 /** media-type = type "/" subtype parameters (8.3.1) */
 export interface MediaType {
@@ -14,7 +13,7 @@ export interface MediaType {
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** A media type, or a media range with "*"; undefined when malformed. */
+/** A media type; undefined when malformed. */
 export function parseMediaType(text: string): MediaType | undefined {
   const [essence = '', ...pieces] = splitUnquoted(text, ';')
   const [type = '', subtype = '', ...rest] = essence.toLowerCase().split('/')
@@ -32,46 +31,3 @@ export function parseMediaType(text: string): MediaType | undefined {
   }
   return { type, subtype, parameters }
 }
-
-/**
- * Whether a client would rather have an explanation as HTML than as plain text. At a tie, as with apt's `text/*` and curl's
- * everything, text it is.
- */
-export function prefersHtml(accept: string | undefined): boolean {
-  if (accept === undefined) return false
-  return quality(accept, 'text', 'html') > quality(accept, 'text', 'plain')
-}
-
-/**
- * How much the value of an Accept field wants a media type, 0 (not at all) to 1. The most specific range that matches
- * decides (12.5.1); parameters other than the weight are not compared, malformed ranges are passed over.
- */
-export function quality(accept: string, type: string, subtype: string): number {
-  let specificity = 0
-  let found = 0
-  for (const member of listMembers(accept)) {
-    const range = parseMediaType(member)
-    const matched = range === undefined ? 0 : specificityOf(range, type, subtype)
-    const weight = weightOf(range?.parameters.get('q'))
-    if (matched === 0 || weight === undefined || matched < specificity) continue
-    found = matched > specificity ? weight : Math.max(found, weight)
-    specificity = matched
-  }
-  return found
-}
-
-/** 3 for the type itself, 2 for `type/*`, 1 for everything, 0 for no match. */
-function specificityOf(range: MediaType, type: string, subtype: string): number {
-  if (range.type === '*') return range.subtype === '*' ? 1 : 0
-  if (range.type !== type) return 0
-  if (range.subtype === '*') return 2
-  return range.subtype === subtype ? 3 : 0
-}
-
-/** weight (12.4.2): absent means 1; undefined when malformed. */
-function weightOf(text: string | undefined): number | undefined {
-  if (text === undefined) return 1
-  return QVALUE.test(text) ? Number(text) : undefined
-}
-
-const QVALUE = /^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/

@@ -1,6 +1,6 @@
 /**
- * The content of a request in memory: within a size, within a time, and within the room there is for all such requests
- * together, so that what thousands of strangers begin to send cannot fill the memory.
+ * Reads the content of a request into memory, with limits for its size, its time, and the memory of all such requests together,
+ * so that many clients at once cannot fill the memory.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
@@ -32,7 +32,8 @@ export class Room {
 
 export interface GatherLimits {
   readonly clock: Clock
-  readonly room: Room
+  /** Undefined for content so small that it needs none. */
+  readonly room?: Room
   /** Bytes of the whole content. */
   readonly size: number
   /** For all of it to arrive. */
@@ -43,7 +44,10 @@ export type Gathered = Buffer | 'too-large' | 'late' | 'no-room'
 
 class TooSlow extends Error {}
 
-/** Gathers the content of a request. Throws only what reading throws when the client goes away. */
+/** The client went away while its content was read. */
+export class ClientGone extends Error {}
+
+/** Gathers the content of a request. Throws a ClientGone, or what reading throws when the client goes away. */
 export async function gather(request: Request, limits: GatherLimits): Promise<Gathered> {
   const { clock, room, size, time } = limits
   const blocks: Buffer[] = []
@@ -52,9 +56,9 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
     for await (const block of request.content) {
       if (stop.aborted) return 'late'
       if (read + block.length > size) return 'too-large'
-      if (!room.take(block.length)) return 'no-room'
+      if (room?.take(block.length) === false) return 'no-room'
       read += block.length
-      // A block of its own: what a socket hands out is a view of something larger.
+      // A copy: a block from a socket is a view of a larger buffer.
       blocks.push(Buffer.from(block))
     }
     return Buffer.concat(blocks)
@@ -66,7 +70,7 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
         after: time,
         signal: request.signal,
         late: () => new TooSlow(),
-        aborted: () => new Error('the client has gone'),
+        aborted: () => new ClientGone('the client has gone'),
       },
       gathering,
     )
@@ -74,6 +78,6 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
     if (error instanceof TooSlow) return 'late'
     throw error
   } finally {
-    room.give(read)
+    room?.give(read)
   }
 }

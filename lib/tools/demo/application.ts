@@ -1,13 +1,13 @@
 /**
- * A sample application for the gateway to stand in front of: shows who it was told is there and everything it received, and
- * offers one of each thing applications do. For demonstrations and tests; it trusts whoever connects.
- * Knows node:http alone, so that it proves the gateway instead of repeating it.
+ * The sample application behind the gateway, with one of each thing that applications do. It shows the user the gateway names
+ * and all it received. For demonstrations and tests; it trusts every client.
+ * It uses node:http and no code of the gateway, so that it can show faults of the gateway.
  *
  *     /                      the page, as is every path not named here
  *     /fields                the request as JSON: method, target, fields in order
  *     /socket                a WebSocket that echoes; /socket?refuse=403 refuses it
  *     /events?count=&every=  a stream of events, every so many milliseconds
- *     /upload                POST or PUT: counts and hashes what comes
+ *     /upload                POST or PUT: counts and hashes the content
  *     /download?bytes=       so many bytes
  *     /form                  a form; POST shows what came
  *     /cookie                sets a cookie of its own and shows those that came
@@ -16,15 +16,18 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
+import { type Duplex, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { packageRoot } from '../../package.ts'
-import { Templates } from '../../template.ts'
-import { flow } from './flow.ts'
+import { Templates, type View } from '../../template.ts'
 import { identityOf, pageView } from './received.ts'
 import { echo } from './websocket.ts'
 
-type Answer = (request: IncomingMessage, response: ServerResponse, asked: URL) => Promise<void>
+type Answer = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+) => Promise<void> | void
 
 const FORM_LIMIT = 256 * 1024
 const policy =
@@ -34,33 +37,32 @@ const policy =
 export function createApplication(): Server {
   const directory = join(packageRoot(), 'templates', 'demo')
   const templates = Templates.read(directory)
-  const asset = (name: string) => readFileSync(join(directory, name))
-  const assets = new Map<string, readonly [type: string, content: Buffer]>([
-    ['/demo/application.css', ['text/css; charset=utf-8', asset('application.css')]],
-    ['/demo/application.js', ['text/javascript; charset=utf-8', asset('application.js')]],
-  ])
-  const page: Answer = async (request, response) => {
-    html(response, templates.render('application', pageView(request)))
+  const asset = (name: string, type: string): Answer => {
+    const content = readFileSync(join(directory, name))
+    return (_, response) => send(response, `${type}; charset=utf-8`, content)
   }
+  const page = (response: ServerResponse, template: string, view: View) =>
+    send(response, 'text/html; charset=utf-8', templates.render(template, view))
   const routes = new Map<string, Answer>([
+    ['/demo/application.css', asset('application.css', 'text/css')],
+    ['/demo/application.js', asset('application.js', 'text/javascript')],
     ['/fields', fields],
     ['/events', events],
     ['/upload', upload],
     ['/download', download],
     ['/cookie', cookie],
-    ['/form', (request, response) => form(request, response, templates)],
+    ['/form', async (request, response) => page(response, 'form', await formOf(request))],
   ])
-  // As much as a gateway may hand on.
-  const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 }, (request, response) => {
-    const asked = new URL(request.url ?? '/', 'http://application.invalid')
-    const found = assets.get(asked.pathname)
-    if (found !== undefined) {
-      response.setHeader('Content-Type', found[0])
-      response.end(found[1])
-      return
+  // As large as the gateway forwards them.
+  const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 }, async (request, response) => {
+    const { pathname, searchParams } = urlOf(request)
+    try {
+      const answer = routes.get(pathname)
+      if (answer === undefined) page(response, 'application', pageView(request))
+      else await answer(request, response, searchParams)
+    } catch {
+      response.destroy()
     }
-    const answer = routes.get(asked.pathname) ?? page
-    answer(request, response, asked).catch(error => response.destroy(error))
   })
   server.maxHeadersCount = 0
   server.requestTimeout = 0
@@ -68,10 +70,14 @@ export function createApplication(): Server {
   return server
 }
 
+function urlOf(request: IncomingMessage): URL {
+  return new URL(request.url ?? '/', 'http://application.invalid')
+}
+
 function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-  const asked = new URL(request.url ?? '/', 'http://application.invalid')
-  const refusal = asked.searchParams.get('refuse')
-  if (asked.pathname === '/socket' && refusal === null) {
+  const { pathname, searchParams } = urlOf(request)
+  const refusal = searchParams.get('refuse')
+  if (pathname === '/socket' && refusal === null) {
     echo(request, socket, head, JSON.stringify({ identity: identityOf(request) }))
     return
   }
@@ -83,27 +89,23 @@ function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
   )
 }
 
-async function fields(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { method, url, rawHeaders } = request
+function fields({ method, url, rawHeaders }: IncomingMessage, response: ServerResponse): void {
   json(response, { method, target: url, fields: rawHeaders })
 }
 
-async function events(_: IncomingMessage, response: ServerResponse, asked: URL): Promise<void> {
-  const count = numberOf(asked, 'count', 10)
-  const every = numberOf(asked, 'every', 1000)
+function events(_: IncomingMessage, response: ServerResponse, query: URLSearchParams): void {
+  const count = numberOf(query, 'count', 10)
   response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' })
   let sent = 0
-  await new Promise<void>(over => {
-    const timer = setInterval(() => {
+  const timer = setInterval(
+    () => {
       sent += 1
       response.write(`id: ${sent}\ndata: ${JSON.stringify({ event: sent, of: count })}\n\n`)
       if (sent >= count) response.end()
-    }, every)
-    response.on('close', () => {
-      clearInterval(timer)
-      over()
-    })
-  })
+    },
+    numberOf(query, 'every', 1000),
+  )
+  response.on('close', () => clearInterval(timer))
 }
 
 async function upload(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -116,22 +118,29 @@ async function upload(request: IncomingMessage, response: ServerResponse): Promi
   json(response, { bytes, sha256: hash.digest('hex') })
 }
 
-async function download(_: IncomingMessage, response: ServerResponse, asked: URL): Promise<void> {
-  const size = numberOf(asked, 'bytes', 1024)
+const download: Answer = (_, response, query) => {
+  const size = numberOf(query, 'bytes', 1024)
   response.writeHead(200, { 'Content-Type': 'application/octet-stream', 'Content-Length': size })
-  await pipeline(flow(size), response)
+  return pipeline(flow(size), response)
 }
 
-async function cookie(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  response.setHeader('Set-Cookie', ['application_seen=yes; Path=/; HttpOnly; SameSite=Lax'])
-  json(response, { cookies: (request.headers.cookie ?? '').split(/; ?/).filter(Boolean) })
+const block = Buffer.alloc(64 * 1024, 'A line of the sample download. ')
+
+/** A stream of exactly so many bytes, the same block again and again. */
+export function flow(size: number): Readable {
+  const blocks = function* () {
+    for (let left = size; left > 0; left -= block.length) yield block.subarray(0, left)
+  }
+  return Readable.from(blocks(), { objectMode: false })
 }
 
-async function form(
-  request: IncomingMessage,
-  response: ServerResponse,
-  templates: Templates,
-): Promise<void> {
+function cookie({ headers }: IncomingMessage, response: ServerResponse): void {
+  response.setHeader('Set-Cookie', 'application_seen=yes; Path=/; HttpOnly; SameSite=Lax')
+  json(response, { cookies: (headers.cookie ?? '').split(/; ?/).filter(Boolean) })
+}
+
+/** For templates/demo/form.mustache. */
+async function formOf(request: IncomingMessage) {
   const blocks: Buffer[] = []
   let size = 0
   for await (const block of request) {
@@ -140,24 +149,21 @@ async function form(
   }
   const type = request.headers['content-type'] ?? 'none'
   const content = Buffer.concat(blocks).toString()
-  const submitted = request.method === 'POST'
-  html(response, templates.render('form', { submitted, type, content, size }))
+  return { submitted: request.method === 'POST', type, content, size }
 }
 
-function numberOf(asked: URL, name: string, usual: number): number {
-  const given = Number(asked.searchParams.get(name) ?? usual)
+function numberOf(query: URLSearchParams, name: string, usual: number): number {
+  const given = Number(query.get(name) ?? usual)
   return Number.isSafeInteger(given) && given >= 0 ? given : usual
 }
 
-function html(response: ServerResponse, text: string): void {
-  response.setHeader('Content-Type', 'text/html; charset=utf-8')
-  response.setHeader('Content-Security-Policy', policy)
-  response.setHeader('Cache-Control', 'no-store')
-  response.end(text)
+function json(response: ServerResponse, value: unknown): void {
+  send(response, 'application/json', `${JSON.stringify(value, undefined, 2)}\n`)
 }
 
-function json(response: ServerResponse, value: unknown): void {
-  response.setHeader('Content-Type', 'application/json')
+function send(response: ServerResponse, type: string, content: string | Buffer): void {
+  response.setHeader('Content-Type', type)
+  response.setHeader('Content-Security-Policy', policy)
   response.setHeader('Cache-Control', 'no-store')
-  response.end(`${JSON.stringify(value, undefined, 2)}\n`)
+  response.end(content)
 }

@@ -1,45 +1,46 @@
 /**
- * What the sample application received, put for people: who is there according to the gateway's fields, and the rest.
+ * Chooses what the sample application shows of a request, the fields that name the user apart from the others.
  */
 import type { IncomingMessage } from 'node:http'
 
-/** Names and values, in the order of their arrival. */
-export type Pairs = ReadonlyArray<{ readonly name: string; readonly value: string }>
+interface Field {
+  readonly name: string
+  readonly value: string
+}
 
 const LONGEST_SHOWN = 2000
 
-/** Fields by which the gateway says who is there. */
-export function identityOf(request: IncomingMessage): Pairs {
-  return pairs(request).filter(({ name }) => /^(x-authproxy-|authorization$)/i.test(name))
+/** Fields in which the gateway names the user, in the order of their arrival. */
+export function identityOf(request: IncomingMessage): readonly Field[] {
+  return fieldsOf(request).filter(isIdentity)
 }
 
 /** For templates/demo/application.mustache. */
 export function pageView(request: IncomingMessage): Readonly<Record<string, unknown>> {
-  const identity = identityOf(request).filter(({ name }) => !/-instance-id$/i.test(name))
-  const user = identity.find(({ name }) => name.toLowerCase() === 'x-authproxy-user')?.value
-  const others = pairs(request).filter(field => !identity.some(({ name }) => name === field.name))
+  const all = fieldsOf(request)
+  const identity = all.filter(field => isIdentity(field) && !/-instance-id$/i.test(field.name))
+  const user = identity.find(({ name }) => /^x-authproxy-user$/i.test(name))?.value
+  const others = all.filter(field => !identity.includes(field))
   return {
-    user: user ?? '',
-    known: user !== undefined,
-    identity: identity.map(shown),
-    others: others.map(shown),
-    method: request.method ?? '',
-    target: request.url ?? '',
+    ...{ user: user ?? '', known: user !== undefined },
+    ...{ identity: identity.map(shown), others: others.map(shown) },
+    ...{ method: request.method ?? '', target: request.url ?? '' },
   }
 }
 
-function pairs({ rawHeaders }: IncomingMessage): Pairs {
-  const found: Array<Pairs[number]> = []
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    found.push({ name: rawHeaders[i] ?? '', value: rawHeaders[i + 1] ?? '' })
-  }
-  return found
+function isIdentity({ name }: Field): boolean {
+  return /^(x-authproxy-|authorization$)/i.test(name)
 }
 
-/** Long values are cut, and it is said how long they were. */
-function shown({ name, value }: Pairs[number]): Pairs[number] & { readonly note: string } {
-  const text = value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}…` : value
-  const note =
-    value.length > LONGEST_SHOWN ? `${value.length.toLocaleString('en-GB')} characters` : ''
-  return { name, value: text, note }
+function fieldsOf({ rawHeaders }: IncomingMessage): readonly Field[] {
+  return rawHeaders.flatMap((name, i) =>
+    i % 2 === 0 ? [{ name, value: rawHeaders[i + 1] ?? '' }] : [],
+  )
+}
+
+/** A field for the page; a long value is cut, and `note` says how long it was. */
+function shown({ name, value }: Field): Field & { readonly note: string } {
+  if (value.length <= LONGEST_SHOWN) return { name, value, note: '' }
+  const note = `${value.length.toLocaleString('en-GB')} characters`
+  return { name, value: `${value.slice(0, LONGEST_SHOWN)}…`, note }
 }

@@ -1,41 +1,30 @@
 /**
- * The TLS edge of a demonstration: decrypts and hands the bytes on, nothing else. Real edges do more (spec: preserve Host,
- * overwrite X-Forwarded-Proto); here nobody stands between.
+ * The TLS edge of a demonstration, which decrypts and forwards the bytes unchanged.
+ * A real edge also preserves Host and overwrites X-Forwarded-Proto; here no other proxy stands in front.
  */
 import { connect } from 'node:net'
-import { createServer, type Server, type TLSSocket } from 'node:tls'
+import { pipeline } from 'node:stream'
+import { createServer, type TLSSocket } from 'node:tls'
 
-export interface TlsEdge {
-  readonly server: Server
-  /** Ends every connection and listens no more. */
-  close(): Promise<void>
-}
-
-/** An edge before 127.0.0.1:`to`, not listening yet. */
+/** An edge in front of the port `to()` on 127.0.0.1, not listening yet. `close` stops listening and ends every connection. */
 export function createTlsEdge(
   identity: { readonly key: string; readonly cert: string },
-  to: number,
-): TlsEdge {
+  to: () => number,
+) {
   const open = new Set<TLSSocket>()
   const server = createServer({ ...identity, ALPNProtocols: ['http/1.1'] }, outside => {
-    const inside = connect(to, '127.0.0.1')
     open.add(outside)
-    outside.on('error', () => inside.destroy())
-    inside.on('error', () => outside.destroy())
-    outside.on('close', () => {
-      open.delete(outside)
-      inside.destroy()
-    })
-    inside.on('close', () => outside.end())
-    outside.pipe(inside)
-    inside.pipe(outside)
+    outside.on('close', () => open.delete(outside))
+    const inside = connect(to(), '127.0.0.1')
+    // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
+    pipeline(outside, inside, outside, () => undefined)
   })
-  // Browsers break handshakes off when they do not know the certificate; that is no news.
+  // Browsers break off the handshake when they do not know the certificate: that is expected here.
   server.on('tlsClientError', () => undefined)
   return {
     server,
     close: () =>
-      new Promise(closed => {
+      new Promise<void>(closed => {
         server.close(() => closed())
         for (const socket of open) socket.destroy()
       }),

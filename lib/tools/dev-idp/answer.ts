@@ -1,80 +1,58 @@
 /**
- * How a development IdP answers a login: as its profile does, or wrong in one way, so that one can see what the gateway says.
+ * The ways a development IdP answers a login, right, or wrong to show how the gateway refuses it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { SigningKey } from '../../auth/saml/core/signature.ts'
 import { status } from '../../auth/saml/core/vocabulary.ts'
-import type { Person } from './people.ts'
-import type { DevProfile } from './profile.ts'
-import { writeResponse } from './response.ts'
-import type { ServiceProvider } from './service.ts'
+import type { Writing } from './response.ts'
 
-/** The ways to answer, in the order of the login page. */
-export const answers = {
-  right: 'as it should be',
-  unsigned: 'without a signature',
-  stranger: 'signed with a key nobody knows',
-  early: 'with a clock an hour ahead',
-  late: 'with a clock an hour behind',
-  audience: 'for another service',
-  nameless: 'without any name',
-  refused: 'that the login failed',
-} as const
+const HOUR: Milliseconds = 3_600_000
 
-export type AnswerName = keyof typeof answers
-
-/** Whether a word from a form is a way to answer. */
-export function isAnswer(word: string): word is AnswerName {
-  return Object.hasOwn(answers, word)
+/** A way to answer: its text on the login page, and how it changes the right response. */
+interface Way {
+  readonly label: string
+  readonly change: (right: Writing, strangerKey: SigningKey) => Writing
 }
 
-export interface Answering {
-  readonly answer: AnswerName
-  readonly person: Person
-  readonly to: ServiceProvider
-  readonly profile: DevProfile
-  readonly baseUrl: string
-  readonly key: SigningKey
-  /** A key that stands in no metadata. */
-  readonly strangerKey: SigningKey
-  readonly inResponseTo: string | undefined
-  readonly sessionIndex: string
-  readonly authenticated: Milliseconds
-  readonly now: Milliseconds
-  /** PEM certificate to encrypt to. */
-  readonly encryptTo: string | undefined
-  readonly encryptParts: boolean
-  /** A fresh ID, fit for XML. */
-  readonly id: () => string
+/** In the order of the login page. */
+export const ways: ReadonlyMap<string, Way> = new Map(
+  Object.entries({
+    right: { label: 'as it should be', change: right => right },
+    unsigned: { label: 'without a signature', change: right => ({ ...right, signs: 'nothing' }) },
+    stranger: {
+      label: 'signed with a key that is not in the metadata',
+      change: (right, key) => ({ ...right, key }),
+    },
+    early: { label: 'with a clock an hour ahead', change: right => shifted(right, HOUR) },
+    late: { label: 'with a clock an hour behind', change: right => shifted(right, -HOUR) },
+    audience: {
+      label: 'for another service',
+      change: right => withAssertion(right, { audience: 'https://another.example/saml/metadata' }),
+    },
+    nameless: {
+      label: 'without a name',
+      change: right => withAssertion(right, { nameId: undefined, attributes: [] }),
+    },
+    refused: {
+      label: 'a login that failed',
+      change: right => ({ ...right, response: { ...right.response, status: status.responder } }),
+    },
+  } satisfies Record<string, Way>),
+)
+
+function withAssertion(right: Writing, more: Partial<Writing['assertion']>): Writing {
+  return { ...right, assertion: { ...right.assertion, ...more } }
 }
 
-const HOUR = 3_600_000
-const VALID = 300_000
-
-/** The Response in XML. */
-export function answerXml(asked: Answering): string {
-  const { answer, person, to, profile, key, encryptTo, encryptParts, id } = asked
-  const { inResponseTo } = asked
-  const issuer = profile.entityId(asked.baseUrl)
-  const now = asked.now + (answer === 'early' ? HOUR : answer === 'late' ? -HOUR : 0)
-  const authenticated = Math.min(asked.authenticated, now)
-  return writeResponse({
-    response: {
-      ...{ id: id(), issuer, issued: now, destination: to.acs, inResponseTo },
-      ...(answer === 'refused' && { status: status.responder }),
+function shifted(right: Writing, by: Milliseconds): Writing {
+  const { issued, notBefore, notOnOrAfter, authenticated } = right.assertion
+  return withAssertion(
+    { ...right, response: { ...right.response, issued: issued + by } },
+    {
+      issued: issued + by,
+      notBefore: notBefore + by,
+      notOnOrAfter: notOnOrAfter + by,
+      authenticated: Math.min(authenticated, issued + by),
     },
-    assertion: {
-      ...{ id: id(), issuer, issued: now, authenticated, inResponseTo },
-      nameId: answer === 'nameless' ? undefined : profile.nameId(person),
-      recipient: to.acs,
-      audience: answer === 'audience' ? 'https://another.example/saml/metadata' : to.entityId,
-      notBefore: now + profile.notBefore,
-      notOnOrAfter: now + VALID,
-      sessionIndex: asked.sessionIndex,
-      attributes: answer === 'nameless' ? [] : profile.attributes(person),
-    },
-    signs: answer === 'unsigned' ? 'nothing' : profile.signs,
-    key: answer === 'stranger' ? asked.strangerKey : key,
-    ...(encryptTo !== undefined && { encryptTo, encryptParts, encryption: profile.encryption }),
-  })
+  )
 }

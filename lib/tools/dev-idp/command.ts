@@ -1,41 +1,42 @@
 /**
- * `authproxy dev-idp`: an identity provider for development, until it is told to stop.
+ * Runs `authproxy dev-idp`, an identity provider for development.
  */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { Server } from 'node:net'
 import { systemClock } from '../../async/clock.ts'
+import { obey } from '../../command-line.ts'
 import { type Service, serve } from '../../daemon.ts'
+import { formatAuthority } from '../../http/message/target.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
-import { type DevIdpOptions, devIdpHelp, readDevIdpArguments } from './arguments.ts'
+import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
 import { cast, type Person, readPeople } from './people.ts'
-import { profiles } from './profile.ts'
-import { DevProvider } from './provider.ts'
-import { createDevIdpServer } from './server.ts'
+import { type DevIdpRules, DevProvider } from './provider.ts'
+import { createDevIdpServer, pageMaker } from './server.ts'
 
 /** Runs the command with the arguments behind its name. */
-export async function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
-  const read = readDevIdpArguments(argv, process.cwd())
-  if (read.run === 'help') {
-    await print(devIdpHelp)
-    return exitCodes.success
-  }
-  if (read.run === 'usage') {
-    await print(`${read.message}\n`, process.stderr)
-    return exitCodes.usage
-  }
-  const { options } = read
+export function devIdpCommand(argv: readonly string[]): Promise<ExitCode> {
+  return obey(devIdp, argv, ({ options }) => serveDevIdp(options))
+}
+
+async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
+  checkDevIdp(options)
   const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   return serve({
     log: createLog({ level: 'warn', to: process.stderr }),
     start: async () => {
-      const { encryptTo: file } = options
+      const file = options['encrypt-to']
       const certificate = file === undefined ? undefined : await readFile(file, 'utf8')
-      const idp = await startDevIdp({ ...options, people, encryptTo: () => certificate })
+      const { listen, profile, for: hosts } = options
+      const idp = await startDevIdp(listen, {
+        ...{ profile, people, hosts, wantSigned: options['want-signed'] },
+        ...{ encryptTo: () => certificate, encryptParts: options['encrypt-parts'] },
+      })
       await print(banner(idp.baseUrl, options, people))
       return idp.service
     },
@@ -51,40 +52,20 @@ export async function peopleOf(file: string | undefined): Promise<readonly Perso
   return undefined
 }
 
-export interface StartedDevIdp {
-  /** Its origin: `http://127.0.0.1:8989`. */
-  readonly baseUrl: string
-  readonly service: Service
-}
-
-/** Starts it on a loopback address; port 0 is any. */
+/** Starts it on a loopback address, port 0 is any free one; answers with its origin, such as `http://127.0.0.1:8989`. */
 export async function startDevIdp(
-  options: Omit<DevIdpOptions, 'users' | 'encryptTo'> & {
-    readonly people: readonly Person[]
-    /** The certificate to encrypt to, asked for at every answer. */
-    readonly encryptTo: () => string | undefined
-  },
-): Promise<StartedDevIdp> {
-  const { listen, profile, people, wantSigned, hosts, encryptTo, encryptParts } = options
-  const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
+  { address = '127.0.0.1', port: wanted }: ListenAddress,
+  rules: DevIdpRules,
+) {
   let provider: DevProvider | undefined
-  // The server comes first: the addresses the provider hands out hold its port.
+  // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const baseUrl = await listening(server, listen.port, listen.address ?? '127.0.0.1')
+  const port = await listening(server, wanted, address)
+  const baseUrl = `http://${formatAuthority({ host: address, port })}`
+  const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
-    ...{
-      baseUrl,
-      profile: profiles[profile],
-      people,
-      key,
-      strangerKey,
-      encryptTo,
-      encryptParts,
-      hosts,
-      wantSigned,
-    },
-    clock: systemClock,
-    random: randomBytes,
+    ...{ ...rules, baseUrl, key, strangerKey },
+    ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
   })
   const stop = async () => {
     server.closeAllConnections()
@@ -100,29 +81,25 @@ export async function startDevIdp(
 
 function makeKey(name: string) {
   return selfSigned({
-    name,
-    now: Date.now(),
-    lifetime: 400 * 86_400_000,
+    ...{ name, now: Date.now(), lifetime: 400 * 86_400_000, modulusLength: 2048 },
     serialNumber: randomBytes(8),
-    modulusLength: 2048,
   })
 }
 
-async function listening(server: Server, port: number, host: string): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
-  const address: AddressInfo | string | null = server.address()
+/** Listens, and answers with the port. */
+export async function listening(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
+  server.listen(port, host)
+  await once(server, 'listening')
+  const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('not listening')
-  return `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`
+  return address.port
 }
 
 function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Person[]): string {
   return `
   ${'*'.repeat(74)}
-  *  DEVELOPMENT identity provider. Anybody who reaches it can be anybody.   *
-  *  It answers on this machine alone; never put it before real users.       *
+  *  DEVELOPMENT identity provider: one click signs in as any user.          *
+  *  It answers on this machine alone; never put it in front of real users.  *
   ${'*'.repeat(74)}
 
   Metadata   ${baseUrl}/metadata      (idpMetadataURL of a gateway)

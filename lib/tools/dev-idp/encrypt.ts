@@ -1,6 +1,6 @@
 /**
- * Encrypts an assertion, or parts of one, to a service provider's certificate, as identity providers do: XML Encryption 1.1. For development
- * and tests only; the other direction, which guards something, is saml/decryption.ts.
+ * Encrypts an assertion, or parts of one, to the certificate of a service provider (XML Encryption 1.1).
+ * For development and tests; the gateway decrypts in auth/saml/core/decryption.ts.
  */
 import { constants, createCipheriv, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import { ns } from '../../auth/saml/core/vocabulary.ts'
@@ -26,15 +26,6 @@ export interface EncryptionMethods {
   readonly key: KeyMethod
 }
 
-/** An EncryptedAssertion around the text of an assertion, or of whatever else a test wants in it. */
-export function encryptAssertion(
-  assertion: string,
-  certificate: string,
-  methods: EncryptionMethods,
-): string {
-  return encryptElement('EncryptedAssertion', assertion, { certificate, methods })
-}
-
 /** An element of this name around the text of another, which has to declare its namespaces itself. */
 export function encryptElement(
   name: 'EncryptedAssertion' | 'EncryptedID' | 'EncryptedAttribute',
@@ -42,10 +33,9 @@ export function encryptElement(
   to: { readonly certificate: string; readonly methods: EncryptionMethods },
 ): string {
   const { certificate, methods } = to
-  const gcm = methods.content.endsWith('gcm')
   const key = randomBytes(methods.content.startsWith('aes128') ? 16 : 32)
-  const content = gcm ? sealGcm(text, key) : sealCbc(text, key)
-  const namespace = gcm ? ns.encryption11 : ns.encryption
+  const content = encryptContent(text, key, methods.content)
+  const namespace = methods.content.endsWith('gcm') ? ns.encryption11 : ns.encryption
   const wrapped = wrapKey(key, certificate, methods.key).toString('base64')
   return (
     `<saml:${name} xmlns:saml="${ns.assertion}">` +
@@ -68,14 +58,15 @@ function wrapKey(key: Buffer, certificate: string, method: KeyMethod): Buffer {
   return publicEncrypt({ key: publicKey, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash }, key)
 }
 
-function sealGcm(text: string, key: Buffer): Buffer {
+/** The initialisation vector, the ciphertext and, of GCM, the tag. */
+function encryptContent(text: string, key: Buffer, method: ContentMethod): Buffer {
+  const bits = key.length === 16 ? 128 : 256
+  if (method.endsWith('cbc')) {
+    const iv = randomBytes(16)
+    const cipher = createCipheriv(`aes-${bits}-cbc`, key, iv)
+    return Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final()])
+  }
   const iv = randomBytes(12)
-  const cipher = createCipheriv(key.length === 16 ? 'aes-128-gcm' : 'aes-256-gcm', key, iv)
+  const cipher = createCipheriv(`aes-${bits}-gcm`, key, iv)
   return Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
-}
-
-function sealCbc(text: string, key: Buffer): Buffer {
-  const iv = randomBytes(16)
-  const cipher = createCipheriv(key.length === 16 ? 'aes-128-cbc' : 'aes-256-cbc', key, iv)
-  return Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final()])
 }

@@ -1,11 +1,12 @@
 /**
- * The other messages of a development IdP: its metadata, the AuthnRequests it reads, the logout messages it writes.
+ * The metadata a development IdP writes, and the AuthnRequests it reads.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatInstant } from '../../auth/saml/core/instant.ts'
 import { messageLimits } from '../../auth/saml/core/scan.ts'
 import { bindings, ns } from '../../auth/saml/core/vocabulary.ts'
-import { attributeOf, childOf, escapeXml, parseXml } from '../../auth/saml/core/xml.ts'
+import { attributeOf, childOf, parseXml } from '../../auth/saml/core/xml.ts'
+import { attribute } from './response.ts'
 
 export interface DevMetadata {
   readonly entityId: string
@@ -24,37 +25,30 @@ export interface DevMetadata {
 
 /** Metadata of the IdP, not signed. */
 export function metadataXml(values: DevMetadata): string {
-  const endpoint =
-    (name: string, location: string, more = '') =>
-    (binding: 'redirect' | 'post') =>
-      `<md:${name} Binding="${bindings[binding]}" Location="${escapeXml(location)}"${more}/>`
+  const { logout, logoutResponse, validUntil, wantAuthnRequestsSigned: wants } = values
+  const both = ['redirect', 'post'] as const
+  const endpoint = (name: string, location: string, more = '') => {
+    const to = `${attribute('Location', location)}${more}`
+    return (binding: 'redirect' | 'post') => `<md:${name} Binding="${bindings[binding]}"${to}/>`
+  }
   const keys = values.certificates.map(certificate => {
     const base64 = certificate.replace(/-----[^-]+-----|\s/g, '')
     return `<md:KeyDescriptor use="signing"><ds:KeyInfo xmlns:ds="${ns.signature}"><ds:X509Data><ds:X509Certificate>${base64}</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`
   })
-  const elsewhere =
-    values.logoutResponse === undefined
-      ? ''
-      : ` ResponseLocation="${escapeXml(values.logoutResponse)}"`
-  const logouts =
-    values.logout === undefined
-      ? []
-      : (values.logoutBindings ?? ['redirect', 'post']).map(
-          endpoint('SingleLogoutService', values.logout, elsewhere),
-        )
-  const signOns = (values.signOnBindings ?? ['redirect', 'post']).map(
-    endpoint('SingleSignOnService', values.signOn),
+  const slo = endpoint(
+    'SingleLogoutService',
+    logout ?? '',
+    attribute('ResponseLocation', logoutResponse),
   )
-  const dates =
-    (values.validUntil === undefined ? '' : ` validUntil="${formatInstant(values.validUntil)}"`) +
-    (values.cacheDuration === undefined ? '' : ` cacheDuration="${values.cacheDuration}"`)
-  const wants =
-    values.wantAuthnRequestsSigned === undefined
-      ? ''
-      : ` WantAuthnRequestsSigned="${values.wantAuthnRequestsSigned}"`
+  const logouts = logout === undefined ? [] : (values.logoutBindings ?? both).map(slo)
+  const sso = endpoint('SingleSignOnService', values.signOn)
+  const signOns = (values.signOnBindings ?? both).map(sso)
   return (
-    `<md:EntityDescriptor xmlns:md="${ns.metadata}" entityID="${escapeXml(values.entityId)}"${dates}>` +
-    `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"${wants}>` +
+    `<md:EntityDescriptor xmlns:md="${ns.metadata}"${attribute('entityID', values.entityId)}` +
+    attribute('validUntil', validUntil === undefined ? undefined : formatInstant(validUntil)) +
+    `${attribute('cacheDuration', values.cacheDuration)}>` +
+    `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"` +
+    `${attribute('WantAuthnRequestsSigned', wants === undefined ? undefined : String(wants))}>` +
     `${keys.join('')}${logouts.join('')}${signOns.join('')}</md:IDPSSODescriptor></md:EntityDescriptor>`
   )
 }

@@ -1,17 +1,27 @@
 /**
- * The people a development IdP knows: those of a YAML file, or a cast of its own with one for each kind of identity.
+ * The people a development IdP knows, from a YAML file or one of its own for each kind of identity.
  */
-import { readFile } from 'node:fs/promises'
-import { type Check, decodeConfig, type Loaded, type Remark } from '../../config/config-file.ts'
+import { type Loaded, loadConfigFile } from '../../config/config-file.ts'
+import { type Check, expected, right } from '../../config/reading.ts'
+import { text } from '../../config/setting-kinds.ts'
+import {
+  checkSettings,
+  group,
+  kind,
+  listOf,
+  listOfGroups,
+  optional,
+  required,
+} from '../../config/settings.ts'
 import type { DevUser } from './profile.ts'
 
 export interface Person extends DevUser {
   readonly password: string
-  /** What is particular about them, a phrase; for the login page. */
+  /** A phrase for the login page. */
   readonly about: string
 }
 
-/** One for each kind of identity a gateway has to cope with. */
+/** One for each kind of identity a gateway meets. */
 export const cast: readonly Person[] = [
   {
     name: 'ada',
@@ -44,78 +54,39 @@ export const cast: readonly Person[] = [
   },
 ]
 
-const texts = ['name', 'password', 'about', 'email', 'displayName', 'givenName', 'surname'] as const
-const known: readonly string[] = [...texts, 'sAMAccountName', 'groups']
+const phrase = kind({ name: 'text', json: { type: 'string', minLength: 1 } }, found =>
+  typeof found === 'string' && found !== '' ? right(found) : expected(found, 'text'),
+)
 
-/**
- * Reads a file of people: a list under `users`, each with `name` and, as wanted, `password` (the name when it is missing),
- * `email`, `displayName`, `givenName`, `surname`, `sAMAccountName`, `groups`.
- */
-export async function readPeople(path: string): Promise<Loaded<readonly Person[]>> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    return { ok: false, problems: [`${path}: ${why}`], warnings: [] }
-  }
-  return decodeConfig(text, path, check)
+const settings = group('People of a development identity provider.', {
+  users: listOfGroups('list of people', {
+    name: required(phrase, 'write "- name: ada"').says('For the login.'),
+    password: optional(phrase).says('The name unless given.'),
+    about: optional(phrase).says('A phrase for the login page.'),
+    email: optional(phrase).says('The e-mail address.'),
+    displayName: optional(phrase).says('The name to show.'),
+    givenName: optional(phrase).says('The first name.'),
+    surname: optional(phrase).says('The family name.'),
+    sAMAccountName: optional(phrase).says('The account name in a directory.'),
+    groups: optional(listOf(text, 'texts')).says('Names of groups.'),
+  }).says('One for each user who can log in.'),
+})
+
+/** Reads a file of people: a list under `users`. */
+export function readPeople(path: string): Promise<Loaded<readonly Person[]>> {
+  return loadConfigFile(path, check)
 }
 
 const check: Check<readonly Person[]> = found => {
-  const problems: Remark[] = []
-  const users = isRecord(found) ? found['users'] : undefined
-  if (!Array.isArray(users) || users.length === 0) {
-    const text = 'expected a list of people under users:, such as "users: [{ name: ada }]"'
-    return { ok: false, problems: [{ path: [], at: 'key', text }], warnings: [] }
-  }
-  const people = users.flatMap((entry: unknown, index) => {
-    const person = readPerson(entry, (key, at, text) =>
-      problems.push({ path: ['users', index, ...key], at, text }),
-    )
-    return person === undefined ? [] : [person]
-  })
-  return problems.length > 0
-    ? { ok: false, problems, warnings: [] }
-    : { ok: true, value: people, warnings: [] }
-}
-
-type Complain = (key: readonly string[], at: Remark['at'], text: string) => void
-
-function readPerson(entry: unknown, complain: Complain): Person | undefined {
-  if (!isRecord(entry)) {
-    complain([], 'value', 'expected a person, such as { name: ada, email: ada@example.org }')
-    return undefined
-  }
-  for (const key of Object.keys(entry)) {
-    if (!known.includes(key)) complain([key], 'key', `unknown; known are ${known.join(', ')}`)
-  }
-  const read: Record<string, string> = {}
-  for (const key of [...texts, 'sAMAccountName']) {
-    const value = entry[key]
-    if (value === undefined) continue
-    if (typeof value === 'string' && value !== '') read[key] = value
-    else complain([key], 'value', 'expected text')
-  }
-  const { name, password, about, ...rest } = read
-  const groups = readGroups(entry['groups'], complain)
-  if (name === undefined) {
-    complain([], 'value', 'has no name')
-    return undefined
-  }
-  const described = about ?? (rest['email'] === undefined ? 'no e-mail' : rest['email'])
-  return { ...rest, name, password: password ?? name, about: described, ...(groups && { groups }) }
-}
-
-function readGroups(found: unknown, complain: Complain): readonly string[] | undefined {
-  if (found === undefined) return undefined
-  if (Array.isArray(found) && found.every((group): group is string => typeof group === 'string')) {
-    return found
-  }
-  complain(['groups'], 'value', 'expected a list of texts')
-  return undefined
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const checked = checkSettings(settings)(found)
+  if (!checked.ok) return checked
+  const { users } = checked.value
+  const value = users.map(user => ({
+    ...user,
+    password: user.password ?? user.name,
+    about: user.about ?? user.email ?? 'no e-mail',
+  }))
+  if (value.length > 0) return { ok: true, value, warnings: [] }
+  const none = 'expected a list of people under users:, such as "users: [{ name: ada }]"'
+  return { ok: false, problems: [{ path: [], at: 'key', text: none }], warnings: [] }
 }

@@ -1,19 +1,19 @@
 /**
- * How the identity providers of this world differ: what they sign, how they name people and their attributes, how they
- * encrypt. Each profile answers as the product of its name does with the settings it comes with.
+ * How identity providers differ in what they sign and encrypt, and in how they name users and attributes.
+ * Each profile answers as the product of its name does with its default settings.
  */
 import { nameIdFormats } from '../../auth/saml/core/vocabulary.ts'
 import type { ContentMethod, KeyMethod } from './encrypt.ts'
 
-/** A person of the user file. */
+/** A user as the file of users describes one. */
 export interface DevUser {
   readonly name: string
-  readonly email?: string
-  readonly displayName?: string
-  readonly givenName?: string
-  readonly surname?: string
-  readonly sAMAccountName?: string
-  readonly groups?: readonly string[]
+  readonly email?: string | undefined
+  readonly displayName?: string | undefined
+  readonly givenName?: string | undefined
+  readonly surname?: string | undefined
+  readonly sAMAccountName?: string | undefined
+  readonly groups?: readonly string[] | undefined
 }
 
 export interface DevAttribute {
@@ -24,19 +24,36 @@ export interface DevAttribute {
 }
 
 export interface DevProfile {
-  readonly name: ProfileName
   /** Entity ID of an IdP at this base URL. */
   readonly entityId: (baseUrl: string) => string
   readonly signs: 'assertion' | 'response' | 'both'
   readonly nameId: (user: DevUser) => { readonly value: string; readonly format: string }
   readonly attributes: (user: DevUser) => readonly DevAttribute[]
   readonly encryption: { readonly content: ContentMethod; readonly key: KeyMethod }
-  /** Milliseconds added to NotBefore: 0 for those that leave no margin. */
+  /** Milliseconds added to NotBefore: 0 for those that allow for no difference of clocks. */
   readonly notBefore: number
   readonly singleLogout: boolean
 }
 
 export type ProfileName = 'entra' | 'adfs' | 'okta' | 'google' | 'keycloak' | 'shibboleth'
+
+/** A row of attributes: the Name, what of the user is its value, and the FriendlyName. */
+type Row = readonly [
+  name: string,
+  of: keyof DevUser | ((user: DevUser) => string | undefined),
+  friendlyName?: string,
+]
+
+/** Reads attributes of one NameFormat from a user; those the user does not have are left out. */
+function table(format: string | undefined, rows: readonly Row[]): DevProfile['attributes'] {
+  return user =>
+    rows.flatMap(([name, of, friendlyName]) => {
+      const value = typeof of === 'function' ? of(user) : user[of]
+      if (value === undefined) return []
+      const values = typeof value === 'string' ? [value] : value
+      return [{ name, values, ...(friendlyName && { friendlyName }), ...(format && { format }) }]
+    })
+}
 
 const email = 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress'
 const unspecified = 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified'
@@ -45,135 +62,107 @@ const uri = 'urn:oasis:names:tc:SAML:2.0:attrname-format:uri'
 const claims = 'http://schemas.xmlsoap.org/ws/2005/05/identity/claims'
 const microsoft = 'http://schemas.microsoft.com/ws/2008/06/identity/claims'
 
-function emailOf(user: DevUser): string {
-  return user.email ?? `${user.name}@example.org`
-}
-
-/** Leaves out what the person does not have. */
-function present(...attributes: ReadonlyArray<DevAttribute | undefined>): readonly DevAttribute[] {
-  return attributes.filter(attribute => attribute !== undefined)
-}
-
-function one(name: string, value: string | undefined, more: Partial<DevAttribute> = {}) {
-  return value === undefined ? undefined : { name, values: [value], ...more }
-}
-
+const emailOf = (user: DevUser) => user.email ?? `${user.name}@example.org`
+const byEmail = (format: string) => (user: DevUser) => ({ value: emailOf(user), format })
 const transient = (user: DevUser) => ({
   value: `_${Buffer.from(user.name).toString('hex')}-transient`,
   format: nameIdFormats.transient,
 })
 
+const cbc = { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' } as const
+
 export const profiles: Readonly<Record<ProfileName, DevProfile>> = {
   entra: {
-    name: 'entra',
     entityId: baseUrl => `${baseUrl}/00000000-0000-4000-8000-000000000000/`,
     signs: 'assertion',
-    nameId: user => ({ value: emailOf(user), format: email }),
-    attributes: user =>
-      present(
-        one('http://schemas.microsoft.com/identity/claims/displayname', user.displayName),
-        one(`${claims}/emailaddress`, user.email),
-        one(`${claims}/givenname`, user.givenName),
-        one(`${claims}/surname`, user.surname),
-        one(`${claims}/name`, emailOf(user)),
-        one('onpremisessamaccountname', user.sAMAccountName),
-        user.groups && { name: `${microsoft}/groups`, values: user.groups },
-      ),
-    encryption: { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' },
+    nameId: byEmail(email),
+    attributes: table(undefined, [
+      ['http://schemas.microsoft.com/identity/claims/displayname', 'displayName'],
+      [`${claims}/emailaddress`, 'email'],
+      [`${claims}/givenname`, 'givenName'],
+      [`${claims}/surname`, 'surname'],
+      [`${claims}/name`, emailOf],
+      ['onpremisessamaccountname', 'sAMAccountName'],
+      [`${microsoft}/groups`, 'groups'],
+    ]),
+    encryption: cbc,
     notBefore: -300_000,
     singleLogout: true,
   },
   adfs: {
-    name: 'adfs',
     entityId: baseUrl => `${baseUrl}/adfs/services/trust`,
     signs: 'assertion',
-    nameId: user => ({ value: emailOf(user), format: unspecified }),
-    attributes: user =>
-      present(
-        one(`${claims}/upn`, user.email),
-        one(`${claims}/emailaddress`, user.email),
-        one(
-          `${microsoft}/windowsaccountname`,
-          user.sAMAccountName && `EXAMPLE\\${user.sAMAccountName}`,
-        ),
-        user.groups && { name: 'http://schemas.xmlsoap.org/claims/Group', values: user.groups },
-      ),
-    encryption: { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' },
+    nameId: byEmail(unspecified),
+    attributes: table(undefined, [
+      [`${claims}/upn`, 'email'],
+      [`${claims}/emailaddress`, 'email'],
+      [
+        `${microsoft}/windowsaccountname`,
+        ({ sAMAccountName: name }) => (name === undefined ? undefined : `EXAMPLE\\${name}`),
+      ],
+      ['http://schemas.xmlsoap.org/claims/Group', 'groups'],
+    ]),
+    encryption: cbc,
     notBefore: 0,
     singleLogout: true,
   },
   okta: {
-    name: 'okta',
     entityId: baseUrl => `${baseUrl}/exk0000000000000000`,
     signs: 'both',
-    nameId: user => ({ value: emailOf(user), format: email }),
-    attributes: user =>
-      present(
-        one('email', user.email, { format: basic }),
-        one('firstName', user.givenName, { format: basic }),
-        one('lastName', user.surname, { format: basic }),
-        one('sAMAccountName', user.sAMAccountName, { format: basic }),
-        user.groups && { name: 'groups', values: user.groups, format: basic },
-      ),
-    encryption: { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' },
+    nameId: byEmail(email),
+    attributes: table(basic, [
+      ['email', 'email'],
+      ['firstName', 'givenName'],
+      ['lastName', 'surname'],
+      ['sAMAccountName', 'sAMAccountName'],
+      ['groups', 'groups'],
+    ]),
+    encryption: cbc,
     notBefore: -300_000,
     singleLogout: false,
   },
   google: {
-    name: 'google',
     entityId: baseUrl => `${baseUrl}/o/saml2?idpid=C00000000`,
     signs: 'response',
-    nameId: user => ({ value: emailOf(user), format: email }),
-    attributes: user =>
-      present(
-        one('email', user.email),
-        one('firstName', user.givenName),
-        one('lastName', user.surname),
-        user.groups && { name: 'groups', values: user.groups },
-      ),
+    nameId: byEmail(email),
+    attributes: table(undefined, [
+      ['email', 'email'],
+      ['firstName', 'givenName'],
+      ['lastName', 'surname'],
+      ['groups', 'groups'],
+    ]),
     encryption: { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' },
     notBefore: -300_000,
     singleLogout: false,
   },
   keycloak: {
-    name: 'keycloak',
     entityId: baseUrl => `${baseUrl}/realms/example`,
     signs: 'response',
     nameId: transient,
-    // One Attribute element for every value, all of the same Name.
     attributes: user => [
-      ...present(
-        one('urn:oid:1.2.840.113549.1.9.1', user.email, { friendlyName: 'email', format: uri }),
-        one('urn:oid:2.5.4.42', user.givenName, { friendlyName: 'givenName', format: uri }),
-        one('urn:oid:2.5.4.4', user.surname, { friendlyName: 'surname', format: uri }),
-        one('sAMAccountName', user.sAMAccountName, { format: basic }),
-      ),
-      ...(user.groups ?? []).map(group => ({ name: 'member', format: basic, values: [group] })),
+      ...table(uri, [
+        ['urn:oid:1.2.840.113549.1.9.1', 'email', 'email'],
+        ['urn:oid:2.5.4.42', 'givenName', 'givenName'],
+        ['urn:oid:2.5.4.4', 'surname', 'surname'],
+      ])(user),
+      ...table(basic, [['sAMAccountName', 'sAMAccountName']])(user),
+      // An Attribute element for every group, all of the same Name.
+      ...(user.groups ?? []).map(group => ({ name: 'member', values: [group], format: basic })),
     ],
     encryption: { content: 'aes256-gcm', key: 'rsa-oaep-sha256' },
     notBefore: 0,
     singleLogout: true,
   },
   shibboleth: {
-    name: 'shibboleth',
     entityId: baseUrl => `${baseUrl}/idp/shibboleth`,
     signs: 'both',
     nameId: transient,
-    attributes: user =>
-      present(
-        one('urn:oid:0.9.2342.19200300.100.1.3', user.email, { friendlyName: 'mail', format: uri }),
-        one('urn:oid:0.9.2342.19200300.100.1.1', user.name, { friendlyName: 'uid', format: uri }),
-        one('urn:oid:2.16.840.1.113730.3.1.241', user.displayName, {
-          friendlyName: 'displayName',
-          format: uri,
-        }),
-        user.groups && {
-          name: 'urn:oid:1.3.6.1.4.1.5923.1.5.1.1',
-          friendlyName: 'isMemberOf',
-          format: uri,
-          values: user.groups,
-        },
-      ),
+    attributes: table(uri, [
+      ['urn:oid:0.9.2342.19200300.100.1.3', 'email', 'mail'],
+      ['urn:oid:0.9.2342.19200300.100.1.1', 'name', 'uid'],
+      ['urn:oid:2.16.840.1.113730.3.1.241', 'displayName', 'displayName'],
+      ['urn:oid:1.3.6.1.4.1.5923.1.5.1.1', 'groups', 'isMemberOf'],
+    ]),
     encryption: { content: 'aes128-gcm', key: 'rsa-oaep-mgf1p' },
     notBefore: 0,
     singleLogout: true,

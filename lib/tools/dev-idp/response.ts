@@ -1,6 +1,6 @@
 /**
- * What a development IdP writes: Responses, signed and encrypted, saml-core-2.0-os. Every value can be set, so that the same
- * code plays the good IdP and the forger.
+ * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os).
+ * Every value can be set, so that tests write forged ones with the same code.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import {
@@ -10,7 +10,7 @@ import {
 } from '../../auth/saml/core/signature.ts'
 import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
 import { escapeXml } from '../../auth/saml/core/xml.ts'
-import { encryptAssertion, encryptElement } from './encrypt.ts'
+import { encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 
 export interface AssertionValues {
@@ -31,9 +31,9 @@ export interface AssertionValues {
   readonly version?: string
   /** More children of Conditions, as XML. */
   readonly conditions?: string
-  /** In the place of the NameID, as XML. */
+  /** Instead of the NameID, as XML. */
   readonly nameIdXml?: string
-  /** In the place of the attributes, as XML. */
+  /** Instead of the attributes, as XML. */
   readonly attributesXml?: string
 }
 
@@ -49,7 +49,8 @@ export interface ResponseValues {
 
 const instant = (moment: Milliseconds) => new Date(moment).toISOString()
 
-function attribute(name: string, value: string | undefined): string {
+/** An XML attribute with its leading space; empty when there is no value. */
+export function attribute(name: string, value: string | undefined): string {
   return value === undefined ? '' : ` ${name}="${escapeXml(value)}"`
 }
 
@@ -140,12 +141,12 @@ export interface Writing {
   /** Certificate to encrypt the assertion to. */
   readonly encryptTo?: string
   readonly encryption?: DevProfile['encryption']
-  /** Encrypts the NameID and every attribute instead of the whole. */
+  /** Encrypts the NameID and every attribute instead of the assertion. */
   readonly encryptParts?: boolean
   readonly algorithms?: Pick<SigningOptions, 'signatureMethod' | 'digestMethod'>
 }
 
-/** A whole Response, signed and encrypted as told. */
+/** A whole Response, signed and encrypted as `writing` says. */
 export function writeResponse(writing: Writing): string {
   const { response, key, signs } = writing
   const options = { key, ...writing.algorithms }
@@ -160,7 +161,7 @@ export function writeResponse(writing: Writing): string {
     assertion = signElement(assertion, { ...options, id: writing.assertion.id })
   }
   if (encryptTo !== undefined && !encryptParts) {
-    assertion = encryptAssertion(assertion, encryptTo, methods)
+    assertion = encryptElement('EncryptedAssertion', assertion, { certificate: encryptTo, methods })
   }
   const whole = responseXml(response, assertion)
   if (signs !== 'response' && signs !== 'both') return whole

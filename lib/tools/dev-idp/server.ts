@@ -1,67 +1,61 @@
 /**
- * A development IdP on HTTP: paths to decisions, replies to responses. Listens on loopback addresses alone.
+ * Serves a development IdP over HTTP, with requests and replies as values and pages from templates.
  */
-import { randomBytes } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { join } from 'node:path'
 import { packageRoot } from '../../package.ts'
-import { Templates } from '../../template.ts'
-import { isAnswer } from './answer.ts'
-import type { DevProvider, Reply } from './provider.ts'
+import { Templates, type View } from '../../template.ts'
 
-/** Bytes of a form: a signed AuthnRequest is a few thousand. */
+/** What a request asks. */
+export interface Asked {
+  /** As it stood in the target. */
+  readonly query: string | undefined
+  /** The values of a form; undefined when the request is no POST. */
+  readonly form: URLSearchParams | undefined
+  /** The ID of the session. */
+  readonly session: string | undefined
+}
+
+export interface Reply {
+  readonly status: number
+  readonly fields: Readonly<Record<string, string>>
+  readonly content: string
+}
+
+/** Makes a page from a template, with status 200 unless another is given. */
+export type Page = (template: string, view: View, more?: Partial<Omit<Reply, 'content'>>) => Reply
+
+export const sessionCookie = 'dev_idp_session'
+
+/** Bytes of a form: a signed AuthnRequest has a few thousand. */
 const FORM_LIMIT = 256 * 1024
-const COOKIE = 'dev_idp_session'
 
-/** The server, not listening yet; without a provider it answers 503. Throws when its templates are missing. */
-export function createDevIdpServer(provider: () => DevProvider | undefined): Server {
-  const templates = Templates.read(join(packageRoot(), 'templates', 'dev-idp'))
-  return createServer((request, response) => {
+/** The server, not listening yet; 503 while there is no provider. */
+export function createDevIdpServer(
+  provider: () => { answer(path: string, asked: Asked): Reply } | undefined,
+): Server {
+  return createServer(async (request, response) => {
     const ready = provider()
     if (ready === undefined) {
       response.writeHead(503, { 'Retry-After': '1' }).end()
       return
     }
-    answer(ready, request)
-      .then(reply => send(templates, reply, response))
-      .catch(() => response.destroy())
+    try {
+      const { path, ...asked } = await read(request)
+      const { status, fields, content } = ready.answer(path, asked)
+      response.writeHead(status, { 'Cache-Control': 'no-store', ...fields }).end(content)
+    } catch {
+      response.destroy()
+    }
   })
 }
 
-async function answer(provider: DevProvider, request: IncomingMessage): Promise<Reply> {
-  const { method = 'GET', url = '/' } = request
-  const mark = url.indexOf('?')
-  const path = mark < 0 ? url : url.slice(0, mark)
-  const query = mark < 0 ? undefined : url.slice(mark + 1)
-  const cookie = new RegExp(`(?:^|; ?)${COOKIE}=(_[0-9a-f]{32})`).exec(
-    request.headers.cookie ?? '',
-  )?.[1]
-  const form = method === 'POST' ? await formOf(request) : undefined
-  switch (path) {
-    case '/':
-      return provider.index(cookie)
-    case '/metadata':
-      return provider.metadata()
-    case '/sso':
-      return provider.signOn(query, form, cookie)
-    case '/start':
-      return provider.unsolicited(new URLSearchParams(query).get('service') ?? '')
-    case '/login': {
-      const way = form?.get('answer') ?? 'right'
-      return provider.logIn(form ?? new URLSearchParams(), isAnswer(way) ? way : 'right')
-    }
-    case '/slo':
-      return provider.logout(query, form, cookie)
-    case '/logout':
-      return provider.startLogout(cookie)
-    default:
-      return {
-        reply: 'page',
-        template: 'refused',
-        view: { text: 'There is no such page.' },
-        status: 404,
-      }
-  }
+async function read(request: IncomingMessage): Promise<Asked & { readonly path: string }> {
+  const { method, url = '/', headers } = request
+  const [path = '', query] = url.split(/\?(.*)/s)
+  const cookie = new RegExp(`(?:^|; ?)${sessionCookie}=(_[0-9a-f]{32})`)
+  const session = cookie.exec(headers.cookie ?? '')?.[1]
+  return { path, query, form: method === 'POST' ? await formOf(request) : undefined, session }
 }
 
 async function formOf(request: IncomingMessage): Promise<URLSearchParams> {
@@ -75,49 +69,18 @@ async function formOf(request: IncomingMessage): Promise<URLSearchParams> {
   return new URLSearchParams(Buffer.concat(blocks).toString())
 }
 
-function send(templates: Templates, reply: Reply, response: ServerResponse): void {
-  response.setHeader('Cache-Control', 'no-store')
-  switch (reply.reply) {
-    case 'xml':
-      response.setHeader('Content-Type', 'application/samlmetadata+xml')
-      response.end(reply.xml)
-      return
-    case 'redirect':
-      response.writeHead(303, { Location: reply.to }).end()
-      return
-    case 'page':
-      html(
-        response,
-        reply.status ?? 200,
-        templates.render(reply.template, { ...reply.view, nonce: '' }),
-      )
-      return
-    case 'form': {
-      const nonce = randomBytes(16).toString('base64')
-      if (reply.session !== undefined) {
-        response.setHeader(
-          'Set-Cookie',
-          `${COOKIE}=${reply.session}; Path=/; HttpOnly; SameSite=Lax`,
-        )
-      }
-      html(
-        response,
-        200,
-        templates.render('form', { ...reply.view, nonce }),
-        `script-src 'nonce-${nonce}'; `,
-      )
-      return
+/** Makes the maker of pages. Throws when their templates are missing. */
+export function pageMaker(random: (size: number) => Buffer): Page {
+  const templates = Templates.read(join(packageRoot(), 'templates', 'dev-idp'))
+  return (template, view, { status = 200, fields = {} } = {}) => {
+    const nonce = random(16).toString('base64')
+    const own = {
+      'Content-Type': 'text/html; charset=utf-8',
+      // No form-action: browsers apply it to the redirects that follow a login as well.
+      'Content-Security-Policy': `default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-${nonce}'; frame-ancestors 'none'; base-uri 'none'`,
+      'Referrer-Policy': 'no-referrer',
     }
+    const content = templates.render(template, { ...view, nonce })
+    return { status, fields: { ...own, ...fields }, content }
   }
-}
-
-function html(response: ServerResponse, status: number, text: string, script = ''): void {
-  // No form-action: browsers hold it against the redirects that follow a login, too.
-  const policy = `default-src 'none'; style-src 'unsafe-inline'; ${script}frame-ancestors 'none'; base-uri 'none'`
-  response.writeHead(status, {
-    'Content-Type': 'text/html; charset=utf-8',
-    'Content-Security-Policy': policy,
-    'Referrer-Policy': 'no-referrer',
-  })
-  response.end(text)
 }

@@ -2,17 +2,19 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { helpText } from '../../../lib/auth/cli/arguments.ts'
+import { authproxy } from '../../../lib/auth/cli/arguments.ts'
 import { configCheck } from '../../../lib/auth/config/load-config.ts'
-import { manualFiles } from '../../../lib/auth/config/manual.ts'
+import { authproxyManual } from '../../../lib/auth/config/manual.ts'
 import { settings } from '../../../lib/auth/config/settings.ts'
+import { helpText } from '../../../lib/command-line.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
+import { manualFiles } from '../../../lib/config/setting-manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { startPatient } from '../../fixtures/patient.ts'
 
 t.test('the manuals in the repository are those of the settings', async t => {
-  for (const [path, content] of manualFiles()) {
+  for (const [path, content] of manualFiles(authproxyManual)) {
     t.equal(
       await readFile(join(packageRoot(), path), 'utf8'),
       content,
@@ -54,7 +56,7 @@ t.test('authproxy(8) knows every command and option', async t => {
     '\\-',
     '-',
   )
-  const help = helpText()
+  const help = helpText(authproxy)
   const words = [...help.matchAll(/^ {2}([a-z][a-z-]+) /gm), ...help.matchAll(/(--[a-z-]+)/g)]
   t.ok(words.length > 10)
   for (const [, word = ''] of words) t.ok(manual.includes(word), word)

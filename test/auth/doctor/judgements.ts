@@ -1,13 +1,25 @@
 /** What the doctor makes of facts: no sockets, no files. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { systemClock } from '../../../lib/async/clock.ts'
-import { clockOf, judgeClock } from '../../../lib/auth/doctor/clocks.ts'
-import { doubtful, right, wrong } from '../../../lib/auth/doctor/diagnosis.ts'
-import { judgeIdpClock, judgeUse } from '../../../lib/auth/doctor/idp.ts'
-import { linesOf, sumUp } from '../../../lib/auth/doctor/report.ts'
-import { judgeReadiness } from '../../../lib/auth/doctor/service.ts'
-import { judgeSample, largestFitting, samples } from '../../../lib/auth/doctor/sessions.ts'
+import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import {
+  doubtful,
+  type Finding,
+  linesOf,
+  right,
+  sumUp,
+  wrong,
+} from '../../../lib/auth/doctor/check.ts'
+import { certificates, judgeIdpClock, validity } from '../../../lib/auth/doctor/checks/idp.ts'
+import { judgeReadiness } from '../../../lib/auth/doctor/checks/service.ts'
+import {
+  judgeSample,
+  largestSample,
+  samples,
+  size,
+} from '../../../lib/auth/doctor/checks/sessions.ts'
+import { judgeClock } from '../../../lib/auth/doctor/clocks.ts'
+import type { Examination } from '../../../lib/auth/doctor/facts.ts'
 import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { formatDate } from '../../../lib/http/message/date.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
@@ -39,11 +51,11 @@ t.test('clocks are compared as closely as a Date allows, and no closer', t => {
     ['two minutes behind us', dated(now - 120_000), 'wrong', 'ours is 119 s ahead'],
     ['an answer that took a minute', dated(now - 30_000, 60_000), 'right', 'the same'],
   ] as const) {
-    t.match(judgeClock('clock', clockOf(answer), limit), { state, found }, what)
+    t.match(judgeClock(answer, limit), { state, found }, what)
   }
   const cached = { ...dated(now - day), fields: Fields.of(['Date', formatDate(now)], ['Age', '9']) }
   for (const answer of [cached, { ...cached, fields: Fields.empty }]) {
-    t.match(judgeClock('clock', clockOf(answer), limit), { state: 'doubtful', mend: /date -u/ })
+    t.match(judgeClock(answer, limit), { state: 'doubtful', mend: /date -u/ })
   }
   t.end()
 })
@@ -71,56 +83,61 @@ const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata =
   ...more,
 })
 
-t.test('metadata that ends soon, certificates that end, what could not be used', t => {
-  const words = (more: Parameters<typeof metadata>[0], from: 'url' | 'file') =>
-    judgeUse(metadata(more), now, from).map(
-      ({ what, state, found }) => `${state} ${what}: ${found}`,
-    )
-  for (const [more, from, expected] of [
-    [{}, 'url', ['right IdP certificates: one, the last until 2031-01-01, 365 days']],
-    [{ ends: now + 10.5 * day }, 'url', [/^doubtful IdP certificates: .*, 10 days$/]],
-    [
-      { ends: now - day },
-      'file',
-      [/^doubtful IdP certificates: the last one expired on 2029-12-31/],
-    ],
-    [{ validUntil: now + day }, 'url', [/^right IdP certificates/]],
-    [
-      { validUntil: now + 7_200_000 },
-      'url',
-      ['doubtful end of the IdP metadata: in 2 h', /^right/],
-    ],
-    [
-      { validUntil: now + 5 * day },
-      'file',
-      ['doubtful end of the IdP metadata: in 5 days', /^right/],
-    ],
-    [{ warnings: ['odd'] }, 'url', ['doubtful IdP metadata in detail: odd', /^right/]],
-  ] as const) {
-    t.match(words(more, from), expected, `${JSON.stringify(more)} ${from}`)
-    t.equal(words(more, from).length, expected.length)
+t.test('metadata and certificates that end soon are told', t => {
+  const of = (from: 'url' | 'file'): Examination => {
+    const idpMetadata = from === 'url' ? config.saml.idpMetadata : { from, path: '/idp.xml' }
+    return {
+      ...{ from: 'app.yaml', warnings: [], groups: undefined, random: randomBytes },
+      clock: new ManualClock(now),
+      config: { ...config, saml: { ...config.saml, idpMetadata } },
+    }
   }
-  const [about] = judgeUse(metadata({ ends: now + day }), now, 'file')
-  t.match(about?.mend, /idpMetadataFile is replaced/)
+  for (const [ends, from, state, found] of [
+    [now + 365 * day, 'url', 'right', /^one, the last until 2031-01-01, 365 days$/],
+    [now + 10.5 * day, 'url', 'doubtful', /^one, the last until .*, 10 days$/],
+    [
+      now - day,
+      'file',
+      'doubtful',
+      /^one, the last expired on 2029-12-31; it is used all the same$/,
+    ],
+  ] as const) {
+    t.match(certificates(of(from), metadata({ ends })), { state, found })
+  }
+  for (const [left, from, expected] of [
+    [undefined, 'url', []],
+    [day, 'url', []],
+    [7_200_000, 'url', { state: 'doubtful', found: 'in 2 h' }],
+    [5 * day, 'file', { state: 'doubtful', found: 'in 5 days' }],
+  ] as const) {
+    const validUntil = left === undefined ? undefined : now + left
+    t.match(validity(of(from), metadata({ validUntil })), expected, `${left} ${from}`)
+  }
+  const { mend } = certificates(of('file'), metadata({ ends: now + day }))
+  t.match(mend, /idpMetadataFile is replaced/)
   t.end()
 })
 
 t.test('sessions grow with their groups, and what a browser would be given is known', async t => {
-  const parts = { clock: systemClock, random: randomBytes }
-  const all = await samples(config, undefined, parts)
+  const of = (groups?: number): Examination => ({
+    ...{ config, from: 'app.yaml', warnings: [], groups },
+    ...{ clock: systemClock, random: randomBytes },
+  })
+  const examples = of()
+  const all = await samples(examples)
   t.match(all, [{ groups: 20, cookies: 1 }, { groups: 150, cookies: 2 }, { groups: 500 }])
   const [few, many, most] = all
   if (few === undefined || many === undefined || most === undefined) throw new Error('three')
   t.ok(few.bytes < many.bytes && many.bytes < most.bytes)
   t.equal(few.field.length, few.bytes, 'what is counted is what is sent')
   t.equal(many.field.length, many.bytes + 2, 'and a separator')
-  t.match(judgeSample(config, few), { state: 'right', found: /^\d+ bytes of cookies in 1$/ })
+  t.match(judgeSample(config, few), { state: 'right', found: /\d+ bytes of cookies in 1$/ })
   t.match(judgeSample(config, most), { state: 'doubtful', mend: /identity\.groups/ })
-  t.equal(largestFitting(config, all), many)
-  t.equal(largestFitting(config, [most]), undefined)
-  t.match(await samples(config, 1, parts), [{ groups: 1, cookies: 1 }])
-  const [absurd] = await samples(config, 5000, parts)
-  t.match(absurd === undefined ? undefined : judgeSample(config, absurd), { state: 'doubtful' })
+  t.equal(await largestSample(examples), many)
+  t.match(await samples(of(1)), [{ groups: 1, cookies: 1 }])
+  const absurd = of(5000)
+  t.equal(await largestSample(absurd), undefined)
+  t.match(await size(absurd), [{ state: 'doubtful' }])
 })
 
 t.test('readiness is told in the service’s own words', t => {
@@ -138,18 +155,22 @@ t.test('readiness is told in the service’s own words', t => {
 })
 
 t.test('a report is for a terminal and for scripts', t => {
-  t.same(linesOf(right('clock', 'the same')), ['ok     clock: the same'])
-  t.same(linesOf(doubtful('clock', 'odd', 'look')), ['doubt  clock: odd', '       look'])
-  t.same(linesOf(wrong('loop', 'a circle', 'open it')), ['WRONG  loop: a circle', '       open it'])
-  t.same(linesOf(right('x', 'a\x1b[31m\nb')), ['ok     x: a\\u001b[31m\\u000ab'])
-  t.ok((linesOf(right('x', 'y'.repeat(10_000)))[0]?.length ?? 0) < 700)
-  t.same(sumUp([right('a', '')]), { line: 'Nothing is wrong: 1 checks.', exitCode: 0 })
-  t.same(sumUp([right('a', ''), doubtful('b', '', '')]), {
+  const clock = { what: 'clock' }
+  t.same(linesOf({ ...clock, ...right('the same') }), ['ok     clock: the same'])
+  t.same(linesOf({ ...clock, ...doubtful('odd', 'look') }), ['doubt  clock: odd', '       look'])
+  t.same(linesOf({ ...clock, ...wrong('bad', 'mend it') }), ['WRONG  clock: bad', '       mend it'])
+  const unasked = { state: 'not asked', found: 'is it right?' } as const
+  t.same(linesOf({ ...clock, ...unasked }), ['-      clock: is it right?'])
+  t.same(linesOf({ ...clock, ...right('a\x1b[31m\nb') }), ['ok     clock: a\\u001b[31m\\u000ab'])
+  t.ok((linesOf({ ...clock, ...right('y'.repeat(10_000)) })[0]?.length ?? 0) < 700)
+  const summed = (...found: readonly Finding[]) => sumUp(found.map(one => ({ ...clock, ...one })))
+  t.same(summed(right('')), { line: 'Nothing is wrong: 1 checks.', exitCode: 0 })
+  t.same(summed(right(''), doubtful('', '')), {
     line: '0 wrong, 1 doubtful, 1 right.',
     exitCode: 0,
   })
-  t.same(sumUp([wrong('a', '', ''), right('b', '')]), {
-    line: '1 wrong, 0 doubtful, 1 right.',
+  t.same(summed(wrong('', ''), right(''), unasked), {
+    line: '1 wrong, 0 doubtful, 1 right, 1 not asked.',
     exitCode: 1,
   })
   t.end()

@@ -26,7 +26,7 @@ t.test('a healthy instance: every line is ok, and so is the exit code', async t 
   for (const line of lines.slice(0, -2)) t.match(line, /^ok {5}[a-zA-Z]/)
   t.match(out, /^ok {5}loop: http:\/\/127\.0\.0\.1:\d+\/ does not lead back here$/m)
   t.match(out, /^ok {5}public host: https:\/\/localhost:\d+\/saml\/metadata\.xml leads here$/m)
-  t.match(out, /^ok {5}session with 40 groups: \d+ bytes of cookies in 1$/m)
+  t.match(out, /^ok {5}session size: with 40 groups \d+ bytes of cookies in 1$/m)
 })
 
 t.test('what is doubtful does not fail, what is wrong does, each with its mend', async t => {
@@ -35,7 +35,7 @@ t.test('what is doubtful does not fail, what is wrong does, each with its mend',
   const doubt = await doctor(patient)
   t.equal(doubt.code, 0)
   t.match(doubt.out, /^doubt {2}backend: .* answers 503\n {7}see the log of the application$/m)
-  t.match(doubt.out, /^doubt {2}session with 500 groups: /m)
+  t.match(doubt.out, /^doubt {2}session size: with 500 groups /m)
   t.match(doubt.out, /\n\n0 wrong, 2 doubtful, \d+ right\.\n$/)
   patient.edge.ways = { host: 'inside.example.org', forwardedFor: 'append' }
   const bad = await doctor(patient)
@@ -53,10 +53,12 @@ t.test('a service that does not run is the first thing that is wrong', async t =
   t.equal(code, 1)
   t.match(
     out,
-    /^WRONG {2}service: nobody answers at .*\n {7}start it: systemctl start authproxy@test/m,
+    /^WRONG {2}service: no answer from .*\n {7}start it: systemctl start authproxy@test/m,
   )
   t.match(out, /^WRONG {2}public host: .* answers 502: the edge does not reach the service$/m)
+  t.match(out, /^- {6}WebSockets through the edge: does the request to open one arrive\?$/m)
   t.match(out, /^ok {5}IdP metadata: /m, 'the rest is examined all the same')
+  t.match(out, /\n\n\d wrong, \d doubtful, \d+ right, \d+ not asked\.\n$/)
 })
 
 t.test('a configuration with warnings is examined, one with problems is not', async t => {

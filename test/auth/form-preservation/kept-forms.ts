@@ -1,25 +1,25 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { StashRoom } from '../../../lib/auth/form-preservation/kept-forms.ts'
+import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
 
 const minute = 60_000
 const ada = { owner: 'ada', target: '/save' }
 const form = { contentType: 'text/plain', content: Buffer.from('a=1') }
 const large = { contentType: 'text/plain', content: Buffer.alloc(7 * 1024 * 1024) }
 
-function room() {
-  const clock = new ManualClock(0)
-  return { clock, stashes: new StashRoom(clock, randomBytes) }
+function keeping() {
+  const clock = new ManualClock(1000)
+  return { clock, forms: new KeptForms(clock, randomBytes) }
 }
 
 t.test('what is kept is handed out once, as it was', t => {
-  const { stashes } = room()
-  const key = stashes.put('1', form, ada, minute)
-  t.same(stashes.placeOf('1', 'ada'), { target: '/save' })
-  t.same(stashes.take('1', key, ada), { stash: form })
-  t.same(stashes.take('1', key, ada), { because: 'gone' })
-  t.equal(stashes.bytes, 0)
+  const { forms } = keeping()
+  const key = forms.put('1', form, ada, minute)
+  t.same(forms.placeOf('1', 'ada'), { target: '/save' })
+  t.same(forms.take('1', key, ada), form)
+  t.same(forms.take('1', key, ada), { because: 'gone' })
+  t.equal(forms.bytes, 0)
   t.end()
 })
 
@@ -30,49 +30,49 @@ t.test('another person, address, key or time gets nothing, and nothing stays', t
     [ada, 'gone', () => randomBytes(32).toString('base64url')],
     [ada, 'gone', () => ''],
   ] as const) {
-    const { stashes } = room()
-    const key = stashes.put('1', form, ada, minute)
-    t.same(stashes.take('1', take(key), place), { because })
-    t.same(stashes.take('1', key, ada), { because: 'gone' })
-    t.equal(stashes.bytes, 0)
+    const { forms } = keeping()
+    const key = forms.put('1', form, ada, minute)
+    t.same(forms.take('1', take(key), place), { because })
+    t.same(forms.take('1', key, ada), { because: 'gone' })
+    t.equal(forms.bytes, 0)
   }
-  const { stashes, clock } = room()
-  const key = stashes.put('1', form, ada, minute)
-  clock.advance(minute)
-  t.same(stashes.placeOf('1', 'ada'), { because: 'gone' })
-  t.same(stashes.take('1', key, ada), { because: 'gone' })
+  const { forms, clock } = keeping()
+  const key = forms.put('1', form, ada, minute)
+  clock.advance(minute + 1)
+  t.same(forms.placeOf('1', 'ada'), { because: 'gone' })
+  t.same(forms.take('1', key, ada), { because: 'gone' })
   t.end()
 })
 
 t.test('a look by somebody else throws the form away', t => {
-  const { stashes } = room()
-  const key = stashes.put('1', form, ada, minute)
-  t.same(stashes.placeOf('1', 'bert'), { because: 'other-user' })
-  t.same(stashes.take('1', key, ada), { because: 'gone' })
-  t.equal(stashes.bytes, 0)
+  const { forms } = keeping()
+  const key = forms.put('1', form, ada, minute)
+  t.same(forms.placeOf('1', 'bert'), { because: 'other-user' })
+  t.same(forms.take('1', key, ada), { because: 'gone' })
+  t.equal(forms.bytes, 0)
   t.end()
 })
 
 t.test('one person has four, and takes nobody else’s room with a fifth', t => {
-  const { stashes } = room()
-  stashes.put('b', form, { ...ada, owner: 'bert' }, minute)
-  for (const id of ['1', '2', '3', '4', '5', '6']) stashes.put(id, form, ada, minute)
-  const left = ['1', '2', '3', '4', '5', '6'].filter(id => 'target' in stashes.placeOf(id, 'ada'))
+  const { forms } = keeping()
+  forms.put('b', form, { ...ada, owner: 'bert' }, minute)
+  for (const id of ['1', '2', '3', '4', '5', '6']) forms.put(id, form, ada, minute)
+  const left = ['1', '2', '3', '4', '5', '6'].filter(id => 'target' in forms.placeOf(id, 'ada'))
   t.same(left, ['3', '4', '5', '6'])
-  t.same(stashes.placeOf('b', 'bert'), { target: '/save' })
+  t.same(forms.placeOf('b', 'bert'), { target: '/save' })
   t.end()
 })
 
 t.test('memory is bounded in bytes and in number; the oldest go', t => {
-  const { stashes } = room()
+  const { forms } = keeping()
   for (let i = 0; i < 10; i += 1) {
-    stashes.put(`${i}`, large, { ...ada, owner: `${i}` }, minute)
-    t.ok(stashes.bytes <= 32 * 1024 * 1024)
+    forms.put(`${i}`, large, { ...ada, owner: `${i}` }, minute)
+    t.ok(forms.bytes <= 32 * 1024 * 1024)
   }
-  t.same(stashes.placeOf('9', '9'), { target: '/save' })
-  t.same(stashes.placeOf('0', '0'), { because: 'gone' })
-  for (let i = 0; i < 1500; i += 1) stashes.put(`s${i}`, form, { ...ada, owner: `s${i}` }, minute)
-  const left = Array.from({ length: 1500 }, (_, i) => stashes.placeOf(`s${i}`, `s${i}`))
+  t.same(forms.placeOf('9', '9'), { target: '/save' })
+  t.same(forms.placeOf('0', '0'), { because: 'gone' })
+  for (let i = 0; i < 1500; i += 1) forms.put(`s${i}`, form, { ...ada, owner: `s${i}` }, minute)
+  const left = Array.from({ length: 1500 }, (_, i) => forms.placeOf(`s${i}`, `s${i}`))
   t.equal(left.filter(place => 'target' in place).length, 1000)
   t.end()
 })

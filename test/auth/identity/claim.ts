@@ -7,7 +7,7 @@ function attribute(name: string, values: readonly string[], friendlyName?: strin
 }
 
 function mapped(attributes: readonly SamlAttribute[], loose = false) {
-  return Object.fromEntries(mapClaims(attributes, { more: [], loose }))
+  return Object.fromEntries(mapClaims(attributes, { claims: [], looseNames: loose }))
 }
 
 t.test('no alias stands for two claims', t => {
@@ -110,15 +110,15 @@ t.test('names typed by hand count when that is allowed', t => {
 
 t.test('attributes of the operator’s own are kept, more names of known ones are asked first', t => {
   const more = [
-    { name: 'costCentre', field: 'CostCentre', aliases: ['urn:example:cc'] },
-    { name: 'email', field: 'Email', aliases: ['urn:example:work-mail'] },
+    { name: 'costCentre', field: 'CostCentre', list: false, aliases: ['urn:example:cc'] },
+    { name: 'email', field: 'Email', list: false, aliases: ['urn:example:work-mail'] },
   ]
   const sent = [
     attribute('urn:example:cc', ['42']),
     attribute('email', ['b']),
     attribute('urn:example:work-mail', ['a']),
   ]
-  const found = mapClaims(sent, { more, loose: false })
+  const found = mapClaims(sent, { claims: more, looseNames: false })
   t.same(found.get('costCentre'), ['42'])
   t.same(found.get('email'), ['a'])
   t.end()

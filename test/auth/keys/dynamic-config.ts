@@ -71,7 +71,9 @@ t.test(
     await saveDynamicConfig(path, after)
     const { ring, clock } = await ringAt(t, path)
     t.equal(ring.session().length, 2)
+    const { generation } = ring
     clock.advance(61_000)
+    t.ok(ring.generation > generation, 'caches hear of a key that has retired')
     t.equal(ring.session().length, 1)
     t.equal(ring.saml().length, 2)
     clock.advance(600_000)

@@ -106,14 +106,14 @@ const own: Array<readonly [string, string]> = [
   ['Sec-Fetch-Site', 'same-origin'],
   ['Origin', 'https://app.example.org'],
 ]
-const stash = {
+const form = {
   contentType: 'application/x-www-form-urlencoded',
   content: Buffer.from('text=a%26b%0D%0Ac&submit=%C3%A9'),
 }
 
 /** A login that was begun by a form, up to the page behind it. */
 async function comeBackWithForm(lab: SamlLab, browser: TestBrowser, fields = own) {
-  const asked = await browser.login('/save?id=7', { stash, fields })
+  const asked = await browser.login('/save?id=7', { form, fields })
   const xml = lab.idp.respond({ inResponseTo: asked.id })
   const address = pathOf(hrefOf(await browser.deliver(xml, asked.relayState)))
   return { address, page: await browser.get(address) }
@@ -125,13 +125,13 @@ t.test('the page behind the login posts a handle, and holds nothing of the form'
   lab.browser.cookies.delete('session')
   const { page, address } = await comeBackWithForm(lab, lab.browser)
   t.match(htmlOf(page), 'action="https://app.example.org/save?id=7"')
-  t.strictSame(Object.keys(inputsOf(htmlOf(page))), ['__authproxy_replay'])
+  t.strictSame(Object.keys(inputsOf(htmlOf(page))), ['__authproxy_form'])
   t.notMatch([htmlOf(page), ...lab.browser.cookies.values()].join(), /a%26b|a&b/)
   t.equal(page.fields.get('Referrer-Policy'), 'same-origin')
   t.equal(htmlOf(await lab.browser.get(address)), htmlOf(page), 'a reload of it changes nothing')
 })
 
-t.test('a form of another site, or of nobody, is not kept', async t => {
+t.test('a form of another site, or of an unknown sender, is not kept', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await signIn(lab)
   lab.browser.cookies.delete('session')
@@ -161,7 +161,7 @@ t.test('whether a form can be kept is known before it is read', async t => {
   const cookie = lab.browser.cookies.get('__Host-authproxy_last') ?? ''
   t.notMatch(Buffer.from(cookie, 'base64url').toString('latin1'), 'alice')
   lab.browser.cookies.set('__Host-authproxy_last', `${cookie.slice(0, -2)}AA`)
-  t.notOk(asks(lab.browser), 'nobody can write the cookie but us')
+  t.notOk(asks(lab.browser), 'only we can write the cookie')
 })
 
 t.test('an answer whose cookie was held back is posted once more from our own site', async t => {
@@ -178,7 +178,7 @@ t.test('an answer whose cookie was held back is posted once more from our own si
 })
 
 t.test(
-  'an answer that comes late from another site, which holds the session cookie back, lets somebody who is signed in through',
+  'an answer that comes late from another site, without the session cookie, lets a signed-in user through',
   async t => {
     const lab = await SamlLab.open(t, 'entra')
     const asked = await lab.browser.login('/x')
@@ -195,7 +195,7 @@ t.test(
   },
 )
 
-t.test('a reload of the answer lets somebody who is signed in through', async t => {
+t.test('a reload of the answer lets a signed-in user through', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/x')
   const xml = lab.idp.respond({ inResponseTo: asked.id })

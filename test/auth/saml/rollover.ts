@@ -1,23 +1,36 @@
 import t from 'tap'
-import { ScriptedIdp } from '../../fixtures/idp.ts'
+import { logoutRequestXml } from '../../../lib/auth/saml/binding/message-xml.ts'
+import { signElement } from '../../../lib/auth/saml/core/signature.ts'
+import { ScriptedIdp, sp } from '../../fixtures/idp.ts'
 import { makeClient } from '../../fixtures/origin-client.ts'
+import { formOf } from '../../fixtures/saml-browser.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 
-t.test('an IdP that changes its key overnight costs nobody a login', async t => {
+type Test = Parameters<typeof ScriptedOrigin.listen>[0] & Parameters<typeof SamlLab.open>[0]
+
+async function open(t: Test, profile: 'okta' | 'entra') {
   const origin = await ScriptedOrigin.listen(t)
-  const idp = new ScriptedIdp('okta', { now: () => 0 })
+  const idp = new ScriptedIdp(profile, { now: () => 0 })
   origin.at('/metadata', reply({ content: idp.metadata() }))
   const { client } = makeClient(t)
-  const lab = await SamlLab.open(t, 'okta', {
+  const lab = await SamlLab.open(t, profile, {
     config: { idpMetadata: { from: 'url', url: origin.url('/metadata') } },
-    doors: { origin: client },
+    substitutes: { origin: client },
   })
+  const changeKey = () => {
+    idp.key = rsaPair('next')
+    lab.idp.key = rsaPair('next')
+    origin.at('/metadata', reply({ content: idp.metadata() }))
+  }
+  return { lab, origin, changeKey }
+}
+
+t.test('no login fails when the IdP changes its key overnight', async t => {
+  const { lab, origin, changeKey } = await open(t, 'okta')
   const before = await lab.browser.login('/')
-  idp.key = rsaPair('next')
-  lab.idp.key = rsaPair('next')
-  origin.at('/metadata', reply({ content: idp.metadata() }))
+  changeKey()
   await lab.browser.deliver(lab.idp.respond({ inResponseTo: before.id }))
   t.strictSame(lab.codes, [])
   t.equal(lab.subjects.length, 1)
@@ -30,4 +43,28 @@ t.test('an IdP that changes its key overnight costs nobody a login', async t => 
   }
   t.strictSame(lab.codes, Array(3).fill('signature_invalid'))
   t.equal(origin.seen('/metadata').length, 2, 'a forger does not make us ask again at once')
+})
+
+t.test('no logout by POST fails then either', async t => {
+  const { lab, origin, changeKey } = await open(t, 'entra')
+  await signIn(lab)
+  changeKey()
+  const [subject] = lab.subjects
+  if (subject?.nameId === undefined) throw new Error('there is no NameID')
+  const xml = logoutRequestXml({
+    id: '_theirs',
+    issuer: lab.idp.entityId,
+    issued: lab.clock.now(),
+    destination: sp.sloUrl,
+    nameId: subject.nameId,
+    sessionIndex: subject.sessionIndex,
+  })
+  const signed = signElement(xml, { id: '_theirs', key: rsaPair('next') })
+  await lab.browser.post(
+    '/saml/slo',
+    formOf({ SAMLRequest: Buffer.from(signed).toString('base64') }),
+  )
+  t.strictSame(lab.codes, [])
+  t.equal(lab.revoked.length, 1)
+  t.equal(origin.seen('/metadata').length, 2)
 })

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import {
   checkRedirectSignature,
   type MessageName,
@@ -26,7 +26,7 @@ function sent(t: Test, address: string): string {
 /** A LogoutRequest of the IdP for the person of the lab. */
 function request(lab: SamlLab, more: Partial<Parameters<typeof logoutRequestXml>[0]> = {}): string {
   const nameId = lab.subjects[0]?.nameId
-  if (nameId === undefined) throw new Error('nobody is signed in')
+  if (nameId === undefined) throw new Error('there is no NameID')
   return logoutRequestXml({
     id: `_logout${Math.random()}`,
     issuer: lab.idp.entityId,
@@ -74,7 +74,7 @@ t.test('signing out ends the session here and begins single logout', async t => 
   await signIn(lab)
   await lab.browser.get(byRedirect('SAMLResponse', response('_other', status.success)))
   t.strictSame(lab.codes, ['logout_in_response_to'])
-  t.equal(lab.browser.cookies.has('session'), true, 'an answer nobody asked for signs nobody out')
+  t.equal(lab.browser.cookies.has('session'), true, 'an unsolicited answer signs no user out')
   lab.browser.cookies.delete('session')
   const others = [
     byRedirect('SAMLResponse', response('_other', status.success)),
@@ -117,7 +117,7 @@ t.test('a link on another site asks first, an image there does nothing', async t
 
 for (const binding of ['redirect', 'post'] as const) {
   t.test(
-    `the IdP signs somebody out by ${binding}, and is answered where it wants to be`,
+    `the IdP signs a user out by ${binding}, and is answered at its ResponseLocation`,
     async t => {
       const lab = await SamlLab.open(t, 'entra', {
         metadata: { logoutResponse: 'https://idp.example.org/slo/done' },
@@ -150,7 +150,7 @@ for (const binding of ['redirect', 'post'] as const) {
   )
 }
 
-t.test('a LogoutRequest for somebody else leaves this session alone', async t => {
+t.test('a LogoutRequest for another user does not end this session', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await signIn(lab)
   const nameId = {
@@ -231,7 +231,7 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
 })
 
 t.test(
-  'an image, a beacon or a page fetched ahead signs nobody out, not even from our own pages',
+  'an image, a beacon or a page fetched ahead signs no user out, not even from our own pages',
   async t => {
     const lab = await SamlLab.open(t, 'google')
     await signIn(lab)

@@ -41,7 +41,7 @@ for (const profile of ['entra', 'keycloak', 'shibboleth'] as const) {
   )
 }
 
-t.test('somebody with 300 groups gets in, in several cookies if need be', async t => {
+t.test('a user with 300 groups gets in, in several cookies if need be', async t => {
   const { idp, backend, browser } = await startWhole(t, { profile: 'adfs' })
   const groups = Array.from({ length: 300 }, (_, i) => `CN=Team ${i},OU=Groups,DC=example,DC=org`)
   const asked = readAsked(await browser.navigate('/'))
@@ -74,7 +74,7 @@ t.test('300 groups of realistic length reach the application whole', async t => 
   t.same(codes(), [])
 })
 
-t.test('a forged answer gets the page, the log the code, and nobody a session', async t => {
+t.test('a forged answer gets the page, the log gets the code, and there is no session', async t => {
   const { idp, backend, browser, codes } = await startWhole(t, { profile: 'okta' })
   const asked = readAsked(await browser.navigate('/'))
   const refused = await browser.post(

@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import type { Session } from '../../../lib/auth/saml/contract.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
+import type { Session } from '../../../lib/auth/session/token.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 import { startWhole } from '../../fixtures/whole-gateway.ts'
@@ -80,7 +80,7 @@ for (const [what, content] of Object.entries(damaged)) {
       const list = await open()
       t.ok(list.has(session('any')), 'who might have been named is not let in')
       t.notOk(list.has(session('new', clock.now() + 1)), 'whoever logs in now is')
-      t.match(errors(), [/all sessions are over, everybody logs in once more/])
+      t.match(errors(), [/all sessions are over, every user has to log in once more/])
       t.equal(readFileSync(`${path}.damaged`, 'utf8'), content, 'kept for whoever looks into it')
       await list.close()
       clock.advance(hour)
@@ -233,6 +233,16 @@ t.test('a file damaged while we run is mended from memory', async t => {
   t.notOk(list.has(session('b')), 'what it said is known, so nobody else has to go')
   t.match(readFileSync(path, 'utf8'), /"a"/)
   t.equal(errors().length, 1)
+})
+
+t.test('a file deleted while we run is written again from memory', async t => {
+  const { open, path, errors } = lab(t)
+  const list = await open()
+  await list.add({ sessionId: 'a' })
+  rmSync(path)
+  await list.check()
+  t.match(readFileSync(path, 'utf8'), /"a"/)
+  t.same(errors(), [])
 })
 
 t.test('more session indexes than anybody has mean all of them', async t => {

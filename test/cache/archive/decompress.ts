@@ -1,10 +1,14 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { type DecompressLimits, decompress } from '../../../lib/cache/archive/decompress.ts'
+import { decompress, type usualLimits } from '../../../lib/cache/archive/decompress.ts'
 import { command, lacking } from '../../fixtures/command.ts'
 import { Noise } from '../../fixtures/noise.ts'
 
-async function unpacked(content: Buffer, limits?: DecompressLimits, size = 1000): Promise<Buffer> {
+async function unpacked(
+  content: Buffer,
+  limits?: typeof usualLimits,
+  size = 1000,
+): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   const pieces = async function* () {
     for (let at = 0; at < content.length; at += size) yield content.subarray(at, at + size)

@@ -1,19 +1,22 @@
 import t from 'tap'
-import { helpText, readArguments } from '../../../lib/cache/cli/arguments.ts'
+import { cachesvc } from '../../../lib/cache/cli/arguments.ts'
+import { helpText, readArguments } from '../../../lib/command-line.ts'
 
-const read = (...argv: readonly string[]) => readArguments(argv, '/srv')
+const read = (...argv: readonly string[]) => readArguments(cachesvc, argv, '/srv')
 const message = (...argv: readonly string[]) => {
-  const invocation = read(...argv)
-  return invocation.run === 'usage' ? invocation.message : `no message but ${invocation.run}`
+  try {
+    return `no message but ${read(...argv).run}`
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
 }
 
 t.test('serve is what happens without a command', t => {
-  const bare = {
-    run: 'serve',
-    operand: undefined,
-    configFile: undefined,
-    overrides: { cacheDirectory: undefined, listen: undefined },
+  const options = {
+    ...{ config: undefined, 'cache-dir': undefined, listen: [] },
+    ...{ 'check-config': false, 'dry-run': false, json: false },
   }
+  const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
   t.strictSame(read(), bare)
   t.strictSame(read('serve'), bare)
   t.strictSame(read('--', 'serve'), bare)
@@ -22,14 +25,16 @@ t.test('serve is what happens without a command', t => {
 
 t.test('options are taken in every form and place', t => {
   const expected = {
-    run: 'serve',
-    configFile: '/srv/a.yaml',
-    overrides: {
-      cacheDirectory: '/srv/c',
-      listen: [
-        { address: '127.0.0.1', port: 1 },
-        { address: '::1', port: 0 },
-      ],
+    line: {
+      run: 'serve',
+      options: {
+        config: '/srv/a.yaml',
+        'cache-dir': '/srv/c',
+        listen: [
+          { address: '127.0.0.1', port: 1 },
+          { address: '::1', port: 0 },
+        ],
+      },
     },
   }
   t.match(
@@ -38,16 +43,21 @@ t.test('options are taken in every form and place', t => {
   )
   t.match(
     read(
-      '--listen=127.0.0.1:1',
-      'serve',
-      '--config=a.yaml',
-      '--cache-dir=/srv/c',
-      '--listen=[::1]:0',
+      ...['--listen=127.0.0.1:1', 'serve', '--config=a.yaml'],
+      ...['--cache-dir=/srv/c', '--listen=[::1]:0'],
     ),
     expected,
   )
-  t.match(read('-ca.yaml'), { configFile: '/srv/a.yaml' })
-  t.match(read('--check-config', '-c', '/etc/x'), { run: 'check-config', configFile: '/etc/x' })
+  t.match(read('-ca.yaml'), { line: { options: { config: '/srv/a.yaml' } } })
+  t.match(read('--check-config', '-c', '/etc/x'), {
+    line: { options: { 'check-config': true, config: '/etc/x' } },
+  })
+  t.match(read('verify-repos', '--json'), {
+    line: { run: 'verify-repos', options: { json: true, 'dry-run': false } },
+  })
+  t.match(read('explain', 'http://a.example.org/'), {
+    line: { run: 'explain', operands: ['http://a.example.org/'] },
+  })
   t.strictSame(
     [read('-h').run, read('--help', 'nonsense').run, read('-v').run, read('--version').run],
     ['help', 'help', 'version', 'version'],
@@ -57,31 +67,31 @@ t.test('options are taken in every form and place', t => {
 
 t.test('what is wrong is one sentence with a way out', t => {
   const table: ReadonlyArray<readonly [readonly string[], string]> = [
-    [['--cofnig', 'x'], 'cachesvc: there is no option "--cofnig"; did you mean --config?'],
-    [['-x'], 'cachesvc: there is no option "-x"; see cachesvc --help'],
-    [['srve'], 'cachesvc: there is no command "srve"; did you mean serve?'],
-    [['help'], 'cachesvc: there is no command "help"; did you mean --help?'],
-    [['frobnicate'], 'cachesvc: there is no command "frobnicate"; see cachesvc --help'],
-    [['constructor'], 'cachesvc: there is no command "constructor"; see cachesvc --help'],
-    [['--__proto__'], 'cachesvc: there is no option "--__proto__"; see cachesvc --help'],
-    [['serve', 'now'], 'cachesvc: serve takes no argument, found "now"'],
-    [['-c'], 'cachesvc: -c needs a value: -c FILE'],
-    [['--cache-dir='], 'cachesvc: --cache-dir needs a value: --cache-dir DIR'],
-    [['--check-config=1'], 'cachesvc: --check-config takes no value'],
+    [['--cofnig', 'x'], 'there is no option "--cofnig"; did you mean --config?'],
+    [['-x'], 'there is no option "-x"; see cachesvc --help'],
+    [['srve'], 'there is no command "srve"; did you mean serve?'],
+    [['help'], 'there is no command "help"; did you mean --help?'],
+    [['frobnicate'], 'there is no command "frobnicate"; see cachesvc --help'],
+    [['constructor'], 'there is no command "constructor"; see cachesvc --help'],
+    [['--__proto__'], 'there is no option "--__proto__"; see cachesvc --help'],
+    [['serve', 'now'], 'serve takes no argument, found "now"'],
+    [['explain'], 'explain needs an argument: cachesvc explain URL'],
+    [['list', 'a', 'b'], 'list takes [PATTERN], found "a b"'],
+    [['list', '--json'], '--json is an option of verify-repos alone'],
+    [['-c'], '-c needs a value: -c FILE'],
+    [['--cache-dir='], '--cache-dir needs a value: --cache-dir DIR'],
+    [['--check-config=1'], '--check-config takes no value'],
   ]
   for (const [argv, expected] of table) t.equal(message(...argv), expected, argv.join(' '))
   t.match(message('--config', '--listen', 'x'), /needs a value, found --listen/)
-  t.match(message('--listen', 'localhost:80'), /^cachesvc: --listen: .*write 127\.0\.0\.1:80/)
+  t.match(message('--listen', 'localhost:80'), /^--listen: .*write 127\.0\.0\.1:80/)
   t.end()
 })
 
-t.test('the help fits a terminal and advertises only what there is', t => {
-  const text = helpText()
+t.test('the help fits a terminal and names every command and option', t => {
+  const text = helpText(cachesvc)
   for (const line of text.split('\n')) t.ok(line.length <= 80, line)
-  t.match(text, /--check-config/)
-  for (const name of ['serve', 'verify-repos', 'explain', 'list', 'import']) {
-    const taken = !message(name, 'x').includes('not available')
-    t.equal(new RegExp(`^  ${name}\\b`, 'm').test(text), taken, name)
-  }
+  for (const name of Object.keys(cachesvc.options)) t.match(text, `--${name}`)
+  for (const name of Object.keys(cachesvc.commands)) t.match(text, new RegExp(`^  ${name} `, 'm'))
   t.end()
 })

@@ -1,13 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Overrides } from '../../../lib/cache/config/config.ts'
 import type { Surroundings } from '../../../lib/cache/config/environment.ts'
-import {
-  configCheck,
-  defaultConfig,
-  loadConfig,
-  type Overrides,
-} from '../../../lib/cache/config/load-config.ts'
+import { configCheck, defaultConfig, loadConfig } from '../../../lib/cache/config/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 const user: Surroundings = {
@@ -279,7 +275,7 @@ t.test('what is right but worth a word is a warning', t => {
   ])
   t.match(load('debug: {pprof: {enable: yes}}').warnings, [/debug.pprof.enable: is not supported/])
   t.match(load('timeouts: {connect: 15s}').warnings, [/apt hangs up/])
-  t.match(load('clients: []').warnings, [/nobody may use the proxy/])
+  t.match(load('clients: []').warnings, [/no client may use the proxy/])
   const named = { ...user, environment: { CACHESVC_CACHE_DIR: '/data' } }
   t.match(load('cache_directory: /srv', {}, named).warnings, [/CACHESVC_CACHE_DIR wins/])
   t.end()

@@ -2,8 +2,6 @@ import t from 'tap'
 import {
   parentProxy,
   readHostPattern,
-  readListenAddress,
-  readNetwork,
   readParentProxy,
 } from '../../../lib/cache/config/setting-kinds.ts'
 
@@ -58,54 +56,6 @@ t.test('bad host patterns say how to mend them', t => {
     t.match(problem(readHostPattern(text)), expected, String(text).slice(0, 40))
     t.notMatch(problem(readHostPattern(text)), 'secret')
   }
-  t.end()
-})
-
-t.test('addresses to listen on', t => {
-  const table: ReadonlyArray<readonly [unknown, string | undefined, number]> = [
-    ['127.0.0.1:3142', '127.0.0.1', 3142],
-    ['[::1]:3142', '::1', 3142],
-    ['[fe80::1%eth0]:3142', 'fe80::1%eth0', 3142],
-    [':3142', undefined, 3142],
-    ['*:3142', undefined, 3142],
-    ['3142', undefined, 3142],
-    [3142, undefined, 3142],
-    ['127.0.0.1:0', '127.0.0.1', 0],
-  ]
-  for (const [text, address, port] of table) {
-    t.strictSame(readListenAddress(text), { ok: true, value: { address, port } }, String(text))
-  }
-  t.match(problem(readListenAddress('::1')), /write \[::1\]:3142/)
-  t.match(problem(readListenAddress('localhost:80')), /write 127\.0\.0\.1:80/)
-  t.match(problem(readListenAddress('host.example.org:80')), /a name is not an address/)
-  t.match(problem(readListenAddress('127.0.0.1')), /the port is missing/)
-  t.match(problem(readListenAddress('127.0.0.1:x')), /from 0 to 65535/)
-  t.match(problem(readListenAddress(70_000)), /from 0 to 65535/)
-  t.match(problem(readListenAddress({})), /expected ADDRESS:PORT/)
-  t.end()
-})
-
-t.test('networks are whole and canonical', t => {
-  const table: ReadonlyArray<readonly [string, string]> = [
-    ['10.0.0.0/8', '10.0.0.0/8'],
-    ['192.0.2.7', '192.0.2.7/32'],
-    ['0.0.0.0/0', '0.0.0.0/0'],
-    ['::/0', '::/0'],
-    ['FC00::/7', 'fc00::/7'],
-    ['fe80::/10', 'fe80::/10'],
-    ['2001:db8:0:0::1', '2001:db8::1/128'],
-    ['[2001:db8::]/32', '2001:db8::/32'],
-    ['::ffff:10.0.0.0/104', '::ffff:10.0.0.0/104'],
-  ]
-  for (const [text, value] of table) t.strictSame(readNetwork(text), { ok: true, value }, text)
-  t.match(problem(readNetwork('10.1.2.3/8')), /write 10\.0\.0\.0\/8/)
-  t.match(problem(readNetwork('2001:db8:ffff::1/33')), /write 2001:db8:8000::\/33/)
-  t.match(problem(readNetwork('10.0.0.0/33')), /at most 32/)
-  t.match(problem(readNetwork('all')), /0\.0\.0\.0\/0 and ::\/0/)
-  for (const bad of ['10.0.0/8', 'host', '', '10.0.0.0/', '10.0.0.0/8/8', 'fe80::1%eth0']) {
-    t.match(problem(readNetwork(bad)), /expected a network/, bad)
-  }
-  t.match(problem(readNetwork(7)), /found 7/)
   t.end()
 })
 

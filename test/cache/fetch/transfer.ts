@@ -2,20 +2,19 @@
  * What becomes of the origin's connection when its content is not wanted.
  */
 import t from 'tap'
+import type { Source } from '../../../lib/bytes/source.ts'
 import { beginDownload } from '../../../lib/cache/fetch/transfer.ts'
-import type { OriginResponse } from '../../../lib/http/client/origin.ts'
+import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { opened } from '../../fixtures/store/opened.ts'
 
 t.test('content of another size than promised lets its connection go', async t => {
   const { store } = await opened(t)
   let over = false
-  const content: AsyncIterableIterator<Buffer> = {
-    [Symbol.asyncIterator]: () => content,
-    next: () => new Promise(() => undefined),
-    return: async () => {
+  const content: Source = {
+    next: () => {},
+    close: () => {
       over = true
-      return { done: true, value: undefined }
     },
   }
   const response: OriginResponse = {
@@ -27,6 +26,7 @@ t.test('content of another size than promised lets its connection go', async t =
     content,
     address: '192.0.2.1',
     reused: false,
+    trailers: () => Fields.empty,
   }
   const begin = () => beginDownload(response, store, { length: 5, expected: { size: 4 } })
   t.throws(begin, { code: 'wrong-size', fault: 'upstream' })

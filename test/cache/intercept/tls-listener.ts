@@ -7,7 +7,7 @@ import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
-import { ListenerCertificate } from '../../../lib/cache/intercept/listener-certificate.ts'
+import { listenerCertificate } from '../../../lib/cache/intercept/listener-certificate.ts'
 import type { KeyAndCertificate } from '../../../lib/http/server/node-server.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { testCa } from '../../fixtures/authority.ts'
@@ -124,9 +124,11 @@ t.test('its certificate is made anew when names change and before it ends', asyn
   const leaves = new Leaves({ authority: await testCa(), clock, addresses })
   let names = ['proxy.example.org', '192.0.2.1', 'not_certifiable']
   const log = createMemoryLog()
-  const certificate = new ListenerCertificate({ leaves, names: () => names, clock, log })
   const shown: KeyAndCertificate[] = []
-  shown.push(await certificate.start(next => shown.push(next)))
+  const onNext = (next: KeyAndCertificate) => void shown.push(next)
+  const parts = { leaves, names: () => names, clock, log, onNext }
+  const { identity, stop } = await listenerCertificate(parts)
+  shown.push(identity)
   const latest = () => new X509Certificate(shown.at(-1)?.cert ?? '').subjectAltName
   t.equal(latest(), 'DNS:proxy.example.org, IP Address:192.0.2.1')
   const pass = async (time: number) => {
@@ -146,7 +148,7 @@ t.test('its certificate is made anew when names change and before it ends', asyn
   names = []
   await pass(minute)
   t.equal(shown.length, 3, 'a machine without a name keeps what it has')
-  certificate.stop()
+  stop()
   names = ['proxy.example.org']
   await pass(minute)
   t.equal(shown.length, 3)
@@ -157,9 +159,7 @@ t.test('a CA that may name nothing of ours is told', async t => {
   const authority = await testCa({ permitted: { names: ['example.org'], networks: [] } })
   const addresses = () => ({ caIssuers: undefined, distributionPoint: undefined })
   const leaves = new Leaves({ authority, clock, addresses })
-  const parts = { leaves, names: () => ['proxy.example.com'], clock, log: createMemoryLog() }
-  await t.rejects(
-    new ListenerCertificate(parts).start(() => {}),
-    /may not issue certificates for any name/,
-  )
+  const names = () => ['proxy.example.com']
+  const parts = { leaves, names, clock, log: createMemoryLog(), onNext: () => {} }
+  await t.rejects(listenerCertificate(parts), /may not issue certificates for any name/)
 })

@@ -118,7 +118,7 @@ t.test('a slash too many is shown the way', async t => {
     t.equal(response.status, 307)
     t.equal(response.fields.get('Location'), path)
   }
-  t.equal((await ask(sources(), '/_cachesvc/explain/')).status, 404, 'only to what is there')
+  t.equal((await ask(sources(), '/_cachesvc/lost/')).status, 404, 'only to what is there')
 })
 
 t.test('queries change nothing', async t => {
@@ -138,9 +138,7 @@ t.test('readiness says 200, or 503 and why', async t => {
   const notReady = await ask(full, '/_cachesvc/healthz')
   t.equal(notReady.status, 503)
   t.equal(textOf(notReady), 'not ready: the disk is full\n')
-  const silent = await ask(sources({ health: () => ({ writable: false }) }), '/_cachesvc/healthz')
-  t.equal(textOf(silent), 'not ready: the store cannot be written\n')
-  t.equal(silent.fields.get('Content-Type'), 'text/plain; charset=utf-8')
+  t.equal(notReady.fields.get('Content-Type'), 'text/plain; charset=utf-8')
 })
 
 t.test('metrics are passed on as they are', async t => {
@@ -160,6 +158,15 @@ t.test('the style sheet is the file', async t => {
   t.notMatch(file.toString(), /url\(|@import|http/, 'it loads nothing')
 })
 
+t.test('the icon is the file, an ICO with the sizes the pages name', async t => {
+  const response = await ask(sources(), '/favicon.ico')
+  const file = readFileSync(join(packageRoot(), 'templates/operations/favicon.ico'))
+  t.strictSame(contentOf(response), file)
+  t.strictSame([file.readUInt16LE(0), file.readUInt16LE(2), file.readUInt16LE(4)], [0, 1, 3])
+  const edges = [0, 1, 2].map(i => file.readUInt8(6 + 16 * i))
+  t.match(textOf(await ask(sources(), '/_cachesvc/')), edges.map(one => `${one}x${one}`).join(' '))
+})
+
 t.test('which paths are the operations interface’s', async t => {
   for (const path of paths) t.ok(isOperationsPath(path), path)
   for (const path of ['/_cachesvcs', '/_CACHESVC', '/robots.txt/', '//', '/debian/', '']) {
@@ -167,8 +174,7 @@ t.test('which paths are the operations interface’s', async t => {
   }
 })
 
-t.test('explain is there when the service can explain', async t => {
-  t.equal((await ask(sources(), '/_cachesvc/explain')).status, 404)
+t.test('explain has a form, and shows what was asked as text', async t => {
   const form = textOf(await ask(fullSources(), '/_cachesvc/explain'))
   t.match(form, /<form [^>]*method="get"/)
   t.notMatch(form, /<h2 id="answer">/)

@@ -1,13 +1,14 @@
 import t from 'tap'
-import type { HostPattern } from '../../../lib/cache/config/config.ts'
+import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import {
   type Admission,
-  type Approach,
-  admit,
+  admitClient,
+  admitTarget,
+  type ClientApproach,
   compilePolicy,
   type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
-import type { Own } from '../../../lib/cache/request/own-authority.ts'
+import type { Own } from '../../../lib/cache/request/own-identity.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
 
 const own: Own = {
@@ -46,21 +47,14 @@ function settings(lists: Lists = {}): PolicySettings {
   }
 }
 
-function ask(target: string, lists: Lists = {}, rest: Partial<Approach> = {}): Admission {
+function ask(target: string, lists: Lists = {}, rest: Partial<ClientApproach> = {}): Admission {
   const connect = target.startsWith('CONNECT ')
   const authority = parseAuthority(target.replace('CONNECT ', ''), connect ? 443 : 80)
   if ('problem' in authority) throw new Error(authority.problem)
-  return admit(
-    {
-      kind: connect ? 'connect' : 'fetch',
-      scheme: 'http',
-      authority,
-      client: '10.1.2.3',
-      passedBefore: false,
-      ...rest,
-    },
-    compilePolicy(settings(lists), own),
-  )
+  const policy = compilePolicy(settings(lists), own)
+  const client = { authority, client: '10.1.2.3', passedBefore: false, ...rest }
+  const kind = connect ? 'connect' : 'fetch'
+  return admitClient(client, policy) ?? admitTarget({ kind, authority }, policy)
 }
 
 /** `cache by <rule>`, or the name of the refusal. */
@@ -168,7 +162,7 @@ t.test('clients, circles and https.prevent come before hosts', async t => {
     ['archive.example.org', { passedBefore: true }, 'loop'],
     ['CONNECT archive.example.org:443', {}, 'https.prevent'],
     ['CONNECT other.example:443', {}, 'https.prevent'],
-    ['archive.example.org:443', { scheme: 'https' }, 'cache by archive.example.org'],
+    ['archive.example.org:443', {}, 'cache by archive.example.org'],
   ] as const) {
     t.equal(brief(ask(target, lists, rest)), outcome, `${target} ${JSON.stringify(rest)}`)
   }

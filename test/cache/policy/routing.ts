@@ -1,7 +1,11 @@
 import t, { type Test } from 'tap'
 import { configCheck } from '../../../lib/cache/config/load-config.ts'
-import { route } from '../../../lib/cache/policy/route.ts'
-import { carriesCredentials, routeRules, shownRules } from '../../../lib/cache/policy/routing.ts'
+import {
+  carriesCredentials,
+  type RouteRule,
+  route,
+  routeRules,
+} from '../../../lib/cache/policy/routing.ts'
 import { canonicalUri } from '../../../lib/cache/store/key.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { formatUri, parseUri } from '../../../lib/http/message/target.ts'
@@ -27,7 +31,7 @@ function uri(text: string) {
 /** Where a URL goes under the rules of a configuration, and by which. */
 function routed(config: string, text: string): string {
   const found = route(uri(text), rulesOf(config))
-  return `${formatUri(found.target)} ${found.rule ?? '-'}`
+  return `${formatUri(found.target)} ${found.rule?.name ?? '-'}`
 }
 
 type Row = readonly [asked: string, routed: string, rule: string]
@@ -142,11 +146,12 @@ overrides: { ubuntu_server: far.example.org, debian_server: deb.example.org }`
     ['archive.ubuntu.com/ubuntu/x', 'near.example.org/x', 'remap[0]'],
     ['archive.ubuntu.com/other', 'far.example.org/other', 'overrides.ubuntu_server'],
   ])
-  t.strictSame(shownRules(rulesOf(config)), [
-    { from: 'archive.ubuntu.com/ubuntu', to: ['near.example.org'] },
-    { from: '.archive.ubuntu.com', to: ['far.example.org'] },
-    { from: '.debian.org/debian/', to: ['deb.example.org'] },
-    { from: '.debian.org/debian-security/', to: ['security.debian.org'] },
+  const shown = rulesOf(config).map(({ from, to }) => ({ from, to }))
+  t.strictSame(shown, [
+    { from: 'archive.ubuntu.com/ubuntu', to: 'near.example.org' },
+    { from: '.archive.ubuntu.com', to: 'far.example.org' },
+    { from: '.debian.org/debian/', to: 'deb.example.org' },
+    { from: '.debian.org/debian-security/', to: 'security.debian.org' },
   ])
   t.strictSame(rulesOf(''), [])
 })
@@ -177,8 +182,8 @@ t.test('what is wrong with a rule is said where it stands', async t => {
     return loaded.ok ? [] : loaded.problems
   }
   const table: ReadonlyArray<readonly [string, RegExp]> = [
-    ['remap: [{ to: a.example.org }]', /remap\[0\]: from is missing/],
-    ['remap: [{ from: a.example.org, to: "" }]', /remap\[0\]: to is missing/],
+    ['remap: [{ to: a.example.org }]', /remap\[0\]\.from not set/],
+    ['remap: [{ from: a.example.org, to: "" }]', /remap\[0\]\.to: found "", expected a host/],
     ['remap: [{ from: "ftp://a", to: b }]', /remap\[0\]\.from: .*scheme ftp is not supported/],
     ['remap: [{ from: "a b", to: b }]', /remap\[0\]\.from: found "a b"/],
     ['remap: [{ from: a, to: .b }]', /remap\[0\]\.to: .*one host only; write b/],
@@ -223,4 +228,14 @@ t.test('what is doubtful about a rule is a warning that names the setting', asyn
     if (expected === undefined) t.strictSame(warnings, [], text)
     else t.match(warnings.join('\n'), expected, text)
   }
+})
+
+t.test('the first rule that applies decides', async t => {
+  const asked = uri('http://archive.example.org/d/x')
+  const mirror = { ...asked, host: 'mirror.example.org' }
+  const rule = (name: string, apply: RouteRule['apply']) => ({ name, from: '', to: '', apply })
+  const moves = rule('moves', () => mirror)
+  const rules = [rule('silent', () => undefined), moves, rule('late', () => asked)]
+  t.strictSame(route(asked, rules), { target: mirror, rule: moves })
+  t.strictSame(route(asked, rules.slice(0, 1)), { target: asked }, 'none: it stays where it is')
 })

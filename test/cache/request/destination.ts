@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { HostPattern } from '../../../lib/cache/config/config.ts'
 import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
+import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import type { Rules } from '../../../lib/cache/policy/rules.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
-import type { Own } from '../../../lib/cache/request/own-authority.ts'
+import type { Own } from '../../../lib/cache/request/own-identity.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'
 
@@ -111,11 +111,11 @@ t.test('whatever else it depends on is asked for anew', t => {
   t.end()
 })
 
-t.test('refusals, pages and what has no key are told apart and not remembered', t => {
+t.test('refusals and pages are not remembered', t => {
   const destinations = new Destinations(rules())
   for (const [text, kind] of [
-    ['http://archive.example.org/../x', 'unkeyable'],
-    ['http://archive.example.org/%00', 'unkeyable'],
+    ['http://archive.example.org/../x', 'refuse'],
+    ['http://archive.example.org/%00', 'refuse'],
     ['/', 'operations'],
     ['/_cachesvc/stats', 'operations'],
   ] as const) {

@@ -1,11 +1,10 @@
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { openControl } from '../../../lib/cache/cli/admin-socket.ts'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/eviction.ts'
-import { startVerification } from '../../../lib/cache/verify/in-daemon.ts'
 import type { Wrong } from '../../../lib/cache/verify/report.ts'
+import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { bytesOf, contentBytes, keep, opened } from '../../fixtures/store/opened.ts'
 
@@ -77,7 +76,7 @@ t.test('beside an owner, the owner removes', async t => {
   const { digest } = await keep(store, key, bytesOf(100))
   const log = createMemoryLog()
   let warnings = 0
-  const verification = await startVerification({
+  const verification = await VerificationSchedule.start({
     directory,
     store,
     clock,
@@ -92,7 +91,7 @@ t.test('beside an owner, the owner removes', async t => {
   const wrong = wrongOf(digest)
   evictor.evict(wrong)
   await evictor.finished()
-  t.strictSame(evictor.fates.get(wrong), { evicted: true })
+  t.strictSame(evictor.fateOf(wrong), { evicted: true })
   t.equal(await store.get(key), undefined, 'also in the memory of the owner')
   t.equal(warnings, 1)
   t.match(log.lines, [{ message: 'repository-verification warning' }])
@@ -104,9 +103,13 @@ t.test('without an owner, the lock is taken for the removal alone', async t => {
   await store.close()
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
   evictor.evict(wrong)
-  evictor.evict({ ...wrong, key: `${key}.absent` })
+  const absent = { ...wrong, key: `${key}.absent` }
+  evictor.evict(absent)
   await evictor.finished()
-  t.strictSame([...evictor.fates.values()], [{ evicted: true }, { evicted: true }])
+  t.strictSame(
+    [wrong, absent].map(one => evictor.fateOf(one)),
+    [{ evicted: true }, { evicted: true }],
+  )
   const again = await opened(t, { directory })
   t.equal(await again.store.get(key), undefined)
 })
@@ -117,17 +120,12 @@ t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, asy
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
   evictor.evict(wrong)
   await evictor.finished()
-  t.match(evictor.fates.get(wrong), { evicted: false, because: /in use by process/ })
+  t.match(evictor.fateOf(wrong), { evicted: false, because: /in use by process/ })
   t.ok(await store.get(key))
-  const control = await openControl(directory, {
-    clock,
-    log: createMemoryLog(),
-    handle: async () => 'what?',
-  })
-  t.teardown(() => control.close())
-  evictor.evict({ ...wrong })
+  store.answerCommands(async () => 'what?')
+  evictor.evict(wrong)
   await evictor.finished()
-  t.match([...evictor.fates.values()].at(-1), { evicted: false, because: /does not know how/ })
+  t.match(evictor.fateOf(wrong), { evicted: false, because: /cannot do that/ })
 })
 
 t.test('a request is taken only when it is well-formed', async t => {

@@ -19,14 +19,15 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
   const clock = new ManualClock(start)
   const log = createMemoryLog()
   const runs: ThreadOptions[] = []
-  const evicted: Wrong[] = []
+  const evicted: string[] = []
   const state = { interval: day, fail: false }
   const schedule = await VerificationSchedule.start({
     directory,
     clock,
     log,
     settings: () => ({ interval: state.interval, rate: 1000 }),
-    evict: async one => evicted.push(one),
+    store: { evict: async key => evicted.push(key) > 0, answerCommands: () => undefined },
+    onWarning: () => undefined,
     run: async options => {
       runs.push(options)
       if (state.fail) throw new Error('the disk is gone')
@@ -69,7 +70,7 @@ t.test('a while after the start, then every interval', async t => {
   await pass(5 * minute)
   t.equal(runs.length, 1)
   t.match(runs[0], { rate: 1000 })
-  t.strictSame(evicted, [wrong])
+  t.strictSame(evicted, [wrong.key])
   t.match(schedule.last, { finished: clock.now(), took: minute, files: 7, confirmed: 4, wrong: 1 })
   t.match(log.lines.at(-1), { message: 'verification: finished', facts: { files: 7, wrong: 1 } })
   await pass(day - 5 * minute)
@@ -132,7 +133,8 @@ t.test('closing breaks off a check that runs', async t => {
     clock,
     log,
     settings: () => ({ interval: day, rate: 0 }),
-    evict: async () => undefined,
+    store: { evict: async () => true, answerCommands: () => undefined },
+    onWarning: () => undefined,
     run: ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   })

@@ -1,10 +1,5 @@
 import t from 'tap'
-import {
-  appendCacheStatus,
-  type CacheStatus,
-  formatCacheStatus,
-} from '../../../lib/http/message/cache-status.ts'
-import { Fields } from '../../../lib/http/message/field.ts'
+import { type CacheStatus, formatCacheStatus } from '../../../lib/http/message/cache-status.ts'
 import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
 
 t.test('the examples of RFC 9211 section 3', t => {
@@ -47,12 +42,6 @@ t.test('figures that are no integers of at most 15 digits are made so or left ou
   t.equal(formatCacheStatus('c', { hit: true, ttl: -1e20 }), 'c; hit; ttl=-999999999999999')
   t.equal(formatCacheStatus('c', { hit: true, ttl: Number.NaN }), 'c; hit')
   t.equal(formatCacheStatus('c', { hit: true, ttl: Number.POSITIVE_INFINITY }), 'c; hit')
-  t.end()
-})
-
-t.test('caches nearer to the client stand later', t => {
-  const fields = appendCacheStatus(Fields.of(['Cache-Status', 'origin; hit']), 'c', { hit: true })
-  t.equal(fields.get('cache-status'), 'origin; hit, c; hit')
   t.end()
 })
 

@@ -1,36 +1,40 @@
 /**
- * Forms as browsers post them, application/x-www-form-urlencoded (URL Standard section 5), read strictly: names taken literally,
- * UTF-8, and of every name a message needs exactly one.
+ * Reads messages by the HTTP-POST binding, saml-bindings-2.0-os section 3.5: forms of application/x-www-form-urlencoded, read
+ * strictly. Names are taken literally, and each that matters may come once.
  */
-
 import { parseMediaType } from '../../../http/message/media.ts'
 import type { Request } from '../../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../../http/server/gather.ts'
+import { decodeFormText } from '../core/encoding.ts'
+import { messageLimits } from '../core/scan.ts'
+import type { MessageName } from './redirect.ts'
 
-export type ReadForm =
-  | { readonly ok: true; readonly pairs: ReadonlyArray<readonly [name: string, value: string]> }
-  | {
-      readonly ok: false
-      readonly because:
-        | 'form_type'
-        | 'form_too_large'
-        | 'form_late'
-        | 'form_busy'
-        | 'form_malformed'
-    }
+export interface PostedMessage {
+  readonly name: MessageName
+  /** In base64, not yet decoded. */
+  readonly encoded: string
+  readonly relayState: string | undefined
+}
 
-/** Reads the content of a request as a form. Throws only what reading throws when the client goes away. */
-export async function readForm(request: Request, limits: GatherLimits): Promise<ReadForm> {
+type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
+
+/** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
+const FORM_SIZE = messageLimits.size * 4
+
+/**
+ * The message a request posts; undefined when its form carries none. Throws only what reading throws when the client goes
+ * away.
+ */
+export async function readPost(
+  request: Request,
+  limits: Pick<GatherLimits, 'clock' | 'room'>,
+): Promise<PostedMessage | FormReason | undefined> {
   const type = parseMediaType(request.fields.get('Content-Type') ?? '')
-  if (type?.type !== 'application' || type.subtype !== 'x-www-form-urlencoded') {
-    return { ok: false, because: 'form_type' }
-  }
+  if (type?.type !== 'application' || type.subtype !== 'x-www-form-urlencoded') return 'form_type'
   const announced = Number(request.fields.get('Content-Length') ?? 0)
-  if (announced > limits.size) return { ok: false, because: 'form_too_large' }
-  const content = await gather(request, limits)
-  if (typeof content === 'string') return { ok: false, because: reasons[content] }
-  const pairs = parseForm(content)
-  return pairs === undefined ? { ok: false, because: 'form_malformed' } : { ok: true, pairs }
+  if (announced > FORM_SIZE) return 'form_too_large'
+  const content = await gather(request, { ...limits, size: FORM_SIZE, time: 30_000 })
+  return typeof content === 'string' ? reasons[content] : readForm(content.toString('latin1'))
 }
 
 const reasons = {
@@ -39,38 +43,24 @@ const reasons = {
   'no-room': 'form_busy',
 } as const
 
-/** Names and values; undefined when an escape is broken or does not make UTF-8. */
-export function parseForm(
-  content: Buffer,
-): ReadonlyArray<readonly [name: string, value: string]> | undefined {
-  const text = content.toString('latin1')
-  if (text === '') return []
-  const pairs: Array<readonly [string, string]> = []
-  for (const piece of text.split('&')) {
-    if (piece === '') continue
-    const equals = piece.indexOf('=')
-    const name = decode(equals < 0 ? piece : piece.slice(0, equals))
-    const value = decode(equals < 0 ? '' : piece.slice(equals + 1))
-    if (name === undefined || value === undefined) return undefined
-    pairs.push([name, value])
+function readForm(form: string): PostedMessage | FormReason | undefined {
+  const values = new Map<string, string>()
+  for (const piece of form.split('&')) {
+    const [, first = '', second = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
+    const name = decodeFormText(first)
+    const value = decodeFormText(second)
+    if (name === undefined || value === undefined) return 'form_malformed'
+    if (!NAMES.includes(name)) continue
+    if (values.has(name)) return 'form_malformed'
+    values.set(name, value)
   }
-  return pairs
+  const request = values.get('SAMLRequest')
+  const response = values.get('SAMLResponse')
+  if (request !== undefined && response !== undefined) return 'form_malformed'
+  const name = request === undefined ? 'SAMLResponse' : 'SAMLRequest'
+  const encoded = request ?? response
+  const relayState = values.get('RelayState')
+  return encoded === undefined ? undefined : { name, encoded, relayState }
 }
 
-function decode(text: string): string | undefined {
-  if (/[^\x20-\x7e]/.test(text)) return undefined
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return undefined
-  }
-}
-
-/** The one value of a name; undefined when there is none, `several` when there are more. */
-export function onlyValue(
-  pairs: ReadonlyArray<readonly [string, string]>,
-  name: string,
-): string | undefined | { readonly several: true } {
-  const values = pairs.filter(pair => pair[0] === name)
-  return values.length > 1 ? { several: true } : values[0]?.[1]
-}
+const NAMES: readonly string[] = ['SAMLRequest', 'SAMLResponse', 'RelayState']

@@ -1,17 +1,19 @@
 /**
- * The HTTP-Redirect binding, saml-bindings-2.0-os section 3.4: messages in a query, and signatures over the very bytes of it.
+ * Reads and writes messages by the HTTP-Redirect binding, saml-bindings-2.0-os section 3.4: in a query, with signatures over its
+ * very bytes.
  *
  * # Facts
- * - What is signed is the query as it was sent: `SAMLRequest=…&RelayState=…&SigAlg=…`, still percent-encoded. Whoever decodes
- *   and encodes again verifies something else, and whoever looks parameters up by decoded name can be shown two messages of
- *   which only one is signed. So the names are taken literally, each once, and the bytes are never written anew.
- * - The message is deflated; what it inflates to is bounded before it is inflated.
+ * - The signature is over the query as it was sent: `SAMLRequest=…&RelayState=…&SigAlg=…`, still percent-encoded. A reader that
+ *   decodes it and encodes it again verifies something else, and one that looks parameters up by decoded name can be shown two
+ *   messages of which only one is signed. So names are taken literally, each once, and the bytes are never written anew.
+ * - The message is deflated; how much it may inflate to is bounded.
  */
 import { createPublicKey, createSign, createVerify } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import { decodeBase64 } from '../core/base64.ts'
+import { decodeBase64, decodeFormText } from '../core/encoding.ts'
+import type { MessageReason } from '../core/message.ts'
 import { messageLimits } from '../core/scan.ts'
-import type { SignatureReason, SigningKey } from '../core/signature.ts'
+import type { SignatureRules, SigningKey } from '../core/signature.ts'
 import { signatureMethods } from '../core/vocabulary.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'
@@ -22,17 +24,21 @@ export type MessageName = 'SAMLRequest' | 'SAMLResponse'
  */
 export function redirectAddress(
   location: string,
-  message: { readonly name: MessageName; readonly xml: string; readonly relayState?: string },
+  message: {
+    readonly name: MessageName
+    readonly xml: string
+    readonly relayState?: string | undefined
+  },
   key: SigningKey | undefined,
 ): string {
-  const encoded = deflateRawSync(Buffer.from(message.xml)).toString('base64')
-  let query = `${message.name}=${encodeURIComponent(encoded)}`
-  if (message.relayState !== undefined)
-    query += `&RelayState=${encodeURIComponent(message.relayState)}`
+  const { name, xml, relayState } = message
+  const parameter = (key: string, value: string) => `&${key}=${encodeURIComponent(value)}`
+  let query = parameter(name, deflateRawSync(Buffer.from(xml)).toString('base64')).slice(1)
+  if (relayState !== undefined) query += parameter('RelayState', relayState)
   if (key !== undefined) {
-    query += `&SigAlg=${encodeURIComponent(signatureMethods.rsaSha256)}`
+    query += parameter('SigAlg', signatureMethods.rsaSha256)
     const signature = createSign('sha256').update(query).sign(key.privateKey, 'base64')
-    query += `&Signature=${encodeURIComponent(signature)}`
+    query += parameter('Signature', signature)
   }
   return `${location}${location.includes('?') ? '&' : '?'}${query}`
 }
@@ -52,37 +58,42 @@ interface RedirectSignature {
   readonly over: string
 }
 
-/**
- * Reads the query of a request. Undefined when it carries no message at all; a sentence when it carries one that is not as
- * the binding has it.
- */
+/** The message in the query of a request; undefined when there is none, a sentence when it is not as the binding has it. */
 export function readRedirect(query: string | undefined): RedirectMessage | string | undefined {
   const raw = new Map<string, string>()
   for (const piece of (query ?? '').split('&')) {
-    const equals = piece.indexOf('=')
-    const name = equals < 0 ? piece : piece.slice(0, equals)
-    const decoded = decodeQuery(name)
+    const [, name = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
+    const decoded = decodeFormText(name)
     if (decoded === undefined || !PARAMETERS.includes(decoded)) continue
     // A name that only decodes to ours is how a second message hides behind a signed one.
     if (decoded !== name) return 'a parameter name is percent-encoded'
     if (raw.has(name)) return `the parameter ${name} occurs twice`
-    raw.set(name, equals < 0 ? '' : piece.slice(equals + 1))
+    raw.set(name, value)
   }
-  const request = raw.get('SAMLRequest')
-  const response = raw.get('SAMLResponse')
-  if (request !== undefined && response !== undefined) return 'a request and a response at once'
-  const name: MessageName = request !== undefined ? 'SAMLRequest' : 'SAMLResponse'
-  const encoded = request ?? response
-  if (encoded === undefined) return undefined
+  const value = (name: string) => decodeFormText(raw.get(name) ?? '%')
+  if (raw.has('SAMLRequest') && raw.has('SAMLResponse')) return 'a request and a response at once'
+  const name = raw.has('SAMLRequest') ? 'SAMLRequest' : 'SAMLResponse'
+  if (!raw.has(name)) return undefined
   // 3.4.4.1: the default encoding, and there is no other.
-  const encoding = decodeQuery(raw.get('SAMLEncoding') ?? DEFLATE)
-  if (encoding !== DEFLATE) return 'an unknown SAMLEncoding'
-  const bytes = inflate(encoded)
-  if (typeof bytes === 'string') return bytes
-  const rawRelayState = raw.get('RelayState')
-  const relayState = rawRelayState === undefined ? undefined : decodeQuery(rawRelayState)
-  const signature = readSignature(name, raw)
-  return typeof signature === 'string' ? signature : { name, bytes, relayState, signature }
+  if (raw.has('SAMLEncoding') && value('SAMLEncoding') !== DEFLATE) return 'an unknown SAMLEncoding'
+  const deflated = decodeBase64(value(name) ?? '')
+  if (deflated === undefined) return 'the message is not base64'
+  const bytes = inflate(deflated)
+  if (bytes === undefined) return 'the message does not inflate, or not within its limit'
+  const message = { name, bytes, relayState: value('RelayState'), signature: undefined } as const
+  if (!raw.has('Signature') && !raw.has('SigAlg')) return message
+  const algorithm = value('SigAlg')
+  const signature = decodeBase64(value('Signature') ?? '')
+  if (!raw.has('Signature') || algorithm === undefined) {
+    return 'a signature without algorithm, or the reverse'
+  }
+  if (signature === undefined) return 'the signature is not base64'
+  // 3.4.4.1: in this order, also when they came in another.
+  const over = [name, 'RelayState', 'SigAlg']
+    .filter(parameter => raw.has(parameter))
+    .map(parameter => `${parameter}=${raw.get(parameter)}`)
+    .join('&')
+  return { ...message, signature: { algorithm, value: signature, over } }
 }
 
 const PARAMETERS = [
@@ -96,63 +107,34 @@ const PARAMETERS = [
 
 const DEFLATE = 'urn:oasis:names:tc:SAML:2.0:bindings:URL-Encoding:DEFLATE'
 
-function inflate(encoded: string): Buffer | string {
-  const decoded = decodeQuery(encoded)
-  const deflated = decoded === undefined ? undefined : decodeBase64(decoded)
-  if (deflated === undefined) return 'the message is not base64'
+function inflate(deflated: Buffer): Buffer | undefined {
   try {
     return inflateRawSync(deflated, { maxOutputLength: messageLimits.size })
   } catch {
-    return 'the message does not inflate, or not within its limit'
+    return undefined
   }
-}
-
-function readSignature(name: MessageName, raw: ReadonlyMap<string, string>) {
-  const signature = raw.get('Signature')
-  const sigAlg = raw.get('SigAlg')
-  if (signature === undefined && sigAlg === undefined) return undefined
-  if (signature === undefined || sigAlg === undefined)
-    return 'a signature without algorithm, or the reverse'
-  const value = decodeBase64(decodeQuery(signature) ?? '!')
-  const algorithm = decodeQuery(sigAlg)
-  if (value === undefined || algorithm === undefined) return 'the signature is not base64'
-  // 3.4.4.1: in this order, whatever order they came in.
-  const over = [name, 'RelayState', 'SigAlg']
-    .filter(parameter => raw.has(parameter))
-    .map(parameter => `${parameter}=${raw.get(parameter)}`)
-    .join('&')
-  return { algorithm, value, over }
 }
 
 /** Why a message is not signed by one of these keys; undefined when it is. */
 export function checkRedirectSignature(
-  message: RedirectMessage,
-  rules: { readonly certificates: readonly string[]; readonly allowSha1: boolean },
-): SignatureReason | undefined {
-  const { signature } = message
+  { signature }: RedirectMessage,
+  { certificates, allowSha1 }: SignatureRules,
+): MessageReason | undefined {
   if (signature === undefined) return 'signature_missing'
   const { algorithm, value, over } = signature
-  if (algorithm === signatureMethods.rsaSha1 && !rules.allowSha1) return 'signature_sha1'
+  if (algorithm === signatureMethods.rsaSha1 && !allowSha1) return 'signature_sha1'
   const hash = HASHES.get(algorithm)
   if (hash === undefined) return 'signature_algorithm'
-  const good = rules.certificates.some(certificate => {
+  const good = certificates.some(certificate => {
     const key = createPublicKey(certificate)
     return key.asymmetricKeyType === 'rsa' && createVerify(hash).update(over).verify(key, value)
   })
   return good ? undefined : 'signature_invalid'
 }
 
-/** A Map: what strangers name must not find what every object has. */
+/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
 const HASHES: ReadonlyMap<string, string> = new Map([
   [signatureMethods.rsaSha1, 'sha1'],
   [signatureMethods.rsaSha256, 'sha256'],
   [signatureMethods.rsaSha512, 'sha512'],
 ])
-
-function decodeQuery(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return undefined
-  }
-}

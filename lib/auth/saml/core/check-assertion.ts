@@ -1,44 +1,100 @@
 /**
- * Whether a verified assertion is meant for us, for this browser, now: saml-profiles-2.0-os section 4.1.4.3 and saml-core-2.0-os
- * section 2.5.1. Pure. Every check leaves a Finding, so that a refusal can be explained field by field.
+ * Checks whether a verified assertion is meant for us, for this browser, now: saml-profiles-2.0-os section 4.1.4.3 and
+ * saml-core-2.0-os section 2. Pure. Every check leaves a Finding, so that a refusal can be explained field by field.
  *
- * What stands in the Response around a signed assertion is checked too, but proves nothing unless the response is signed: it
+ * What stands in the Response around a signed assertion is checked too, but proves nothing unless the Response is signed: it
  * can only ever make us refuse.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Finding } from '../contract.ts'
-import type { AssertionReason, AssertionVerdict, Expected } from './assertion-verdict.ts'
+import type { SamlConfig } from '../../config/config.ts'
 import { formatInstant } from './instant.ts'
 import type {
   AssertionFacts,
   AuthnStatementFacts,
   Confirmation,
-  ResponseFacts,
+  MessageHead,
   WrittenInstant,
 } from './read-assertion.ts'
 import type { VerifiedSubject } from './subject.ts'
 import { bearer } from './vocabulary.ts'
 
+/** One thing that was checked: `Audience`, what was expected, what was received. */
+export interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly expected: string
+  readonly received: string
+}
+
+export interface Expected {
+  readonly config: SamlConfig
+  /** Entity ID of the IdP. */
+  readonly idp: string
+  /** IDs of the requests this browser has under way, with the moment each was made. */
+  readonly requests: ReadonlyMap<string, Milliseconds>
+}
+
+type AssertionReason =
+  | 'version'
+  | 'issuer'
+  | 'destination'
+  | 'subject_confirmation'
+  | 'recipient'
+  | 'in_response_to'
+  | 'unsolicited'
+  | 'audience'
+  | 'conditions'
+  | 'authn_statement'
+  | 'session_over'
+  | 'authn_context'
+  | 'authn_stale'
+  | TimeReason
+
+const TIMES = ['not_yet_valid', 'expired', 'issue_instant', 'too_old'] as const
+type TimeReason = (typeof TIMES)[number]
+
+export interface CheckedAssertion {
+  readonly ok: true
+  readonly subject: VerifiedSubject
+  /** The request it answers; undefined for an unsolicited one. */
+  readonly requestId: string | undefined
+  /** Until when its ID has to be remembered. */
+  readonly until: Milliseconds
+  readonly findings: readonly Finding[]
+}
+
+export type AssertionVerdict =
+  | CheckedAssertion
+  | {
+      readonly ok: false
+      readonly because: AssertionReason
+      readonly findings: readonly Finding[]
+      /** How far the IdP's clock seems to be ahead of ours, when a time is what failed. */
+      readonly clockAhead: Milliseconds | undefined
+    }
+
 /** Checks a response and its assertion against what is expected at `now`. */
 export function checkAssertion(
-  message: { readonly response: ResponseFacts; readonly assertion: AssertionFacts },
+  message: { readonly response: MessageHead; readonly assertion: AssertionFacts },
   expected: Expected,
   now: Milliseconds,
 ): AssertionVerdict {
   const { response, assertion } = message
   const check = new Check(expected, now)
   check.response(response)
-  check.issuing(assertion)
+  check.assertion(assertion)
   const confirmation = check.confirmation(assertion.confirmations)
   check.inResponseTo(response, confirmation)
   check.conditions(assertion)
   const statement = check.statement(assertion, confirmation?.inResponseTo)
   const { findings, because } = check
   if (because !== undefined || confirmation === undefined || statement === undefined) {
-    const clockAhead =
-      because !== undefined && isTime(because) ? aheadBy(assertion, now) : undefined
+    // A message is on its way for a moment only, so the time between its writing and now is mostly a difference of clocks.
+    const written = TIMES.some(time => time === because) ? assertion.issued?.moment : undefined
+    const clockAhead = written === undefined ? undefined : written - now
     return { ok: false, because: because ?? 'subject_confirmation', findings, clockAhead }
   }
+  const ends = assertion.statements.flatMap(each => each.sessionNotOnOrAfter?.moment ?? [])
   const subject: VerifiedSubject = {
     nameId: assertion.nameId,
     attributes: assertion.attributes,
@@ -46,11 +102,12 @@ export function checkAssertion(
     assertionId: assertion.id,
     sessionIndex: statement.sessionIndex,
     authenticated: statement.instant?.moment ?? now,
-    sessionEnds: earliest(assertion.statements.map(each => each.sessionNotOnOrAfter?.moment)),
+    sessionEnds: ends.length === 0 ? undefined : Math.min(...ends),
   }
-  // Nobody takes it after this, so nobody needs to remember it for longer.
-  const ends = earliest([confirmation.notOnOrAfter?.moment]) ?? now
-  const until = Math.max(ends, now + expected.assertionAge) + 2 * expected.skew
+  // From then on the checks of its times refuse it, so its ID can be forgotten.
+  const confirmed = confirmation.notOnOrAfter?.moment ?? now
+  const { assertionAge, clockSkew } = expected.config
+  const until = Math.max(confirmed, now + assertionAge) + 2 * clockSkew
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
 }
 
@@ -66,45 +123,41 @@ class Check {
     this.#now = now
   }
 
-  /** The Response's own attributes (3.2.2); Destination has to be there when it is signed (saml-bindings section 3.5.5.2). */
-  response(response: ResponseFacts): void {
-    const { acsUrl, idp } = this.#expected
-    this.#found('version', 'Response Version', response.version === '2.0', '2.0', response.version)
-    if (response.issuer !== undefined) {
-      this.#found('issuer', 'Response Issuer', response.issuer === idp, idp, response.issuer)
+  /** core 3.2.2; a Destination is required when the Response is signed (saml-bindings section 3.5.5.2). */
+  response({ version, issuer, destination, issued, signed }: MessageHead): void {
+    const { idp, config } = this.#expected
+    const { acsUrl } = config
+    this.#note('version', 'Response Version', { expected: '2.0', received: version })
+    if (issuer !== undefined) {
+      this.#note('issuer', 'Response Issuer', { expected: idp, received: issuer })
     }
-    const { destination } = response
-    const meant = destination === undefined ? !response.signed : destination === acsUrl
-    this.#found('destination', 'Destination', meant, acsUrl, destination)
-    if (response.issued !== undefined) this.#issued('Response IssueInstant', response.issued)
+    const ok = destination === undefined ? !signed : destination === acsUrl
+    this.#note('destination', 'Destination', { expected: acsUrl, received: destination, ok })
+    if (issued !== undefined) this.#issued('Response', issued)
   }
 
-  issuing(assertion: AssertionFacts): void {
+  /** core 2.3.3 */
+  assertion({ version, issuer, issued }: AssertionFacts): void {
     const { idp } = this.#expected
-    const { version, issuer, issued } = assertion
-    this.#found('version', 'Assertion Version', version === '2.0', '2.0', version)
-    this.#found('issuer', 'Assertion Issuer', issuer === idp, idp, issuer)
-    this.#issued('Assertion IssueInstant', issued)
+    this.#note('version', 'Assertion Version', { expected: '2.0', received: version })
+    this.#note('issuer', 'Assertion Issuer', { expected: idp, received: issuer })
+    this.#issued('Assertion', issued)
   }
 
-  /** The first bearer confirmation that holds (profiles 4.1.4.2); when none does, what is wrong with the first. */
+  /** profiles 4.1.4.2: the first bearer confirmation that holds; when none does, the findings are those of the first. */
   confirmation(all: readonly Confirmation[]): Confirmation | undefined {
-    const bearers = all.filter(confirmation => confirmation.method === bearer)
-    const tried = bearers.map(confirmation => {
-      const check = new Check(this.#expected, this.#now)
-      check.#bearer(confirmation)
-      return { confirmation, check }
-    })
+    const tried = all
+      .filter(({ method }) => method === bearer)
+      .map(confirmation => {
+        const check = new Check(this.#expected, this.#now)
+        check.#bearer(confirmation)
+        return { confirmation, check }
+      })
     const best = tried.find(({ check }) => check.because === undefined) ?? tried[0]
     if (best === undefined) {
-      const methods = all.map(confirmation => confirmation.method).join(' ')
-      this.#found(
-        'subject_confirmation',
-        'SubjectConfirmation',
-        false,
-        bearer,
-        methods || undefined,
-      )
+      const received = all.map(({ method }) => method).join(' ') || undefined
+      const facts = { expected: bearer, received, ok: false }
+      this.#note('subject_confirmation', 'SubjectConfirmation', facts)
       return undefined
     }
     this.findings.push(...best.check.findings)
@@ -113,143 +166,125 @@ class Check {
   }
 
   #bearer({ recipient, notBefore, notOnOrAfter }: Confirmation): void {
-    const { acsUrl } = this.#expected
-    this.#found('recipient', 'Recipient', recipient === acsUrl, acsUrl, recipient)
-    this.#ends('SubjectConfirmationData NotOnOrAfter', notOnOrAfter, true)
-    this.#begins('SubjectConfirmationData NotBefore', notBefore)
+    const { acsUrl } = this.#expected.config
+    this.#note('recipient', 'Recipient', { expected: acsUrl, received: recipient })
+    this.#ends('SubjectConfirmationData', notOnOrAfter)
+    this.#begins('SubjectConfirmationData', notBefore)
   }
 
-  /** The signed InResponseTo names a request of this very browser; the unsigned one must not contradict it. */
-  inResponseTo(response: ResponseFacts, confirmation: Confirmation | undefined): void {
-    const { requests, unsolicited } = this.#expected
+  /** profiles 4.1.4.3: the signed InResponseTo names a request of this very browser; the unsigned one must not contradict it. */
+  inResponseTo({ inResponseTo: outer }: MessageHead, confirmation: Confirmation | undefined): void {
+    const { requests, config } = this.#expected
+    const { idpInitiated } = config
     const signed = confirmation?.inResponseTo
-    const outer = response.inResponseTo
     const wanted = 'the ID of a request of this browser'
     if (signed === undefined && outer === undefined) {
-      const wish = unsolicited ? 'none needed' : wanted
-      this.#found('unsolicited', 'InResponseTo', unsolicited, wish, undefined)
+      const expected = idpInitiated ? 'none needed' : wanted
+      this.#note('unsolicited', 'InResponseTo', { expected, received: undefined, ok: idpInitiated })
       return
     }
     const known = signed !== undefined && requests.has(signed)
-    this.#found('in_response_to', 'SubjectConfirmationData InResponseTo', known, wanted, signed)
-    if (outer !== undefined) {
-      this.#found(
-        'in_response_to',
-        'Response InResponseTo',
-        outer === signed,
-        signed ?? wanted,
-        outer,
-      )
-    }
+    const inner = { expected: wanted, received: signed, ok: known }
+    this.#note('in_response_to', 'SubjectConfirmationData InResponseTo', inner)
+    if (outer === undefined) return
+    const around = { expected: signed ?? wanted, received: outer, ok: outer === signed }
+    this.#note('in_response_to', 'Response InResponseTo', around)
   }
 
   /** core 2.5.1; every restriction has to name us (2.5.1.4), an unknown condition makes the assertion invalid (2.5.1.1). */
   conditions({ conditions }: AssertionFacts): void {
-    const { entityId } = this.#expected
+    const { entityId: expected } = this.#expected.config
     const audiences = conditions?.audiences ?? []
-    const meant = audiences.length > 0 && audiences.every(each => each.includes(entityId))
-    this.#found('audience', 'Audience', meant, entityId, audiences.flat().join(' ') || undefined)
+    const ok = audiences.length > 0 && audiences.every(each => each.includes(expected))
+    const received = audiences.flat().join(' ') || undefined
+    this.#note('audience', 'Audience', { expected, received, ok })
     if (conditions === undefined) return
     const { unknown, notBefore, notOnOrAfter } = conditions
     if (unknown.length > 0) {
-      this.#found('conditions', 'Conditions', false, 'conditions of SAML 2.0', unknown.join(' '))
+      const facts = { expected: 'conditions of SAML 2.0', received: unknown.join(' '), ok: false }
+      this.#note('conditions', 'Conditions', facts)
     }
-    this.#begins('Conditions NotBefore', notBefore)
-    this.#ends('Conditions NotOnOrAfter', notOnOrAfter, false)
+    this.#begins('Conditions', notBefore)
+    if (notOnOrAfter !== undefined) this.#ends('Conditions', notOnOrAfter)
   }
 
+  /** core 2.7.2, and core 3.4.1 for what was requested. */
   statement(
-    assertion: AssertionFacts,
+    { statements }: AssertionFacts,
     requestId: string | undefined,
   ): AuthnStatementFacts | undefined {
-    const { contexts, forceAuthn, requests, skew } = this.#expected
-    const [statement] = assertion.statements
+    const { requests, config } = this.#expected
+    const { forceAuthn, clockSkew, authnContext: contexts } = config
+    const [statement] = statements
     if (statement === undefined) {
-      this.#found('authn_statement', 'AuthnStatement', false, 'at least one', undefined)
+      const facts = { expected: 'at least one', received: undefined, ok: false }
+      this.#note('authn_statement', 'AuthnStatement', facts)
       return undefined
     }
-    for (const { sessionNotOnOrAfter } of assertion.statements) {
-      if (sessionNotOnOrAfter === undefined) continue
-      const { moment } = sessionNotOnOrAfter
-      const open = moment !== undefined && moment > this.#now
-      this.#found(
-        'session_over',
-        'SessionNotOnOrAfter',
-        open,
-        `after ${formatInstant(this.#now)}`,
-        sessionNotOnOrAfter.text,
-      )
+    for (const { sessionNotOnOrAfter: ends } of statements) {
+      if (ends === undefined) continue
+      this.#note('session_over', 'SessionNotOnOrAfter', compared(ends, 'after', this.#now))
     }
     const { contextClass, instant } = statement
-    if (contexts.length > 0) {
-      const good = contextClass !== undefined && contexts.includes(contextClass)
-      this.#found('authn_context', 'AuthnContextClassRef', good, contexts.join(' '), contextClass)
+    // With another comparison than "exact" only the IdP knows which contexts are good enough (3.3.2.2.1).
+    if (contexts.length > 0 && config.authnContextComparison === 'exact') {
+      const ok = contextClass !== undefined && contexts.includes(contextClass)
+      const facts = { expected: contexts.join(' '), received: contextClass, ok }
+      this.#note('authn_context', 'AuthnContextClassRef', facts)
     }
     const asked = requestId === undefined ? undefined : requests.get(requestId)
     if (forceAuthn && asked !== undefined) {
-      const fresh = instant?.moment !== undefined && instant.moment >= asked - skew
-      this.#found(
-        'authn_stale',
-        'AuthnInstant',
-        fresh,
-        `from ${formatInstant(asked - skew)}`,
-        instant?.text,
-      )
+      this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', asked - clockSkew))
     }
     return statement
   }
 
   #issued(what: string, issued: WrittenInstant | undefined): void {
-    const { skew, assertionAge } = this.#expected
-    const now = this.#now
-    const latest = formatInstant(now + skew)
-    const moment = issued?.moment
-    const sound = moment !== undefined && moment <= now + skew
-    this.#found('issue_instant', what, sound, `until ${latest}`, issued?.text)
-    if (moment === undefined || !sound) return
-    const oldest = now - assertionAge - skew
-    this.#found('too_old', what, moment >= oldest, `from ${formatInstant(oldest)}`, issued?.text)
+    const { clockSkew, assertionAge } = this.#expected.config
+    const sound = compared(issued, 'until', this.#now + clockSkew)
+    this.#note('issue_instant', `${what} IssueInstant`, sound)
+    if (!sound.ok) return
+    const oldest = this.#now - assertionAge - clockSkew
+    this.#note('too_old', `${what} IssueInstant`, compared(issued, 'from', oldest))
   }
 
-  #begins(what: string, written: WrittenInstant | undefined): void {
-    if (written === undefined) return
-    const latest = this.#now + this.#expected.skew
-    const good = written.moment !== undefined && written.moment <= latest
-    this.#found('not_yet_valid', what, good, `until ${formatInstant(latest)}`, written.text)
+  #begins(what: string, notBefore: WrittenInstant | undefined): void {
+    if (notBefore === undefined) return
+    const latest = this.#now + this.#expected.config.clockSkew
+    this.#note('not_yet_valid', `${what} NotBefore`, compared(notBefore, 'until', latest))
   }
 
-  #ends(what: string, written: WrittenInstant | undefined, required: boolean): void {
-    if (written === undefined && !required) return
-    const earliest = this.#now - this.#expected.skew
-    const good = written?.moment !== undefined && written.moment > earliest
-    this.#found('expired', what, good, `after ${formatInstant(earliest)}`, written?.text)
+  #ends(what: string, notOnOrAfter: WrittenInstant | undefined): void {
+    const earliest = this.#now - this.#expected.config.clockSkew
+    this.#note('expired', `${what} NotOnOrAfter`, compared(notOnOrAfter, 'after', earliest))
   }
 
-  #found(
-    because: AssertionReason,
-    what: string,
-    ok: boolean,
-    expected: string,
-    received: string | undefined,
-  ): void {
-    this.findings.push({ what, ok, expected, received: received?.slice(0, 300) ?? '(nothing)' })
-    if (!ok) this.because ??= because
+  #note(because: AssertionReason, what: string, { expected, received, ok }: Facts): void {
+    const good = ok ?? received === expected
+    this.findings.push({
+      what,
+      ok: good,
+      expected,
+      received: received?.slice(0, 300) ?? '(nothing)',
+    })
+    if (!good) this.because ??= because
   }
 }
 
-const TIMES: readonly AssertionReason[] = ['not_yet_valid', 'expired', 'issue_instant', 'too_old']
-
-function isTime(because: AssertionReason): boolean {
-  return TIMES.includes(because)
+interface Facts {
+  readonly expected: string
+  readonly received: string | undefined
+  /** Whether they are equal unless given. */
+  readonly ok?: boolean
 }
 
-/** A message is on its way for a moment only, so what lies between its writing and now is mostly the clocks. */
-function aheadBy(assertion: AssertionFacts, now: Milliseconds): Milliseconds | undefined {
-  const moment = assertion.issued?.moment
-  return moment === undefined ? undefined : moment - now
-}
-
-function earliest(moments: ReadonlyArray<Milliseconds | undefined>): Milliseconds | undefined {
-  const known = moments.filter(moment => moment !== undefined)
-  return known.length === 0 ? undefined : Math.min(...known)
+/** Holds an instant against a bound; one that is missing or malformed fails. */
+function compared(
+  written: WrittenInstant | undefined,
+  side: 'until' | 'from' | 'after',
+  bound: Milliseconds,
+): Facts {
+  const moment = written?.moment ?? Number.NaN
+  const ok = { until: moment <= bound, from: moment >= bound, after: moment > bound }[side]
+  return { expected: `${side} ${formatInstant(bound)}`, received: written?.text, ok }
 }

@@ -1,12 +1,12 @@
 /**
- * EncryptedAssertion, EncryptedID and EncryptedAttribute, XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section 6.1): the
- * element in, what was encrypted out. Anybody can encrypt to us, so what comes out is as untrusted as what came in.
+ * Decrypts EncryptedAssertion, EncryptedID and EncryptedAttribute: XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section
+ * 6.1). Any stranger can encrypt to us, so what comes out is as untrusted as what came in.
  *
  * # Facts
- * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra know nothing else,
- *   but every failure is one code, and the key that was wrong costs as much as the padding that was wrong.
+ * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
+ *   but every failure has one code, and a wrong key costs as much as wrong padding.
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
- *   padding is taken off by hand.
+ *   padding is removed here.
  */
 import {
   constants,
@@ -18,34 +18,35 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
-import { decodeBase64 } from './base64.ts'
+import { decodeBase64 } from './encoding.ts'
+import { refuse } from './message.ts'
 import { messageLimits } from './scan.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'
-import { allElements, attributeOf, childOf, childrenOf, parseXml, type XmlElement } from './xml.ts'
+import {
+  allNamed,
+  attributeOf,
+  childOf,
+  childrenOf,
+  parseXml,
+  type XmlDocument,
+  type XmlElement,
+} from './xml.ts'
 
-export type DecryptionReason = 'encryption_form' | 'encryption_algorithm' | 'encryption_key'
-
-export type Decrypted =
-  /** The document that was encrypted, scanned and parsed. */
-  | { readonly ok: true; readonly root: XmlElement; readonly text: string }
-  | { readonly ok: false; readonly because: DecryptionReason; readonly problem: string }
-
-/** Decrypts with whichever of the private keys (PEM) fits; all of them are tried. */
-export function decryptElement(encrypted: XmlElement, privateKeys: readonly string[]): Decrypted {
-  const parts = readParts(encrypted)
-  if ('because' in parts) return parts
-  const { cipher, oaep, content, keys } = parts
+/** The document that was encrypted, scanned and parsed. Every private key (PEM) is tried. */
+export function decryptElement(encrypted: XmlElement, privateKeys: readonly string[]): XmlDocument {
+  const { cipher, oaep, content, keys } = readParts(encrypted)
   for (const pem of privateKeys) {
     const privateKey = createPrivateKey(pem)
     for (const wrapped of keys) {
       const key = unwrap(wrapped, privateKey, oaep, cipher.key)
       const bytes = decipher(cipher, key, content)
-      // A wrong key may leave valid padding behind: only what is a document was decrypted.
+      // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
       const parsed = bytes === undefined ? undefined : parseXml(bytes, messageLimits)
       if (parsed?.ok) return parsed
     }
   }
-  return refuse('encryption_key', 'none of our keys decrypts it to a document that may be read')
+  const { name } = encrypted
+  return refuse('encryption_key', `none of our keys decrypts the ${name} to a permitted document`)
 }
 
 interface Cipher {
@@ -61,7 +62,7 @@ interface Cipher {
   readonly iv: number
 }
 
-/** Maps: what strangers name must not find what every object has. */
+/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
 const CIPHERS: ReadonlyMap<string, Cipher> = new Map<string, Cipher>([
   [`${ns.encryption}aes128-cbc`, { name: 'aes-128-cbc', key: 16, iv: 16 }],
   [`${ns.encryption}aes192-cbc`, { name: 'aes-192-cbc', key: 24, iv: 16 }],
@@ -84,87 +85,76 @@ interface Parts {
 }
 
 /** EncryptedKeys stand inside EncryptedData/KeyInfo or beside EncryptedData (saml-core section 6). */
-function readParts(encrypted: XmlElement): Parts | ReturnType<typeof refuse> {
-  const datas = childrenOf(encrypted, ns.encryption, 'EncryptedData')
-  const [data] = datas
-  if (data === undefined || datas.length !== 1) {
-    return refuse('encryption_form', 'not exactly one EncryptedData')
+function readParts(encrypted: XmlElement): Parts {
+  const [data, ...more] = childrenOf(encrypted, ns.encryption, 'EncryptedData')
+  if (data === undefined || more.length > 0) {
+    refuse('encryption_form', 'not exactly one EncryptedData')
   }
   const method = algorithmOf(data)
-  const cipher = CIPHERS.get(method)
-  if (cipher === undefined) {
-    return refuse('encryption_algorithm', `content encrypted by ${method || 'an unnamed method'}`)
-  }
+  const cipher =
+    CIPHERS.get(method) ??
+    refuse('encryption_algorithm', `content encrypted by ${method || 'an unnamed method'}`)
   const content = cipherValue(data)
-  const keyElements = [...allElements(encrypted)].filter(
-    element => element.name === 'EncryptedKey' && element.namespace === ns.encryption,
+  const encryptedKeys = allNamed(encrypted, 'EncryptedKey').filter(
+    element => element.namespace === ns.encryption,
   )
-  if (content === undefined || keyElements.length === 0 || keyElements.length > MOST_KEYS) {
-    return refuse('encryption_form', 'its CipherValue or its EncryptedKey is missing or malformed')
+  if (content === undefined || encryptedKeys.length === 0 || encryptedKeys.length > MOST_KEYS) {
+    refuse('encryption_form', 'its CipherValue or its EncryptedKey is missing or malformed')
   }
-  const keys: Buffer[] = []
-  let oaep: Oaep | undefined
-  for (const element of keyElements) {
-    const read = readOaep(element)
-    if ('because' in read) return read
-    oaep ??= read
-    const wrapped = cipherValue(element)
-    if (wrapped !== undefined && read.digest === oaep.digest && read.mask === oaep.mask)
-      keys.push(wrapped)
+  const all = encryptedKeys.map(element => ({ oaep: readOaep(element), key: cipherValue(element) }))
+  const oaep = all[0]?.oaep
+  const keys = all
+    .filter(each => each.oaep.digest === oaep?.digest && each.oaep.mask === oaep.mask)
+    .flatMap(({ key }) => key ?? [])
+  if (oaep === undefined || keys.length === 0) {
+    refuse('encryption_form', 'no EncryptedKey can be read')
   }
-  if (oaep === undefined || keys.length === 0)
-    return refuse('encryption_form', 'no EncryptedKey can be read')
   return { cipher, oaep, content, keys }
 }
 
-/** One for every key pair we may ever have published, and a few for other recipients. */
+/** For every key pair we may have published, and a few other recipients. */
 const MOST_KEYS = 8
 
-function readOaep(key: XmlElement): Oaep | ReturnType<typeof refuse> {
+function readOaep(key: XmlElement): Oaep {
   const method = childOf(key, ns.encryption, 'EncryptionMethod')
   const algorithm = algorithmOf(key)
-  const named = method === undefined ? undefined : childOf(method, ns.signature, 'DigestMethod')
-  const digestUri =
-    named === undefined ? digestMethods.sha1 : (attributeOf(named, 'Algorithm') ?? '')
-  const digest = DIGESTS.get(digestUri)
-  if (digest === undefined) return refuse('encryption_algorithm', `OAEP with digest ${digestUri}`)
+  const named = childOf(method, ns.signature, 'DigestMethod')
+  const uri = named === undefined ? digestMethods.sha1 : (attributeOf(named, 'Algorithm') ?? '')
+  const digest = DIGESTS.get(uri) ?? refuse('encryption_algorithm', `OAEP with digest ${uri}`)
   if (algorithm === `${ns.encryption}rsa-oaep-mgf1p`) return { digest, mask: 'sha1' }
   if (algorithm === `${ns.encryption11}rsa-oaep`) {
-    const mgf = method === undefined ? undefined : childOf(method, ns.encryption11, 'MGF')
-    const uri = mgf === undefined ? MGF1_SHA1 : (attributeOf(mgf, 'Algorithm') ?? '')
-    const mask = uri.startsWith(`${ns.encryption11}mgf1`)
-      ? uri.slice(`${ns.encryption11}mgf1`.length)
-      : ''
-    if (['sha1', 'sha224', 'sha256', 'sha384', 'sha512'].includes(mask)) return { digest, mask }
-    return refuse('encryption_algorithm', `OAEP with mask generation ${uri}`)
+    const mgf = childOf(method, ns.encryption11, 'MGF')
+    const maskUri = mgf === undefined ? `${MGF1}sha1` : (attributeOf(mgf, 'Algorithm') ?? '')
+    const mask = MASKS.find(hash => maskUri === `${MGF1}${hash}`)
+    return mask === undefined
+      ? refuse('encryption_algorithm', `OAEP with mask generation ${maskUri}`)
+      : { digest, mask }
   }
-  // rsa-1_5 among them: whoever can post to us could use us to decrypt (Bleichenbacher).
-  return refuse(
-    'encryption_algorithm',
-    `key encrypted by ${shortName(algorithm) || 'an unnamed method'}`,
-  )
+  // rsa-1_5 among them: a stranger who can post to us could use us to decrypt (Bleichenbacher).
+  const name = shortName(algorithm) || 'an unnamed method'
+  return refuse('encryption_algorithm', `key encrypted by ${name}`)
 }
 
-const MGF1_SHA1 = `${ns.encryption11}mgf1sha1`
+const MGF1 = `${ns.encryption11}mgf1`
+const MASKS = ['sha1', 'sha224', 'sha256', 'sha384', 'sha512']
 
 const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
   [digestMethods.sha1, 'sha1'],
   [digestMethods.sha256, 'sha256'],
   ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
   [digestMethods.sha512, 'sha512'],
-  // As some libraries write them, by mistake.
+  // Wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
   ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
 ])
 
 function algorithmOf(element: XmlElement): string {
-  const method = childOf(element, ns.encryption, 'EncryptionMethod')
-  return method === undefined ? '' : (attributeOf(method, 'Algorithm') ?? '')
+  return attributeOf(childOf(element, ns.encryption, 'EncryptionMethod'), 'Algorithm') ?? ''
 }
 
 function cipherValue(element: XmlElement): Buffer | undefined {
   const data = childOf(element, ns.encryption, 'CipherData')
-  const value = data === undefined ? undefined : childOf(data, ns.encryption, 'CipherValue')
+  const value = childOf(data, ns.encryption, 'CipherValue')
   return value === undefined ? undefined : decodeBase64(value.text)
 }
 
@@ -186,7 +176,7 @@ function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number
   }
 }
 
-/** EME-OAEP decoding, RFC 8017 section 7.1.2 step 3. Looks at every byte whatever it finds. */
+/** EME-OAEP decoding, RFC 8017 section 7.1.2 step 3. Reads every byte, valid or not. */
 function removeOaep(encoded: Buffer, { digest, mask }: Oaep): Buffer | undefined {
   const labelHash = createHash(digest).digest()
   const size = labelHash.length
@@ -236,14 +226,10 @@ function decipher({ name, iv }: Cipher, key: Buffer, content: Buffer): Buffer | 
     const opened = createDecipheriv(name, key, content.subarray(0, iv))
     opened.setAutoPadding(false)
     const padded = Buffer.concat([opened.update(content.subarray(iv)), opened.final()])
-    // XML Encryption section 5.2: the last byte counts the padding, whatever the rest of it is.
+    // XML Encryption section 5.2: the last byte counts the padding; its other bytes may be anything.
     const padding = padded[padded.length - 1] ?? 0
     return padding >= 1 && padding <= 16 ? padded.subarray(0, padded.length - padding) : undefined
   } catch {
     return undefined
   }
-}
-
-function refuse(because: DecryptionReason, problem: string) {
-  return { ok: false, because, problem } as const
 }

@@ -1,5 +1,5 @@
 /**
- * Moments and durations as SAML writes them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3) and xs:duration.
+ * Reads and writes instants and durations as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3), xs:duration.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 

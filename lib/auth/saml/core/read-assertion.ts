@@ -1,24 +1,25 @@
 /**
- * Responses and assertions as values: what stands in the XML, unjudged. saml-core-2.0-os sections 2.3, 2.4, 2.5, 2.7 and 3.2.2.
- * Everything here survives the way between threads.
+ * Reads responses and assertions as values: what stands in the XML, not yet checked. saml-core-2.0-os sections 2.2 to 2.7 and 3.2.
+ * The values can be sent between threads.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseInstant } from './instant.ts'
 import type { NameId, SamlAttribute } from './subject.ts'
-import { ns } from './vocabulary.ts'
-import { allElements, attributeOf, childOf, childrenOf, type XmlElement } from './xml.ts'
+import { nameIdFormats, ns } from './vocabulary.ts'
+import { allNamed, attributeOf, childOf, childrenOf, type XmlElement } from './xml.ts'
 
-/** An instant as it was written, so that a malformed one can be told from one that is not there. */
+/** An instant as it was written, so that a malformed one differs from one that is not there. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }
 
-export interface ResponseFacts {
+/** What every protocol message says of itself (3.2.1 and 3.2.2). */
+export interface MessageHead {
   readonly id: string
   readonly version: string
   readonly issuer: string | undefined
   readonly destination: string | undefined
   readonly inResponseTo: string | undefined
   readonly issued: WrittenInstant | undefined
-  /** Whether the response as a whole is signed; else all of this is the word of whoever posted it. */
+  /** Whether the message as a whole is signed; if not, a stranger can have written all of this. */
   readonly signed: boolean
 }
 
@@ -40,16 +41,16 @@ export interface AssertionFacts {
   readonly conditions: ConditionFacts | undefined
   readonly statements: readonly AuthnStatementFacts[]
   readonly attributes: readonly SamlAttribute[]
-  /** Elements we cannot read because they are encrypted on their own, by name. */
+  /** Names of elements that are still encrypted. */
   readonly unread: readonly string[]
 }
 
-export interface ConditionFacts {
+interface ConditionFacts {
   readonly notBefore: WrittenInstant | undefined
   readonly notOnOrAfter: WrittenInstant | undefined
   /** The audiences of every AudienceRestriction: all restrictions hold, one audience of each is enough (2.5.1.4). */
   readonly audiences: ReadonlyArray<readonly string[]>
-  /** Conditions that nobody here knows the meaning of. */
+  /** Conditions that SAML 2.0 does not define. */
   readonly unknown: readonly string[]
 }
 
@@ -60,15 +61,12 @@ export interface AuthnStatementFacts {
   readonly contextClass: string | undefined
 }
 
-/** Reads the attributes of a Response (3.2.2). */
-export function readResponse(root: XmlElement, signed: boolean): ResponseFacts {
+/** Reads the attributes and the Issuer of a protocol message. */
+export function readHead(root: XmlElement, signed: boolean): MessageHead {
   return {
-    id: attributeOf(root, 'ID') ?? '',
-    version: attributeOf(root, 'Version') ?? '',
-    issuer: issuerOf(root),
+    ...readOrigin(root),
     destination: attributeOf(root, 'Destination'),
     inResponseTo: attributeOf(root, 'InResponseTo'),
-    issued: instantOf(root, 'IssueInstant'),
     signed,
   }
 }
@@ -77,19 +75,11 @@ export function readResponse(root: XmlElement, signed: boolean): ResponseFacts {
 export function readAssertion(root: XmlElement): AssertionFacts {
   const subject = childOf(root, ns.assertion, 'Subject')
   const conditions = childOf(root, ns.assertion, 'Conditions')
-  const unread = [...allElements(root)]
-    .map(element => element.name)
-    .filter(name => name === 'EncryptedID' || name === 'EncryptedAttribute')
+  const unread = allNamed(root, 'EncryptedID', 'EncryptedAttribute').map(({ name }) => name)
   return {
-    id: attributeOf(root, 'ID') ?? '',
-    version: attributeOf(root, 'Version') ?? '',
-    issuer: issuerOf(root),
-    issued: instantOf(root, 'IssueInstant'),
-    nameId: subject === undefined ? undefined : readNameId(subject),
-    confirmations:
-      subject === undefined
-        ? []
-        : childrenOf(subject, ns.assertion, 'SubjectConfirmation').map(readConfirmation),
+    ...readOrigin(root),
+    nameId: readNameId(subject),
+    confirmations: childrenOf(subject, ns.assertion, 'SubjectConfirmation').map(readConfirmation),
     conditions: conditions === undefined ? undefined : readConditions(conditions),
     statements: childrenOf(root, ns.assertion, 'AuthnStatement').map(readStatement),
     attributes: childrenOf(root, ns.assertion, 'AttributeStatement').flatMap(statement =>
@@ -99,27 +89,34 @@ export function readAssertion(root: XmlElement): AssertionFacts {
   }
 }
 
-/** The text of the Issuer (2.2.5); one with another format than that of an entity ID is none. */
+function readOrigin(root: XmlElement) {
+  return {
+    id: attributeOf(root, 'ID') ?? '',
+    version: attributeOf(root, 'Version') ?? '',
+    issuer: issuerOf(root),
+    issued: instantOf(root, 'IssueInstant'),
+  }
+}
+
+/** The text of the Issuer (2.2.5); undefined when its format is not that of an entity ID. */
 export function issuerOf(root: XmlElement): string | undefined {
-  const issuers = childrenOf(root, ns.assertion, 'Issuer')
-  const [issuer] = issuers
-  if (issuer === undefined || issuers.length !== 1 || issuer.children.length > 0) return undefined
+  const [issuer, ...more] = childrenOf(root, ns.assertion, 'Issuer')
+  if (issuer === undefined || more.length > 0 || issuer.children.length > 0) return undefined
   const format = attributeOf(issuer, 'Format')
   const usual = format === undefined || ISSUER_FORMATS.includes(format)
   return usual ? issuer.text.trim() : undefined
 }
 
 const ISSUER_FORMATS = [
-  'urn:oasis:names:tc:SAML:2.0:nameid-format:entity',
-  // Wrong, but some send it, and it adds nothing.
+  nameIdFormats.entity,
+  // Wrong, but some IdPs send it, and it has no other meaning.
   'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
 ]
 
-/** The NameID that stands directly in `parent`; undefined when there is none, or one without text. */
-export function readNameId(parent: XmlElement): NameId | undefined {
-  const nameIds = childrenOf(parent, ns.assertion, 'NameID')
-  const [nameId] = nameIds
-  if (nameId === undefined || nameIds.length !== 1 || nameId.children.length > 0) return undefined
+/** The NameID directly in `parent`; undefined when there is none, or one without text. */
+export function readNameId(parent: XmlElement | undefined): NameId | undefined {
+  const [nameId, ...more] = childrenOf(parent, ns.assertion, 'NameID')
+  if (nameId === undefined || more.length > 0 || nameId.children.length > 0) return undefined
   if (nameId.text.trim() === '') return undefined
   return {
     value: nameId.text,
@@ -129,24 +126,28 @@ export function readNameId(parent: XmlElement): NameId | undefined {
   }
 }
 
-export function instantOf(element: XmlElement, name: string): WrittenInstant | undefined {
+export function instantOf(
+  element: XmlElement | undefined,
+  name: string,
+): WrittenInstant | undefined {
   const text = attributeOf(element, name)
   return text === undefined ? undefined : { text: text.slice(0, 64), moment: parseInstant(text) }
 }
 
 function readConfirmation(element: XmlElement): Confirmation {
   const data = childOf(element, ns.assertion, 'SubjectConfirmationData')
-  const of = (name: string) => (data === undefined ? undefined : attributeOf(data, name))
   return {
     method: attributeOf(element, 'Method') ?? '',
-    recipient: of('Recipient'),
-    inResponseTo: of('InResponseTo'),
-    notBefore: data === undefined ? undefined : instantOf(data, 'NotBefore'),
-    notOnOrAfter: data === undefined ? undefined : instantOf(data, 'NotOnOrAfter'),
+    recipient: attributeOf(data, 'Recipient'),
+    inResponseTo: attributeOf(data, 'InResponseTo'),
+    notBefore: instantOf(data, 'NotBefore'),
+    notOnOrAfter: instantOf(data, 'NotOnOrAfter'),
   }
 }
 
-/** OneTimeUse is kept by all, since no assertion is taken twice; ProxyRestriction binds issuers of assertions, which we are not. */
+/**
+ * OneTimeUse always holds, since no assertion is taken twice; ProxyRestriction binds issuers of assertions, and we are not one.
+ */
 const KNOWN_CONDITIONS = ['AudienceRestriction', 'OneTimeUse', 'ProxyRestriction']
 
 function readConditions(element: XmlElement): ConditionFacts {
@@ -164,13 +165,11 @@ function readConditions(element: XmlElement): ConditionFacts {
 
 function readStatement(element: XmlElement): AuthnStatementFacts {
   const context = childOf(element, ns.assertion, 'AuthnContext')
-  const contextClass =
-    context === undefined ? undefined : childOf(context, ns.assertion, 'AuthnContextClassRef')
   return {
     instant: instantOf(element, 'AuthnInstant'),
     sessionIndex: attributeOf(element, 'SessionIndex'),
     sessionNotOnOrAfter: instantOf(element, 'SessionNotOnOrAfter'),
-    contextClass: contextClass?.text.trim(),
+    contextClass: childOf(context, ns.assertion, 'AuthnContextClassRef')?.text.trim(),
   }
 }
 
@@ -183,8 +182,6 @@ function readAttribute(element: XmlElement): SamlAttribute {
 }
 
 /** A value is text, or, as in eduPersonTargetedID, a NameID around it. */
-function wholeText(element: XmlElement): string {
-  return element.text.trim() === '' && element.children.length === 1
-    ? (element.children[0]?.text ?? '')
-    : element.text
+function wholeText({ text, children }: XmlElement): string {
+  return text.trim() === '' && children.length === 1 ? (children[0]?.text ?? '') : text
 }

@@ -1,12 +1,12 @@
 /**
- * The scan that stands before every XML parser: one pass over the text that refuses whatever is not plain elements, attributes
- * and text, and whatever is too much of it. Linear in the size of its input, allocates next to nothing, knows no SAML.
+ * Scans XML before any parser, and refuses all but plain elements, attributes and text. One pass, in time linear in the size of the
+ * input. Knows no SAML.
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
- *   has been a way to log in as somebody else. SAML needs none of them, so none gets as far as a parser.
- * - XPath as the SAML libraries use it costs the square of the number of elements: the count is what bounds the time.
- * - Java writes `&#13;` at the ends of its base64 lines, so references to characters stay allowed; entities do not.
+ *   has been a way to log in as another person. SAML needs none of them, so none reaches a parser.
+ * - XPath as the SAML libraries use it costs the square of the number of elements, so the count of elements bounds the time.
+ * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed; entities are not.
  */
 
 export interface XmlLimits {
@@ -17,11 +17,11 @@ export interface XmlLimits {
   readonly depth: number
   /** Attributes of one element, namespace declarations included. */
   readonly attributes: number
-  /** Whether comments and a byte order mark may stand in the document: in metadata, which people edit. */
+  /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
   readonly edited: boolean
 }
 
-/** For messages, which strangers may send before they have logged in. */
+/** For messages: strangers may send them before they have logged in. */
 export const messageLimits: XmlLimits = {
   size: 262_144,
   elements: 2000,
@@ -30,7 +30,7 @@ export const messageLimits: XmlLimits = {
   edited: false,
 }
 
-/** For metadata, which comes from whom the configuration names: at most 10 MiB, as the specification says. */
+/** For metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
 export const metadataLimits: XmlLimits = {
   size: 10 * 1024 * 1024,
   elements: 500_000,
@@ -39,23 +39,27 @@ export const metadataLimits: XmlLimits = {
   edited: true,
 }
 
-export type ScanReason =
-  | 'too-large'
-  | 'not-utf8'
-  | 'declaration'
-  | 'doctype'
-  | 'comment'
-  | 'cdata'
-  | 'processing-instruction'
-  | 'entity'
-  | 'character'
-  | 'too-many-elements'
-  | 'too-deep'
-  | 'too-many-attributes'
-  | 'duplicate-attribute'
-  | 'not-well-formed'
+const problems = {
+  'too-large': 'the document is too large',
+  'not-utf8': 'the document is not UTF-8',
+  declaration: 'the XML declaration is malformed or names another version or encoding',
+  doctype: 'the document has a DOCTYPE or another declaration',
+  comment: 'the document has a comment',
+  cdata: 'the document has a CDATA section',
+  'processing-instruction':
+    'the document has a processing instruction, or an XML declaration that is not at its very start',
+  entity: 'the document has a reference to an entity, or a bare "&"',
+  character: 'the document has a character that XML does not allow',
+  'too-many-elements': 'the document has too many elements',
+  'too-deep': 'the elements of the document are nested too deeply',
+  'too-many-attributes': 'an element has too many attributes',
+  'duplicate-attribute': 'an attribute occurs twice in one element',
+  'not-well-formed': 'the XML is not well-formed',
+}
 
-/** Where an element stands in its text, from its `<` to behind its last `>`, and its name as written. */
+export type ScanReason = keyof typeof problems
+
+/** Where an element is in its text, from its `<` to behind its last `>`, and its name as written. */
 export interface Span {
   readonly tag: string
   readonly start: number
@@ -64,7 +68,7 @@ export interface Span {
   attributes: number
 }
 
-export type Scanned =
+type Scanned =
   | {
       readonly ok: true
       /** Line ends are line feeds (XML 1.0 section 2.11). */
@@ -72,36 +76,44 @@ export type Scanned =
       /** Every element in document order. */
       readonly spans: readonly Span[]
     }
-  | { readonly ok: false; readonly because: ScanReason; readonly at: number }
+  | { readonly ok: false; readonly because: ScanReason; readonly problem: string }
 
-/** Decodes and scans a document. `at` of a refusal is an offset in characters, without the byte order mark. */
-export function scanXml(bytes: Uint8Array, limits: XmlLimits): Scanned {
-  if (bytes.length > limits.size) return { ok: false, because: 'too-large', at: limits.size }
-  let text: string
+/** Scans a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
+export function scanXml(document: Uint8Array | string, limits: XmlLimits): Scanned {
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-  } catch {
-    return { ok: false, because: 'not-utf8', at: 0 }
+    if (document.length > limits.size) throw new Stop('too-large', limits.size)
+    const decoded = typeof document === 'string' ? document : decode(document, limits)
+    const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
+    return { ok: true, text, spans: new Scan(text, limits).run() }
+  } catch (error) {
+    if (!(error instanceof Stop)) throw error
+    return { ok: false, because: error.because, problem: error.message }
   }
-  if (limits.edited && text.startsWith('\ufeff')) text = text.slice(1)
-  return scanText(text, limits)
 }
 
-/** The same for text that has been decoded already; `size` then counts characters. */
-export function scanText(given: string, limits: XmlLimits): Scanned {
-  if (given.length > limits.size) return { ok: false, because: 'too-large', at: limits.size }
-  const text = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given
-  const scan = new Scan(text, limits)
-  const because = scan.run()
-  return because === undefined
-    ? { ok: true, text, spans: scan.spans }
-    : { ok: false, because, at: Math.min(scan.at, text.length) }
+function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    return edited && text.startsWith('\ufeff') ? text.slice(1) : text
+  } catch {
+    throw new Stop('not-utf8', 0)
+  }
 }
 
-/** What a document consists of, each piece read where `at` stands. A reason ends the scan. */
+/** Ends the scan; `at` is an offset in characters, without the byte order mark. */
+class Stop extends Error {
+  readonly because: ScanReason
+
+  constructor(because: ScanReason, at: number) {
+    super(`${problems[because]} (at character ${at})`)
+    this.because = because
+  }
+}
+
+/** A document, read piece by piece from `#at` on. */
 class Scan {
-  at = 0
-  readonly spans: Span[] = []
+  #at = 0
+  readonly #spans: Span[] = []
   readonly #text: string
   readonly #limits: XmlLimits
   readonly #open: Span[] = []
@@ -111,113 +123,116 @@ class Scan {
     this.#limits = limits
   }
 
-  run(): ScanReason | undefined {
+  /** Every element in document order; throws a Stop. */
+  run(): readonly Span[] {
     const text = this.#text
     const bad = ILLEGAL.exec(text)
-    if (bad !== null) return this.#stop('character', bad.index)
+    if (bad !== null) throw new Stop('character', bad.index)
     if (/^<\?xml[\t\n\r ]/.test(text)) {
       const declaration = DECLARATION.exec(text)
-      if (declaration === null) return 'declaration'
-      this.at = declaration[0].length
+      if (declaration === null) this.#stop('declaration')
+      this.#at = declaration[0].length
     }
-    while (this.at < text.length) {
-      const because = text.charCodeAt(this.at) === LESS ? this.#markup() : this.#characters()
-      if (because !== undefined) return because
+    while (this.#at < text.length) {
+      if (text.charCodeAt(this.#at) === LESS) this.#markup()
+      else this.#characters()
     }
-    return this.#open.length > 0 || this.spans.length === 0 ? 'not-well-formed' : undefined
+    if (this.#open.length > 0 || this.#spans.length === 0) this.#stop('not-well-formed')
+    return this.#spans
   }
 
   /** Character data up to the next tag (XML 1.0 section 2.4); outside the root only white space. */
-  #characters(): ScanReason | undefined {
-    const next = this.#text.indexOf('<', this.at)
+  #characters(): void {
+    const next = this.#text.indexOf('<', this.#at)
     const end = next < 0 ? this.#text.length : next
-    const data = this.#text.slice(this.at, end)
+    const data = this.#text.slice(this.#at, end)
     if (this.#open.length === 0) {
-      if (!/^[\t\n\r ]*$/.test(data)) return 'not-well-formed'
+      if (!/^[\t\n\r ]*$/.test(data)) this.#stop('not-well-formed')
     } else {
-      if (data.includes(']]>')) return 'not-well-formed'
-      const because = this.#references(data)
-      if (because !== undefined) return because
+      if (data.includes(']]>')) this.#stop('not-well-formed')
+      this.#references(data)
     }
-    this.at = end
-    return undefined
+    this.#at = end
   }
 
-  #markup(): ScanReason | undefined {
-    const text = this.#text
-    if (text.startsWith('<!--', this.at)) return this.#comment()
-    if (text.startsWith('<![CDATA[', this.at)) return 'cdata'
-    if (text.startsWith('<!', this.at)) return 'doctype'
-    if (text.startsWith('<?', this.at)) return 'processing-instruction'
-    return text.startsWith('</', this.at) ? this.#endTag() : this.#startTag()
+  #markup(): void {
+    const is = (begin: string) => this.#text.startsWith(begin, this.#at)
+    if (is('<!--')) this.#comment()
+    else if (is('<![CDATA[')) this.#stop('cdata')
+    else if (is('<!')) this.#stop('doctype')
+    else if (is('<?')) this.#stop('processing-instruction')
+    else if (is('</')) this.#endTag()
+    else this.#startTag()
   }
 
-  #comment(): ScanReason | undefined {
-    if (!this.#limits.edited) return 'comment'
+  #comment(): void {
+    if (!this.#limits.edited) this.#stop('comment')
     // Section 2.5: two hyphens stand nowhere but at the end.
-    const end = this.#text.indexOf('--', this.at + 4)
-    if (end < 0 || this.#text[end + 2] !== '>') return 'not-well-formed'
-    this.at = end + 3
-    return undefined
+    const end = this.#text.indexOf('--', this.#at + 4)
+    if (end < 0 || this.#text[end + 2] !== '>') this.#stop('not-well-formed')
+    this.#at = end + 3
   }
 
-  #endTag(): ScanReason | undefined {
-    const tag = match(END_TAG, this.#text, this.at)
+  #endTag(): void {
+    const tag = this.#match(END_TAG)
     const span = this.#open.pop()
-    if (tag === undefined || span === undefined || span.tag !== tag[1]) return 'not-well-formed'
-    this.at += tag[0].length
-    span.end = this.at
-    return undefined
+    if (tag === undefined || span === undefined || span.tag !== tag[1])
+      this.#stop('not-well-formed')
+    this.#at += tag[0].length
+    span.end = this.#at
   }
 
-  #startTag(): ScanReason | undefined {
-    const start = match(START_TAG, this.#text, this.at)
-    const name = start?.[1]
-    if (start === undefined || name === undefined) return 'not-well-formed'
+  #startTag(): void {
+    const { elements, depth, attributes } = this.#limits
+    const start = this.#match(START_TAG)
+    const tag = start?.[1]
+    if (start === undefined || tag === undefined) this.#stop('not-well-formed')
     // One root (section 2.1).
-    if (this.#open.length === 0 && this.spans.length > 0) return 'not-well-formed'
-    if (this.spans.length >= this.#limits.elements) return 'too-many-elements'
-    if (this.#open.length >= this.#limits.depth) return 'too-deep'
-    const span = { tag: name, start: this.at, end: 0, attributes: 0 }
-    this.spans.push(span)
-    this.at += start[0].length
+    if (this.#open.length === 0 && this.#spans.length > 0) this.#stop('not-well-formed')
+    if (this.#spans.length >= elements) this.#stop('too-many-elements')
+    if (this.#open.length >= depth) this.#stop('too-deep')
+    const span = { tag, start: this.#at, end: 0, attributes: 0 }
+    this.#spans.push(span)
+    this.#at += start[0].length
     const seen = new Set<string>()
     for (;;) {
-      const attribute = match(ATTRIBUTE, this.#text, this.at)
+      const attribute = this.#match(ATTRIBUTE)
       if (attribute === undefined) break
-      const attributeName = attribute[1] ?? ''
-      if (seen.has(attributeName)) return 'duplicate-attribute'
-      if (seen.size >= this.#limits.attributes) return 'too-many-attributes'
-      seen.add(attributeName)
-      const because = this.#references(attribute[2] ?? attribute[3] ?? '')
-      if (because !== undefined) return because
-      this.at += attribute[0].length
+      const name = attribute[1] ?? ''
+      if (seen.has(name)) this.#stop('duplicate-attribute')
+      if (seen.size >= attributes) this.#stop('too-many-attributes')
+      seen.add(name)
+      this.#references(attribute[2] ?? attribute[3] ?? '')
+      this.#at += attribute[0].length
     }
     span.attributes = seen.size
-    const end = match(TAG_END, this.#text, this.at)
-    if (end === undefined) return 'not-well-formed'
-    this.at += end[0].length
+    const end = this.#match(TAG_END)
+    if (end === undefined) this.#stop('not-well-formed')
+    this.#at += end[0].length
     if (end[1] === undefined) this.#open.push(span)
-    else span.end = this.at
-    return undefined
+    else span.end = this.#at
   }
 
   /** References (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
-  #references(data: string): ScanReason | undefined {
+  #references(data: string): void {
     for (let from = data.indexOf('&'); from >= 0; from = data.indexOf('&', from + 1)) {
-      const reference = match(REFERENCE, data, from)
-      if (reference === undefined) return 'entity'
+      REFERENCE.lastIndex = from
+      const reference = REFERENCE.exec(data)
+      if (reference === null) this.#stop('entity')
       const [, decimal, hex] = reference
       const code =
         decimal !== undefined ? Number(decimal) : hex !== undefined ? parseInt(hex, 16) : 32
-      if (!isCharacter(code)) return 'character'
+      if (!isCharacter(code)) this.#stop('character')
     }
-    return undefined
   }
 
-  #stop(because: ScanReason, at: number): ScanReason {
-    this.at = at
-    return because
+  #match(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = this.#at
+    return pattern.exec(this.#text) ?? undefined
+  }
+
+  #stop(because: ScanReason): never {
+    throw new Stop(because, this.#at)
   }
 }
 
@@ -241,11 +256,6 @@ const ATTRIBUTE = new RegExp(
 )
 const TAG_END = /[\t\n\r ]*(\/)?>/y
 const REFERENCE = /&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|amp|lt|gt|quot|apos);/y
-
-function match(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
-  pattern.lastIndex = at
-  return pattern.exec(text) ?? undefined
-}
 
 function isCharacter(code: number): boolean {
   if (code < 0x20) return code === 0x09 || code === 0x0a || code === 0x0d

@@ -1,8 +1,8 @@
 /**
- * What node-saml says of a response that we have verified: the only importer of it. It finds and verifies the signed assertion
- * by its own rules; where it comes to another assertion than we do, one of us has been deceived.
+ * Asks node-saml for the signed assertion in a response, as a second opinion; the only importer of it. node-saml finds and verifies
+ * the assertion by its own rules; where it finds another one than we do, one of the two has been deceived.
  *
- * Times, audience and InResponseTo are ours to check (check-assertion.ts): node-saml checks some of them, some of the time.
+ * Times, audience and InResponseTo are checked by check-assertion.ts, since node-saml does not always check them.
  */
 import { type Profile, SAML, type SamlConfig, ValidateInResponseTo } from '@node-saml/node-saml'
 
@@ -11,7 +11,7 @@ interface Processed {
   readonly loggedOut: boolean
 }
 
-/** Nobody reads it: identity is never taken from node-saml's flat profile. */
+/** Never read: identity is not taken from node-saml's flat profile. */
 const noProfile: Profile = { issuer: '', nameID: '', nameIDFormat: '' }
 
 class AssertionFinder extends SAML {

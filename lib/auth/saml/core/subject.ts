@@ -1,6 +1,6 @@
 /**
- * What a verified assertion says of a person, before any of it is chosen or renamed. Values only: whoever holds one may trust
- * that signature, times, audience and recipient have been checked (saml/acs.ts).
+ * What a verified assertion says of a person, before any of it is chosen or renamed. Values only. Signature, times, audience and
+ * recipient have been checked (saml/acs.ts).
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 
@@ -26,7 +26,7 @@ export interface VerifiedSubject {
   /** Entity ID of the identity provider. */
   readonly issuer: string
   readonly assertionId: string
-  /** For logout: what the IdP calls this session. */
+  /** The IdP's name of this session, for logout. */
   readonly sessionIndex: string | undefined
   readonly authenticated: Milliseconds
   /** SessionNotOnOrAfter: the session must not outlive it. */

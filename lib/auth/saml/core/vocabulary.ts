@@ -1,7 +1,6 @@
 /**
- * The names SAML 2.0, XML Signature and XML Encryption are written with: URIs and nothing else.
+ * The URIs that SAML 2.0, XML Signature and XML Encryption use as names.
  */
-
 export const ns = {
   metadata: 'urn:oasis:names:tc:SAML:2.0:metadata',
   protocol: 'urn:oasis:names:tc:SAML:2.0:protocol',
@@ -40,7 +39,6 @@ export const digestMethods = {
 /** saml-core-2.0-os section 3.2.2.2 */
 export const status = {
   success: 'urn:oasis:names:tc:SAML:2.0:status:Success',
-  requester: 'urn:oasis:names:tc:SAML:2.0:status:Requester',
   responder: 'urn:oasis:names:tc:SAML:2.0:status:Responder',
   partialLogout: 'urn:oasis:names:tc:SAML:2.0:status:PartialLogout',
 } as const
@@ -53,7 +51,7 @@ export const nameIdFormats = {
   entity: 'urn:oasis:names:tc:SAML:2.0:nameid-format:entity',
 } as const
 
-/** The last piece of a URI, for people: `HTTP-POST`, `Success`, `rsa-sha1`. */
+/** The last piece of a URI, for texts: `HTTP-POST`, `Success`, `rsa-sha1`. */
 export function shortName(uri: string): string {
   return uri.slice(Math.max(uri.lastIndexOf(':'), uri.lastIndexOf('#'), uri.lastIndexOf('/')) + 1)
 }

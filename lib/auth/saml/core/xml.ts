@@ -1,11 +1,11 @@
 /**
- * XML 1.0 with namespaces as values: a document that passed the scan becomes a tree nobody can change. The only importer of
- * xmldom; what leaves this file is text and XmlElement, never a node of a library.
+ * Parses XML 1.0 with namespaces: a document that passed the scan becomes a read-only tree. The only importer of xmldom; what
+ * leaves this file is text and XmlElement, never a node of a library.
  */
 import { DOMParser, type Element as DomElement } from '@xmldom/xmldom'
-import { type ScanReason, type Span, scanText, scanXml, type XmlLimits } from './scan.ts'
+import { type ScanReason, type Span, scanXml, type XmlLimits } from './scan.ts'
 
-export interface XmlAttribute {
+interface XmlAttribute {
   /** Local name. */
   readonly name: string
   /** Namespace URI; empty for an attribute without a prefix. */
@@ -34,30 +34,24 @@ export interface XmlElement {
   readonly text: string
 }
 
+export interface XmlDocument {
+  readonly root: XmlElement
+  readonly text: string
+}
+
 export type XmlReason = ScanReason | 'parser'
 
-export type ParsedXml =
-  | { readonly ok: true; readonly root: XmlElement; readonly text: string }
+type ParsedXml =
+  | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
-/** Scans and parses bytes of a document in UTF-8. */
-export function parseXml(bytes: Uint8Array, limits: XmlLimits): ParsedXml {
-  return parseScanned(scanXml(bytes, limits))
-}
-
-/** Scans and parses text: what came out of a decryption or a canonicalisation. */
-export function parseXmlText(text: string, limits: XmlLimits): ParsedXml {
-  return parseScanned(scanText(text, limits))
-}
-
-function parseScanned(scanned: ReturnType<typeof scanXml>): ParsedXml {
-  if (!scanned.ok) {
-    const problem = `${scanProblems[scanned.because]} (at character ${scanned.at})`
-    return { ok: false, because: scanned.because, problem }
-  }
+/** Scans and parses a document: bytes in UTF-8, or text that came out of a decryption or a canonicalisation. */
+export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
+  const scanned = scanXml(document, limits)
+  if (!scanned.ok) return scanned
   const { text, spans } = scanned
   try {
-    // The scan has done it; xmldom's own rule is that of XML 1.1 and swallows more.
+    // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
     const normalizeLineEndings = (input: string) => input
     const onError = (_level: string, message: string) => {
       throw new Error(message)
@@ -74,7 +68,7 @@ function parseScanned(scanned: ReturnType<typeof scanXml>): ParsedXml {
 }
 
 /**
- * Depth is bounded by the scan, so recursion is too. Scan and parser have read the same text by different rules; where they
+ * The scan bounds the depth, and with it the recursion. Scan and parser have read the same text by different rules; where they
  * saw different elements, the document is refused.
  */
 function treeOf(
@@ -83,7 +77,7 @@ function treeOf(
   outer: ReadonlyMap<string, string>,
 ): XmlElement {
   const span = spans.next().value
-  if (span?.tag !== element.tagName) throw new Error('two readers disagree about its elements')
+  if (span?.tag !== element.tagName) throw new Error('scan and parser disagree about its elements')
   // Namespaces in XML 1.0 section 6.3: two prefixes for one namespace do not make two attributes; xmldom drops one of them.
   if (span.attributes !== element.attributes.length) throw new Error('an attribute occurs twice')
   const attributes: XmlAttribute[] = []
@@ -94,7 +88,7 @@ function treeOf(
     if (attribute === null) continue
     if (attribute.namespaceURI === XMLNS) {
       const prefix = attribute.prefix === null ? '' : (attribute.localName ?? '')
-      // Section 5 of the same: a prefix cannot be taken back.
+      // Section 5: a prefix cannot be undeclared.
       if (prefix !== '' && attribute.value === '') throw new Error(`xmlns:${prefix} is empty`)
       declares.add(prefix)
       scope = new Map(scope).set(prefix, attribute.value)
@@ -135,24 +129,6 @@ function namespaceOf(node: {
 
 const XMLNS = 'http://www.w3.org/2000/xmlns/'
 
-const scanProblems: Readonly<Record<ScanReason, string>> = {
-  'too-large': 'the document is too large',
-  'not-utf8': 'the document is not UTF-8',
-  declaration: 'the XML declaration is malformed or names another version or encoding',
-  doctype: 'the document has a DOCTYPE or another declaration',
-  comment: 'the document has a comment',
-  cdata: 'the document has a CDATA section',
-  'processing-instruction':
-    'the document has a processing instruction, or an XML declaration that is not at its very start',
-  entity: 'the document has a reference to an entity, or a bare "&"',
-  character: 'the document has a character that XML does not allow',
-  'too-many-elements': 'the document has too many elements',
-  'too-deep': 'the elements of the document are nested too deeply',
-  'too-many-attributes': 'an element has too many attributes',
-  'duplicate-attribute': 'an attribute occurs twice in one element',
-  'not-well-formed': 'the XML is not well-formed',
-}
-
 /**
  * The text of an element cut out of its document, with every namespace in scope declared in it: it means the same alone as
  * it did there, to exclusive canonicalisation too.
@@ -168,23 +144,24 @@ export function cutOut(element: XmlElement, text: string): string {
   return cut.slice(0, nameEnd) + declarations + cut.slice(nameEnd)
 }
 
-/** The value of the attribute without a namespace; undefined when it is not there. */
-export function attributeOf(element: XmlElement, name: string): string | undefined {
-  return element.attributes.find(a => a.name === name && a.namespace === '')?.value
+/** The value of the attribute without a namespace; undefined when it, or the element, is not there. */
+export function attributeOf(element: XmlElement | undefined, name: string): string | undefined {
+  return element?.attributes.find(a => a.name === name && a.namespace === '')?.value
 }
 
-/** The children of this name, in order. */
+/** The children of this name, in order; none of an element that is not there. */
 export function childrenOf(
-  element: XmlElement,
+  element: XmlElement | undefined,
   namespace: string,
   name: string,
 ): readonly XmlElement[] {
-  return element.children.filter(child => child.name === name && child.namespace === namespace)
+  const children = element?.children ?? []
+  return children.filter(child => child.name === name && child.namespace === namespace)
 }
 
 /** The first child of this name. */
 export function childOf(
-  element: XmlElement,
+  element: XmlElement | undefined,
   namespace: string,
   name: string,
 ): XmlElement | undefined {
@@ -195,6 +172,11 @@ export function childOf(
 export function* allElements(element: XmlElement): Generator<XmlElement> {
   yield element
   for (const child of element.children) yield* allElements(child)
+}
+
+/** Every element of one of these local names, in any namespace, the root included. */
+export function allNamed(root: XmlElement, ...names: readonly string[]): readonly XmlElement[] {
+  return [...allElements(root)].filter(element => names.includes(element.name))
 }
 
 /** Text as it stands in element content or in an attribute in quotes; line ends survive as references. */

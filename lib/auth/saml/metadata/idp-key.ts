@@ -1,6 +1,6 @@
 /**
- * Keys as metadata publishes them: ds:KeyInfo to certificates that can verify a signature (saml-metadata-2.0-os section 2.4.1.1).
- * Metadata is trusted as a whole, so what a certificate says of names, issuers and dates decides nothing; its key does.
+ * Reads the keys in metadata: ds:KeyInfo to certificates that can verify a signature (saml-metadata-2.0-os section 2.4.1.1).
+ * Metadata is trusted as a whole, so the names, issuer and dates of a certificate decide nothing; its key does.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
@@ -40,8 +40,8 @@ export function readKeys(descriptor: XmlElement): {
 }
 
 /**
- * A certificate out of base64, however it is wrapped: with white space anywhere, and with PEM lines around it, which some
- * people paste in. A sentence when it is none, or its key cannot verify SAML signatures here.
+ * A certificate out of base64, with white space anywhere, and with the PEM lines around it that some people paste in. A sentence
+ * when it is none, or its key cannot verify SAML signatures here.
  */
 export function readCertificate(text: string): IdpKey | string {
   const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
@@ -61,12 +61,9 @@ export function readCertificate(text: string): IdpKey | string {
     return `a certificate has a key of kind ${kind}; signatures are verified with RSA keys only`
   }
   const bits = publicKey.asymmetricKeyDetails?.modulusLength ?? 0
-  if (bits < 1024) return `a certificate has an RSA key of ${bits} bits, which anybody can break`
-  const lines = certificate.raw.toString('base64').match(/.{1,64}/g) ?? []
+  if (bits < 1024) return `a certificate has an RSA key of ${bits} bits, which can be broken`
   return {
-    certificate: ['-----BEGIN CERTIFICATE-----', ...lines, '-----END CERTIFICATE-----', ''].join(
-      '\n',
-    ),
+    certificate: certificate.toString(),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     ends: Date.parse(validTo),
   }

@@ -1,22 +1,19 @@
 /**
- * A document of IdP metadata: fetched or read within its bounds, and judged as a whole: structure, signature, dates. What is
- * done with it, and when it is fetched again, is the business of idp-metadata-source.ts; `authproxy doctor` asks here as well.
- *
- * # Facts
- * - Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
+ * Fetches or reads a document of IdP metadata and judges it as a whole: structure, signature, dates. The service and `authproxy
+ * doctor` use it. Remote: only 200 counts, 30 seconds, 10 MiB (specification, section 8).
  */
-
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { readBounded } from '../../../bounded-file.ts'
+import { iterate } from '../../../bytes/source.ts'
 import { explainError, Failure } from '../../../errors.ts'
-import type { OriginClient } from '../../../http/client/origin.ts'
+import type { OriginClient } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
-import type { SamlConfig } from '../contract.ts'
+import type { SamlConfig } from '../../config/config.ts'
 import { metadataLimits } from '../core/scan.ts'
-import { type MetadataThread, readInThread } from '../worker/metadata-thread.ts'
-import type { IdpMetadata } from './idp-metadata.ts'
+import type { WorkerPool } from '../worker/pool.ts'
+import { type IdpMetadata, readIdpMetadata } from './idp-metadata.ts'
 
 const DOWNLOAD_TIME: Milliseconds = 30_000
 
@@ -28,21 +25,11 @@ export class MetadataFailure extends Failure {
   }
 }
 
-/** What was downloaded, and the fields it came with. */
-export interface Downloaded {
-  readonly bytes: Buffer
-  readonly fields: Fields
-}
-
 /** Downloads a document. Throws a MetadataFailure. */
 export async function fetchMetadata(
   url: string,
-  by: {
-    readonly origin: OriginClient
-    readonly clock: Clock
-    readonly signal: AbortSignal
-  },
-): Promise<Downloaded> {
+  by: { readonly origin: OriginClient; readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<Buffer> {
   const { origin, clock, signal: closing } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
@@ -69,17 +56,17 @@ export async function fetchMetadata(
       trusted: true,
     })
     if (response.status !== 200) {
-      await response.content.return?.()
+      response.content.close()
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
     }
     const blocks: Buffer[] = []
     let size = 0
-    for await (const block of response.content) {
+    for await (const block of iterate(response.content)) {
       size += block.length
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))
     }
-    return { bytes: Buffer.concat(blocks), fields: response.fields }
+    return Buffer.concat(blocks)
   })
 }
 
@@ -92,35 +79,43 @@ export async function readMetadata(path: string): Promise<Buffer> {
   }
 }
 
-/** The IdP a document describes, as far as it may be believed at `now`. `from` is told in messages. Throws a MetadataFailure. */
+/** Bytes that are read in some milliseconds, and in some dozens at the worst: in less time than a thread takes to start. */
+const SMALL = 32_768
+
+/** The IdP a document describes, as far as it may be believed at `now`. Messages name `from`. Throws a MetadataFailure. */
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,
   by: {
     readonly config: SamlConfig
     readonly now: Milliseconds
-    /** Bounds of the thread that reads it. */
-    readonly thread: MetadataThread
+    /** Reads large documents. */
+    readonly pool: WorkerPool
   },
 ): Promise<IdpMetadata> {
-  const { idpEntityId, allowSha1, idpMetadataCertificate } = by.config
-  const certificates = await trustedCertificates(idpMetadataCertificate)
-  const job = { bytes, entityId: idpEntityId, certificates, allowSha1 }
-  const read = await readInThread(job, by.thread).catch(error => {
-    throw new MetadataFailure(`the metadata of ${from}: ${explainError(error)}`, error)
-  })
-  if (!read.ok) throw new MetadataFailure(`the metadata of ${from} ${read.problem}`)
-  const { idp } = read
-  if (idp.validUntil !== undefined && idp.validUntil <= by.now) {
-    const when = new Date(idp.validUntil).toISOString()
-    throw new MetadataFailure(`the metadata of ${from} expired at ${when}`)
+  const { idpEntityId: entityId, allowSha1, idpMetadataCertificate } = by.config
+  const fail = (problem: string, cause?: unknown): never => {
+    throw new MetadataFailure(`the metadata of ${from} ${problem}`, cause)
   }
-  return idp
+  const rules = { entityId, certificates: await certificatesIn(idpMetadataCertificate), allowSha1 }
+  const read =
+    bytes.length <= SMALL
+      ? readIdpMetadata(bytes, rules)
+      : await by.pool
+          .run({ kind: 'metadata', bytes, rules })
+          .catch(error => fail(`cannot be read: ${explainError(error)}`, error))
+  if (!read.ok) {
+    const untrusted = read.because.startsWith('signature_')
+    return fail(`is ${untrusted ? 'not to be trusted' : 'of no use'}: ${read.problem}`)
+  }
+  const { validUntil } = read.idp
+  if (validUntil !== undefined && validUntil <= by.now) {
+    fail(`expired at ${new Date(validUntil).toISOString()}`)
+  }
+  return read.idp
 }
 
-async function trustedCertificates(
-  path: string | undefined,
-): Promise<readonly string[] | undefined> {
+async function certificatesIn(path: string | undefined): Promise<readonly string[] | undefined> {
   if (path === undefined) return undefined
   const text = (await readBounded(path, metadataLimits.size)).bytes.toString()
   const found = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []

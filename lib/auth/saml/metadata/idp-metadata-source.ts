@@ -1,21 +1,20 @@
 /**
- * Where the IdP's metadata comes from and how it stays fresh: a URL that is asked every 30 minutes, with a cache on disk beside
- * the dynamic file, or a local file that is read once. Owns the refresh loop and the one copy everybody uses.
+ * Keeps the IdP's metadata fresh: from a URL asked every 30 minutes, with a cache on disk beside the dynamic file, or from a
+ * local file read once. Owns the refresh loop and the one copy in use.
  *
  * # Facts
- * - Remote: only 200 counts, 30 seconds, 10 MiB. Without a download there has to be a cache that is still valid.
- * - A signature by a key we do not know may mean that the IdP has changed keys since: it brings one refresh, a minute apart at
+ * - When the first download fails, the cache has to be still valid.
+ * - A signature by a key we do not know may mean that the IdP has changed keys since: it causes one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
-
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { writeFileAtomically } from '../../../atomic-file.ts'
 import { explainError } from '../../../errors.ts'
-import type { OriginClient } from '../../../http/client/origin.ts'
+import type { OriginClient } from '../../../http/client/client.ts'
 import type { Logger } from '../../../log/log.ts'
-import type { SamlConfig } from '../contract.ts'
-import type { MetadataThread } from '../worker/metadata-thread.ts'
+import type { SamlConfig } from '../../config/config.ts'
+import { metadataBounds, type PoolBounds, WorkerPool } from '../worker/pool.ts'
 import type { IdpMetadata } from './idp-metadata.ts'
 import {
   fetchMetadata,
@@ -37,12 +36,13 @@ export interface SourceParts {
   readonly origin: OriginClient
   readonly clock: Clock
   readonly log: Logger
-  /** Bounds of the thread that reads a document; its own when not given. */
-  readonly reading?: Pick<MetadataThread, 'deadline' | 'heapMegabytes'>
+  /** Bounds of the thread that reads a document, where they differ from the usual ones. */
+  readonly reading?: Partial<PoolBounds>
 }
 
 export class IdpMetadataSource {
   readonly #parts: SourceParts
+  readonly #pool: WorkerPool
   readonly #closing = new AbortController()
   readonly #flight = new SingleFlight<void>()
   #idp: IdpMetadata | undefined
@@ -53,6 +53,7 @@ export class IdpMetadataSource {
 
   private constructor(parts: SourceParts) {
     this.#parts = parts
+    this.#pool = new WorkerPool(parts.clock, { ...metadataBounds, ...parts.reading })
   }
 
   /** Gets the metadata for the first time. Throws a MetadataFailure when there is none, not even in the cache. */
@@ -109,29 +110,28 @@ export class IdpMetadataSource {
     return keysOf(this.#idp) !== before
   }
 
-  /** Ends the refresh loop. */
+  /** Ends the refresh loop and the thread. */
   close(): void {
     this.#cancelTimer()
     this.#closing.abort()
+    void this.#pool.close()
   }
 
   async #firstDownload(): Promise<void> {
     const { config, log } = this.#parts
-    const { metadataCacheFile } = config()
+    const { metadataCacheFile: cache } = config()
     try {
       await this.#download()
     } catch (error) {
       try {
-        await this.#take(await readMetadata(metadataCacheFile), metadataCacheFile)
+        await this.#take(await readMetadata(cache), cache)
       } catch (cacheError) {
         const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
         throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
       }
-      this.#fetched = undefined
       this.#refreshFailure = explainError(error)
       log.warn('IdP metadata could not be downloaded; the cached metadata is used', {
-        error,
-        cache: metadataCacheFile,
+        ...{ error, cache },
       })
     }
   }
@@ -160,23 +160,19 @@ export class IdpMetadataSource {
   }
 
   async #download(): Promise<void> {
-    const { config, log, clock } = this.#parts
-    const { idpMetadata, metadataCacheFile } = config()
+    const { config, log, clock, origin } = this.#parts
+    const { idpMetadata, metadataCacheFile: cache } = config()
     if (idpMetadata.from !== 'url') return
-    const { origin } = this.#parts
     const by = { origin, clock, signal: this.#closing.signal }
-    const { bytes } = await fetchMetadata(idpMetadata.url, by)
+    const bytes = await fetchMetadata(idpMetadata.url, by)
     await this.#take(bytes, idpMetadata.url)
     this.#fetched = clock.now()
     this.#refreshFailure = undefined
     try {
-      await writeFileAtomically(metadataCacheFile, bytes)
-      log.info('IdP metadata was updated and cached', { cache: metadataCacheFile })
+      await writeFileAtomically(cache, bytes)
+      log.info('IdP metadata was updated and cached', { cache })
     } catch (error) {
-      log.warn('IdP metadata was updated, but could not be cached', {
-        error,
-        cache: metadataCacheFile,
-      })
+      log.warn('IdP metadata was updated, but could not be cached', { error, cache })
     }
   }
 
@@ -184,8 +180,7 @@ export class IdpMetadataSource {
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()
-    const thread = { clock, signal: this.#closing.signal, ...this.#parts.reading }
-    const idp = await judgeMetadata(bytes, from, { config: config(), now, thread })
+    const idp = await judgeMetadata(bytes, from, { config: config(), now, pool: this.#pool })
     const news = keysOf(this.#idp) !== keysOf(idp)
     this.#idp = idp
     if (news) {
@@ -197,7 +192,7 @@ export class IdpMetadataSource {
   }
 }
 
-/** Certificates are used beyond their end, as metadata is what vouches for keys; but somebody forgot something. */
+/** Certificates are used beyond their end, since the metadata vouches for its keys; but the IdP may have forgotten them. */
 function warnOfDates(idp: IdpMetadata, now: Milliseconds, log: Logger): void {
   for (const { ends, fingerprint } of idp.keys) {
     if (ends - now > 30 * day) continue

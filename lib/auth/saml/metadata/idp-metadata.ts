@@ -1,13 +1,15 @@
 /**
- * Metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. Whether a
- * document has expired is a question for whoever knows the time; here its dates are only read.
+ * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
+ * compares the dates with the time; here they are only read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import { parseDuration, parseInstant } from '../core/instant.ts'
+import { type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { metadataLimits } from '../core/scan.ts'
+import { verifySignature } from '../core/signature.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
-import { attributeOf, childrenOf, parseXml, type XmlElement } from '../core/xml.ts'
+import { attributeOf, childrenOf, type XmlElement } from '../core/xml.ts'
 import { type IdpKey, readKeys } from './idp-key.ts'
 
 export interface Endpoint {
@@ -36,42 +38,38 @@ export interface IdpMetadata {
   readonly warnings: readonly string[]
 }
 
-export type MetadataReason =
-  | 'xml'
-  | 'not-metadata'
-  | 'no-idp'
-  | 'several-idps'
-  | 'unknown-entity'
-  | 'no-entity-id'
-  | 'no-sign-on'
-  | 'no-key'
-  | 'dates'
+export interface MetadataRules {
+  /** The IdP meant; undefined when the document has to hold one IdP only. */
+  readonly entityId: string | undefined
+  /** Certificates in PEM, one of which must have signed the document; undefined: the signature is not checked. */
+  readonly certificates: readonly string[] | undefined
+  readonly allowSha1: boolean
+}
 
-export type ParsedMetadata =
-  | {
-      readonly ok: true
-      readonly idp: IdpMetadata
-      readonly root: XmlElement
-      readonly text: string
-    }
-  | { readonly ok: false; readonly because: MetadataReason; readonly problem: string }
+export type MetadataVerdict = { readonly ok: true; readonly idp: IdpMetadata } | Refused
 
 /**
- * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs and none asked for is refused: to
- * take the first would be to trust whoever comes first.
+ * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs is refused when none is named: taking
+ * the first would mean to trust it because of its place. Never throws for what is in the document.
  */
-export function parseIdpMetadata(bytes: Uint8Array, entityId: string | undefined): ParsedMetadata {
-  const parsed = parseXml(bytes, metadataLimits)
-  if (!parsed.ok) return refuse('xml', parsed.problem)
-  const { root, text } = parsed
-  if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
-    return refuse('not-metadata', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
+export function readIdpMetadata(
+  bytes: Uint8Array,
+  { entityId, certificates, allowSha1 }: MetadataRules,
+): MetadataVerdict {
+  try {
+    const document = readMessage(bytes, metadataLimits)
+    const { root } = document
+    if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
+      const problem = 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor'
+      refuse('metadata_form', problem)
+    }
+    const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
+    const idp = readEntity(choose(candidates, entityId))
+    if (certificates !== undefined) verifySignature(document, root, { certificates, allowSha1 })
+    return { ok: true, idp }
+  } catch (error) {
+    return refusedBy(error)
   }
-  const candidates = [...entitiesOf(root, [])].filter(entity => entity.roles.length > 0)
-  const chosen = choose(candidates, entityId)
-  if ('because' in chosen) return chosen
-  const idp = readEntity(chosen)
-  return 'because' in idp ? idp : { ok: true, idp, root, text }
 }
 
 const ROOTS: readonly string[] = ['EntityDescriptor', 'EntitiesDescriptor']
@@ -101,58 +99,55 @@ function speaksSaml2(role: XmlElement): boolean {
   return (attributeOf(role, 'protocolSupportEnumeration') ?? '').split(/\s+/).includes(ns.protocol)
 }
 
-function choose(candidates: readonly Entity[], wanted: string | undefined) {
+function choose(candidates: readonly Entity[], wanted: string | undefined): Entity {
+  const names = candidates.slice(0, 5).map(({ entityId }) => quote(entityId))
+  const more = candidates.length > 5 ? ', …' : ''
+  const listed = candidates.length === 0 ? '' : `: ${names.join(', ')}${more}`
+  const [first, second] =
+    wanted === undefined ? candidates : candidates.filter(({ entityId }) => entityId === wanted)
+  if (first !== undefined && second === undefined) return first
   if (wanted !== undefined) {
-    const named = candidates.filter(candidate => candidate.entityId === wanted)
-    if (named.length > 1) return refuse('several-idps', `${quote(wanted)} occurs more than once`)
-    return (
-      named[0] ??
-      refuse('unknown-entity', `there is no IdP ${quote(wanted)} in it${listed(candidates)}`)
-    )
+    return first === undefined
+      ? refuse('metadata_unknown-entity', `there is no IdP ${quote(wanted)} in it${listed}`)
+      : refuse('metadata_several-idps', `${quote(wanted)} occurs more than once`)
   }
-  if (candidates.length > 1) {
-    const problem = `it holds ${candidates.length} IdPs; say which by idpEntityID${listed(candidates)}`
-    return refuse('several-idps', problem)
+  if (first === undefined) {
+    return refuse('metadata_no-idp', 'it holds no identity provider that speaks SAML 2.0')
   }
-  return candidates[0] ?? refuse('no-idp', 'it holds no identity provider that speaks SAML 2.0')
-}
-
-function listed(candidates: readonly Entity[]): string {
-  if (candidates.length === 0) return ''
-  const names = candidates.slice(0, 5).map(candidate => quote(candidate.entityId))
-  return `: ${names.join(', ')}${candidates.length > 5 ? ', …' : ''}`
+  const problem = `it holds ${candidates.length} IdPs; say which by idpEntityID${listed}`
+  return refuse('metadata_several-idps', problem)
 }
 
 function quote(entityId: string): string {
   return JSON.stringify(entityId.slice(0, 200))
 }
 
-function readEntity(entity: Entity): IdpMetadata | ReturnType<typeof refuse> {
-  const { entityId, roles } = entity
+function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadata {
   // 2.3.2: an entity ID has at most 1024 characters.
   if (entityId === '' || entityId.length > 1024) {
-    return refuse('no-entity-id', 'its EntityDescriptor has no usable entityID')
+    refuse('metadata_no-entity-id', 'its EntityDescriptor has no usable entityID')
   }
   const warnings: string[] = []
-  const singleSignOn = roles.flatMap(role => endpointsOf(role, 'SingleSignOnService', warnings))
+  const singleSignOn = endpointsOf(roles, 'SingleSignOnService', warnings)
   const keys = signingKeys(roles, warnings)
   const details = warnings.length === 0 ? '' : ` (${[...new Set(warnings)].join('; ')})`
   if (singleSignOn.length === 0) {
-    return refuse('no-sign-on', `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`)
+    const problem = `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`
+    refuse('metadata_no-sign-on', problem)
   }
-  if (keys.length === 0) return refuse('no-key', `it has no usable signing certificate${details}`)
-  const dated = [...entity.around, entity.descriptor, ...roles]
+  if (keys.length === 0) {
+    refuse('metadata_no-key', `it has no usable signing certificate${details}`)
+  }
+  const dated = [...around, descriptor, ...roles]
   const validUntil = least(dated, 'validUntil', parseInstant)
+  if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
   const cacheDuration = least(dated, 'cacheDuration', parseDuration)
-  if (validUntil === 'malformed') return refuse('dates', 'its validUntil is no xs:dateTime')
-  if (cacheDuration === 'malformed') warnings.push('its cacheDuration is no xs:duration')
+  if (Number.isNaN(cacheDuration)) warnings.push('its cacheDuration is no xs:duration')
   return {
     entityId,
     keys,
-    singleSignOn: inOrder(singleSignOn),
-    singleLogout: inOrder(
-      roles.flatMap(role => endpointsOf(role, 'SingleLogoutService', warnings)),
-    ),
+    singleSignOn,
+    singleLogout: endpointsOf(roles, 'SingleLogoutService', warnings),
     wantAuthnRequestsSigned: roles.some(role =>
       ['true', '1'].includes((attributeOf(role, 'WantAuthnRequestsSigned') ?? '').trim()),
     ),
@@ -160,7 +155,7 @@ function readEntity(entity: Entity): IdpMetadata | ReturnType<typeof refuse> {
       childrenOf(role, ns.metadata, 'NameIDFormat').map(format => format.text.trim()),
     ),
     validUntil,
-    cacheDuration: cacheDuration === 'malformed' ? undefined : cacheDuration,
+    cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
     warnings: [...new Set(warnings)],
   }
 }
@@ -168,65 +163,54 @@ function readEntity(entity: Entity): IdpMetadata | ReturnType<typeof refuse> {
 /** Keys whose use is signing or not said, which means both (2.4.1.1). */
 function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly IdpKey[] {
   const byFingerprint = new Map<string, IdpKey>()
-  for (const role of roles) {
-    for (const descriptor of childrenOf(role, ns.metadata, 'KeyDescriptor')) {
-      const use = attributeOf(descriptor, 'use')
-      if (use !== undefined && use !== 'signing') continue
-      const { keys, problems } = readKeys(descriptor)
-      warnings.push(...problems)
-      for (const key of keys) byFingerprint.set(key.fingerprint, key)
-    }
+  for (const descriptor of roles.flatMap(role => childrenOf(role, ns.metadata, 'KeyDescriptor'))) {
+    if ((attributeOf(descriptor, 'use') ?? 'signing') !== 'signing') continue
+    const { keys, problems } = readKeys(descriptor)
+    warnings.push(...problems)
+    for (const key of keys) byFingerprint.set(key.fingerprint, key)
   }
   return [...byFingerprint.values()]
 }
 
-function endpointsOf(role: XmlElement, name: string, warnings: string[]): readonly Endpoint[] {
-  const endpoints: Endpoint[] = []
-  for (const element of childrenOf(role, ns.metadata, name)) {
-    const uri = attributeOf(element, 'Binding')
-    const binding =
-      uri === bindings.redirect ? 'redirect' : uri === bindings.post ? 'post' : undefined
-    if (binding === undefined) continue
-    const location = httpUri(attributeOf(element, 'Location'))
-    const given = attributeOf(element, 'ResponseLocation')
-    const responseLocation = given === undefined ? undefined : httpUri(given)
-    if (location === undefined || (given !== undefined && responseLocation === undefined)) {
-      warnings.push(`a ${name} has a location that is no http or https URI`)
-      continue
-    }
-    if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)
-    endpoints.push({ binding, location, responseLocation })
-  }
-  return endpoints
+/** Endpoints of the two bindings we use, HTTP-Redirect first. */
+function endpointsOf(
+  roles: readonly XmlElement[],
+  name: string,
+  warnings: string[],
+): readonly Endpoint[] {
+  const elements = roles.flatMap(role => childrenOf(role, ns.metadata, name))
+  return (['redirect', 'post'] as const).flatMap(binding =>
+    elements
+      .filter(element => attributeOf(element, 'Binding') === bindings[binding])
+      .flatMap(element => {
+        const location = httpUri(attributeOf(element, 'Location'))
+        const given = attributeOf(element, 'ResponseLocation')
+        const responseLocation = httpUri(given)
+        if (location === undefined || (given !== undefined && responseLocation === undefined)) {
+          warnings.push(`a ${name} has a location that is no http or https URI`)
+          return []
+        }
+        if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)
+        return { binding, location, responseLocation }
+      }),
+  )
 }
 
-/** Scripts and files have no business in a Location, whoever wrote it: browsers are sent there. */
+/** Browsers are sent to a Location, so it must not name a script or a file. */
 function httpUri(text: string | undefined): string | undefined {
   const trimmed = text?.trim()
   return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
 }
 
-function inOrder(endpoints: readonly Endpoint[]): readonly Endpoint[] {
-  const by = (binding: Binding) => endpoints.filter(endpoint => endpoint.binding === binding)
-  return [...by('redirect'), ...by('post')]
-}
-
+/** The least value of an attribute; undefined when no element has it, NaN when one of them is malformed. */
 function least(
   elements: readonly XmlElement[],
   name: string,
   parse: (text: string) => number | undefined,
-): number | undefined | 'malformed' {
-  let found: number | undefined
-  for (const element of elements) {
+): number | undefined {
+  const values = elements.flatMap(element => {
     const text = attributeOf(element, name)
-    if (text === undefined) continue
-    const value = parse(text)
-    if (value === undefined) return 'malformed'
-    if (found === undefined || value < found) found = value
-  }
-  return found
-}
-
-function refuse(because: MetadataReason, problem: string) {
-  return { ok: false, because, problem } as const
+    return text === undefined ? [] : (parse(text) ?? Number.NaN)
+  })
+  return values.length === 0 ? undefined : Math.min(...values)
 }

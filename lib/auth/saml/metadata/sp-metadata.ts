@@ -1,8 +1,9 @@
 /**
- * Our own metadata, saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
+ * Writes our own metadata (SP), saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
  */
 import { createHash } from 'node:crypto'
-import type { SamlConfig, SamlKeyPair } from '../contract.ts'
+import type { SamlConfig } from '../../config/config.ts'
+import type { SamlKeyPair } from '../../keys/dynamic-config.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 

@@ -1,97 +1,67 @@
 /**
- * Examples that show whether it works, and what to do about the certificate where HTTPS is intercepted. Pure.
+ * Examples that show whether the proxy works, and how to trust its certificate. Pure.
  */
-import type { Chapter, Example, Setting } from './example.ts'
+import { aptFile, type Chapter, example, type Setting } from './example.ts'
 
 export function checkChapters(setting: Setting): readonly Chapter[] {
-  const trust: Chapter = {
-    id: 'certificate',
-    title: 'The certificate',
-    examples: [certificate(setting), ...secureProxy(setting)],
-  }
-  const check: Chapter = {
-    id: 'check',
-    title: 'Does it work?',
-    examples: [reach(setting), look(), explain(setting)],
-  }
+  const check = { id: 'check', title: 'Does it work?', examples: checks(setting) }
   const certified = setting.httpsMode === 'intercept' || setting.fingerprint !== undefined
-  return certified ? [trust, check] : [check]
+  if (!certified) return [check]
+  return [{ id: 'certificate', title: 'The certificate', examples: trust(setting) }, check]
 }
 
-function certificate({ here, fingerprint, httpsMode }: Setting): Example {
+function trust({ here, fingerprint, httpsMode, secureUrl }: Setting): Chapter['examples'] {
   const use =
     httpsMode === 'intercept'
       ? 'HTTPS is read and cached here.'
       : 'The listener for TLS has a certificate of this service.'
-  const known = fingerprint === undefined ? [] : [`It has to be: ${fingerprint}`]
-  return {
+  const certificate = example('Shell', {
     id: 'trust',
     title: 'Trusting this service',
-    intro: `${use} Compare the fingerprint with what your administrator tells you before the last command.`,
-    place: 'Shell',
-    grammar: 'shell',
+    intro: `${use} Before the last command, compare the fingerprint with the one your administrator tells you.`,
     text: `curl --fail --silent --show-error --output cachesvc.crt ${here.url}/_cachesvc/cachesvc.crt
 openssl x509 -in cachesvc.crt -noout -subject -fingerprint -sha256
 sudo install -m 644 cachesvc.crt /usr/local/share/ca-certificates/cachesvc.crt
 sudo update-ca-certificates`,
     notes: [
-      ...known,
-      'This page came the same way as the certificate: have the fingerprint confirmed by somebody who knows it from the log of the service.',
+      ...(fingerprint === undefined ? [] : [`It has to be: ${fingerprint}`]),
+      'This page came over the same connection as the certificate. Let an administrator confirm the fingerprint, which is in the log of the service.',
     ],
-  }
-}
-
-function secureProxy({ secureUrl }: Setting): readonly Example[] {
-  if (secureUrl === undefined) return []
-  return [
-    {
-      id: 'secure-proxy',
-      title: 'Speaking TLS to this service',
-      intro: 'For networks where others listen. The certificate has to be trusted first.',
-      place: '/etc/apt/apt.conf.d/30cachesvc',
-      grammar: 'apt',
-      text: `Acquire::http::Proxy "${secureUrl}";`,
-      notes: [],
-    },
-  ]
-}
-
-function reach({ here }: Setting): Example {
-  return {
-    id: 'reach',
-    title: 'Is it there?',
+  })
+  if (secureUrl === undefined) return [certificate]
+  const proxy = example(aptFile, {
+    id: 'secure-proxy',
+    title: 'Speaking TLS to this service',
     intro:
-      'Any 2xx answer says yes. The address without a path answers 406 by design and proves nothing.',
-    place: 'Shell',
-    grammar: 'shell',
-    text: `curl --fail ${here.url}/_cachesvc/api/stats`,
-    notes: [],
-  }
+      'For networks where others can read the traffic. First make the machine trust the certificate.',
+    text: `Acquire::http::Proxy "${secureUrl}";`,
+  })
+  return [certificate, proxy]
 }
 
-function look(): Example {
-  return {
-    id: 'look',
-    title: 'Is it used, and what came from the cache?',
-    intro: 'Every answer says whether it was a hit, and why it was not.',
-    place: 'Shell',
-    grammar: 'shell',
-    text: `apt-config dump | grep -i '::proxy'
+function checks({ here, archives }: Setting): Chapter['examples'] {
+  return [
+    example('Shell', {
+      id: 'reach',
+      title: 'Is it there?',
+      intro: 'Any 2xx status says yes. The address without a path always answers 406.',
+      text: `curl --fail ${here.url}/_cachesvc/api/stats`,
+    }),
+    example('Shell', {
+      id: 'look',
+      title: 'Is it used, and what came from the cache?',
+      intro: 'Each response says whether it was a hit, and why.',
+      text: `apt-config dump | grep -i '::proxy'
 sudo apt-get -o Debug::Acquire::http=true update 2>&1 |
   grep -Ei '^(answer for|x-cache|cache-status)'`,
-    notes: [],
-  }
-}
-
-function explain({ archives }: Setting): Example {
-  return {
-    id: 'explain',
-    title: 'Why was it not cached?',
-    intro:
-      'On the machine of this service: which rule decides about a URL, and what is stored of it.',
-    place: 'Shell',
-    grammar: 'shell',
-    text: `cachesvc explain http://${archives[0]}/debian/dists/stable/InRelease`,
-    notes: ['The page Explain says the same, in a browser and on any machine.'],
-  }
+    }),
+    example('Shell', {
+      id: 'explain',
+      title: 'Why was it not cached?',
+      intro:
+        'On the machine of this service: which rule decides about a URL, and what is stored of it.',
+      text: `cachesvc explain http://${archives[0]}/debian/dists/stable/InRelease`,
+      notes: ['The page Explain says the same, in a browser and on any machine.'],
+    }),
+  ]
 }

@@ -1,72 +1,66 @@
 /**
- * Examples for a machine that has apt: a fixed proxy, one that is asked for first, sources that need no proxy setting, and
- * ways to see that it works. Pure.
+ * Examples for a machine that has apt: a fixed proxy, a detected one, and sources that need no proxy setting. Pure.
  */
-import type { Chapter, Example, Setting } from './example.ts'
+import { aptFile, type Chapter, example, proxyLine, type Setting } from './example.ts'
 
 export function clientChapters(setting: Setting): readonly Chapter[] {
   return [
-    {
-      id: 'client',
-      title: 'One machine',
-      examples: [aptConf(setting), oneCommand(setting), detectScript(setting), detectConf()],
-    },
-    {
-      id: 'sources',
-      title: 'In the list of sources',
-      examples: [httpsSource(setting), prefixSource(setting)],
-    },
+    { id: 'client', title: 'One machine', examples: proxies(setting) },
+    { id: 'sources', title: 'In the list of sources', examples: sources(setting) },
   ]
 }
 
-/** The one line that is enough. */
-export function proxyLine({ here }: Pick<Setting, 'here'>): string {
-  return `Acquire::http::Proxy "${here.url}";`
+const scriptFile = '/usr/local/bin/apt-proxy-detect'
+
+function proxies(setting: Setting): Chapter['examples'] {
+  const lines = `${proxyLine(setting)}\nAcquire::https::Proxy "DIRECT";`
+  return [
+    example(aptFile, {
+      id: 'apt-conf',
+      title: 'apt.conf',
+      intro: 'For a machine that is always in this network.',
+      text: lines,
+      notes: [
+        `apt uses this proxy for https sources too, because https settings fall back to those of http. ${httpsNotes[setting.httpsMode]}`,
+      ],
+    }),
+    example('Shell', {
+      id: 'one-command',
+      title: 'The same as one command',
+      intro: 'For a terminal.',
+      text: `sudo tee ${aptFile} <<'END'\n${lines}\nEND`,
+    }),
+    example(scriptFile, {
+      id: 'detect',
+      title: 'The detection script',
+      intro:
+        'For laptops, images and build machines: apt asks this script, which tries the proxy for at most one second and otherwise says DIRECT.',
+      text: detectionScript(setting),
+      notes: [`Make it executable: sudo chmod 755 ${scriptFile}`],
+    }),
+    example(aptFile, {
+      id: 'detect-conf',
+      title: 'apt.conf for the detection script',
+      intro: 'Use this instead of a fixed proxy, not together with it.',
+      text: `Acquire::http::Proxy-Auto-Detect "${scriptFile}";`,
+      notes: [
+        'apt detects the proxy for each scheme separately: https sources are still fetched directly.',
+      ],
+    }),
+  ]
 }
 
-function aptConf(setting: Setting): Example {
-  const fallBack =
-    'apt uses this proxy for https sources too, because https settings fall back to those of http.'
-  const meaning = {
-    tunnel: `${fallBack} They are carried through with CONNECT, unread and not cached. The second line keeps them away from the proxy: leave it out if these machines have no other way to the network.`,
-    intercept: `${fallBack} They are then read and cached, so the machine must trust the certificate of this service. The second line keeps them away from the proxy: leave it out once it does.`,
-    disabled: `${fallBack} This service refuses them: the second line lets apt fetch them directly.`,
-  } as const
-  return {
-    id: 'apt-conf',
-    title: 'apt.conf',
-    intro: 'A machine that always has this network.',
-    place: '/etc/apt/apt.conf.d/30cachesvc',
-    grammar: 'apt',
-    text: `${proxyLine(setting)}\nAcquire::https::Proxy "DIRECT";`,
-    notes: [meaning[setting.httpsMode]],
-  }
-}
-
-function oneCommand(setting: Setting): Example {
-  return {
-    id: 'one-command',
-    title: 'The same as one command',
-    intro: 'For a terminal.',
-    place: 'Shell',
-    grammar: 'shell',
-    text: `sudo tee /etc/apt/apt.conf.d/30cachesvc <<'END'
-${aptConf(setting).text}
-END`,
-    notes: [],
-  }
-}
+const httpsNotes = {
+  tunnel:
+    'They are tunnelled with CONNECT, unread and not cached. With the second line apt fetches them without the proxy: leave it out if these machines have no other way to the network.',
+  intercept:
+    'They are then read and cached, so the machine must trust the certificate of this service. With the second line apt fetches them without the proxy: leave it out once the machine trusts the certificate.',
+  disabled: 'This service refuses them. With the second line apt fetches them without the proxy.',
+} as const
 
 /** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
-function detectScript({ here }: Setting): Example {
-  return {
-    id: 'detect',
-    title: 'With a way out: the detection script',
-    intro:
-      'For laptops, images and build machines: apt asks this script, which tries the proxy for at most one second and otherwise says DIRECT.',
-    place: '/usr/local/bin/apt-proxy-detect',
-    grammar: 'shell',
-    text: `#!/bin/sh
+function detectionScript({ here }: Setting): string {
+  return `#!/bin/sh
 # Tells apt which proxy to use: the cache if it answers within a second.
 # Needs the essential packages only: dash, coreutils, perl-base.
 proxy='${here.url}'
@@ -85,47 +79,26 @@ if timeout 1 perl -MIO::Socket::IP -e '
   echo "$proxy"
 else
   echo DIRECT
-fi`,
-    notes: ['Make it executable: sudo chmod 755 /usr/local/bin/apt-proxy-detect'],
-  }
+fi`
 }
 
-function detectConf(): Example {
-  return {
-    id: 'detect-conf',
-    title: 'apt.conf for the detection script',
-    intro: 'Instead of a fixed proxy; the two do not go together.',
-    place: '/etc/apt/apt.conf.d/30cachesvc',
-    grammar: 'apt',
-    text: `Acquire::http::Proxy-Auto-Detect "/usr/local/bin/apt-proxy-detect";`,
-    notes: [
-      'Detection is a matter of each scheme: https sources are not concerned and go directly.',
-    ],
-  }
-}
-
-function httpsSource({ archives }: Setting): Example {
-  return {
-    id: 'https-source',
-    title: 'Caching an https archive without a certificate',
-    intro:
-      'With the proxy set, write HTTPS/// in place of the scheme: apt speaks http to this service, which fetches over https and caches.',
-    place: '/etc/apt/sources.list.d/example.list',
-    grammar: 'sources',
-    text: `deb http://HTTPS///${archives[0]}/debian stable main`,
-    notes: ['apt checks the signatures of the archive as ever.'],
-  }
-}
-
-function prefixSource({ here, archives }: Setting): Example {
-  return {
-    id: 'prefix',
-    title: 'Without any proxy setting',
-    intro:
-      'The address of this service in front of the archive’s, for what cannot be told of a proxy.',
-    place: '/etc/apt/sources.list.d/example.list',
-    grammar: 'sources',
-    text: `deb ${here.url}/${archives[0]}/debian stable main\n# and an archive reached over https:\ndeb ${here.url}/HTTPS///${archives[0]}/debian stable main`,
-    notes: [],
-  }
+function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
+  const file = '/etc/apt/sources.list.d/example.list'
+  return [
+    example(file, {
+      id: 'https-source',
+      title: 'Caching an https archive without a certificate',
+      intro:
+        'With the proxy set, write HTTPS/// in place of https://. apt speaks http to this service, which fetches over https and caches.',
+      text: `deb http://HTTPS///${archive}/debian stable main`,
+      notes: ['apt still checks the signatures of the archive.'],
+    }),
+    example(file, {
+      id: 'prefix',
+      title: 'Without any proxy setting',
+      intro:
+        'For programs that cannot use a proxy: put the address of this service before that of the archive.',
+      text: `deb ${here.url}/${archive}/debian stable main\n# and an archive reached over https:\ndeb ${here.url}/HTTPS///${archive}/debian stable main`,
+    }),
+  ]
 }

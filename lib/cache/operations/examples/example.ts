@@ -1,5 +1,5 @@
 /**
- * What an example is, and what all of them are made from.
+ * The form of an example, and the setting all examples are made from.
  */
 import type { Endpoint } from '../endpoint.ts'
 import type { HttpsMode } from '../sources.ts'
@@ -13,8 +13,6 @@ export interface Example {
   readonly intro: string
   /** Where it goes: a file's name, or `Shell`. */
   readonly place: string
-  /** The grammar it is written in. */
-  readonly grammar: 'apt' | 'shell' | 'yaml' | 'dockerfile' | 'zone' | 'preseed' | 'sources'
   readonly text: string
   /** What else one should know. */
   readonly notes: readonly string[]
@@ -38,4 +36,20 @@ export interface Setting {
   readonly secureUrl?: string | undefined
   /** Host names of archives to name in examples, never empty. */
   readonly archives: readonly [string, ...string[]]
+}
+
+/** The file apt reads the proxy from in all examples. */
+export const aptFile = '/etc/apt/apt.conf.d/30cachesvc'
+
+/** The one line of apt.conf that is enough. */
+export function proxyLine({ here }: Pick<Setting, 'here'>): string {
+  return `Acquire::http::Proxy "${here.url}";`
+}
+
+/** An example without notes unless told. */
+export function example(
+  place: string,
+  words: Omit<Example, 'place' | 'notes'> & Partial<Pick<Example, 'notes'>>,
+): Example {
+  return { place, notes: [], ...words }
 }

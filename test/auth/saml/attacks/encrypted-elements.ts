@@ -38,7 +38,7 @@ for (const [what, text] of [
   ['two roots', `${goodName}${goodName}`],
   ['text behind the root', `${goodName}x`],
   ['no XML', 'admin'],
-  ['a prefix nobody declares', '<saml:NameID>admin</saml:NameID>'],
+  ['an undeclared prefix', '<saml:NameID>admin</saml:NameID>'],
   ['too many elements', within('<a/>'.repeat(2000))],
 ] as const) {
   refuses(`an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))

@@ -1,5 +1,5 @@
 /**
- * Before anything is parsed: forms, base64, and logins nobody began. And that strangers learn nothing from the page.
+ * Attacks before anything is parsed: forms, base64, and answers without a login. And that strangers learn nothing from the page.
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'

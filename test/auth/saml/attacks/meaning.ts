@@ -67,7 +67,7 @@ const wrong: ReadonlyArray<readonly [string, string, Parameters<SamlLab['idp']['
     { assertion: { method: 'urn:oasis:names:tc:SAML:2.0:cm:sender-vouches' } },
   ],
   [
-    'with a condition nobody knows',
+    'with an unknown condition',
     'conditions',
     { assertion: { conditions: '<saml:Condition xmlns:saml="urn:x"/>' } },
   ],
@@ -77,7 +77,7 @@ for (const [what, code, answer] of wrong) {
     lab.idp.respond({ inResponseTo, ...answer }),
   )
 }
-refuses('an answer to a request nobody made', 'in_response_to', lab =>
+refuses('an answer to a request that was not made', 'in_response_to', lab =>
   lab.idp.respond({ inResponseTo: '_other' }),
 )
 refuses('an answer to no request', 'unsolicited', lab => lab.idp.respond({}))

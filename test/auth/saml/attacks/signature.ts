@@ -4,7 +4,7 @@
 import { createHmac } from 'node:crypto'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
 import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptAssertion } from '../../../../lib/tools/dev-idp/encrypt.ts'
+import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
 import {
   attackedLab,
@@ -22,7 +22,7 @@ const { refuses } = await attackedLab()
 refuses('nothing is signed', 'signature_missing', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, signs: 'nothing' }),
 )
-refuses('signed with a key nobody knows', 'signature_invalid', (lab, id) =>
+refuses('signed with an unknown key', 'signature_invalid', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, key: rsaPair('stranger') }),
 )
 refuses('a value was changed after signing', 'signature_invalid', (lab, id) =>
@@ -141,7 +141,10 @@ refuses('a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) =>
   const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
   return responseXml(
     response,
-    encryptAssertion('<!DOCTYPE x><x/>', keyPair('sp').certificate, methods),
+    encryptElement('EncryptedAssertion', '<!DOCTYPE x><x/>', {
+      certificate: keyPair('sp').certificate,
+      methods,
+    }),
   )
 })
 refuses('two assertions inside the encrypted content', 'response_form', (lab, id) => {
@@ -152,5 +155,11 @@ refuses('two assertions inside the encrypted content', 'response_form', (lab, id
     `${inner.replace(assertion.id, evilId)}</saml:Assertion>`,
   )
   const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
-  return responseXml(response, encryptAssertion(two, keyPair('sp').certificate, methods))
+  return responseXml(
+    response,
+    encryptElement('EncryptedAssertion', two, {
+      certificate: keyPair('sp').certificate,
+      methods,
+    }),
+  )
 })

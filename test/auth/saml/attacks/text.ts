@@ -32,7 +32,7 @@ refuses(
   'xml_doctype',
   (lab, id) => `<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;">]>${good(lab, id)}`,
 )
-refuses('an entity nobody declared', 'xml_entity', (lab, id) =>
+refuses('an undeclared entity', 'xml_entity', (lab, id) =>
   edit(good(lab, id), ['alice@example.org</saml:NameID>', '&nbsp;</saml:NameID>']),
 )
 refuses('a second root', 'xml_not-well-formed', (lab, id) => good(lab, id) + good(lab, id))

@@ -2,11 +2,11 @@
  * Names and attributes that are encrypted on their own: read as if they had come in the open.
  */
 import t, { type Test } from 'tap'
-import { logoutRequestXml } from '../../../../lib/auth/saml/binding/logout-xml.ts'
+import { logoutRequestXml } from '../../../../lib/auth/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptAssertion, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
+import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { type ProfileName, profiles } from '../../../../lib/tools/dev-idp/profile.ts'
 import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
 import { alice, sp } from '../../../fixtures/idp.ts'
@@ -79,12 +79,15 @@ t.test('inside an assertion that is encrypted as a whole', async t => {
   const name = `<saml:NameID xmlns:saml="${ns.assertion}">alice@example.org</saml:NameID>`
   const nameIdXml = encryptElement('EncryptedID', name, { certificate, methods })
   const signed = signElement(assertionXml({ ...assertion, nameIdXml }), { id: assertion.id, key })
-  const xml = responseXml(response, encryptAssertion(signed, certificate, methods))
+  const xml = responseXml(
+    response,
+    encryptElement('EncryptedAssertion', signed, { certificate, methods }),
+  )
   t.equal((await lab.browser.deliver(xml, asked.relayState)).status, 303)
   t.equal(lab.subjects[0]?.nameId?.value, 'alice@example.org')
 })
 
-t.test('the log says what was left encrypted because nobody reads it', async t => {
+t.test('the log names what was left encrypted because it is not read', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')
   const conditions = '<saml:ProxyRestriction><saml:EncryptedID/></saml:ProxyRestriction>'
@@ -97,7 +100,7 @@ t.test('the log says what was left encrypted because nobody reads it', async t =
 /** A LogoutRequest for who is signed in whose name is encrypted. */
 function logoutOf(lab: SamlLab): string {
   const nameId = lab.subjects[0]?.nameId
-  if (nameId === undefined) throw new Error('nobody is signed in')
+  if (nameId === undefined) throw new Error('there is no NameID')
   const xml = logoutRequestXml({
     ...{ id: '_logout', issuer: lab.idp.entityId, issued: lab.clock.now() },
     ...{ destination: sp.sloUrl, nameId, sessionIndex: lab.subjects[0]?.sessionIndex },

@@ -5,11 +5,11 @@ import {
   childOf,
   cutOut,
   escapeXml,
-  parseXmlText,
+  parseXml,
 } from '../../../../lib/auth/saml/core/xml.ts'
 
 function root(text: string) {
-  const parsed = parseXmlText(text, messageLimits)
+  const parsed = parseXml(text, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   return parsed.root
 }
@@ -33,7 +33,7 @@ t.test('prefixes must be declared, and attributes once by any prefix', async t =
     '<xmlns:a/>',
   ]
   for (const text of bad)
-    t.match(parseXmlText(text, messageLimits), { ok: false, because: 'parser' }, text)
+    t.match(parseXml(text, messageLimits), { ok: false, because: 'parser' }, text)
 })
 
 t.test('an element cut out means the same alone', async t => {

@@ -1,0 +1,33 @@
+/**
+ * Tells a person who opens a page from a program that can do nothing with one. Pure.
+ */
+import type { Fields } from '../../http/message/field.ts'
+import type { Request } from '../../http/message/message.ts'
+import { asksForWebSocket } from '../../http/message/upgrade.ts'
+
+/**
+ * Whether a person is opening a page in a browser, so that a redirect to the identity provider makes sense. Browsers say so
+ * in Fetch metadata; older ones are known by what they accept.
+ */
+export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'version'>): boolean {
+  const { method, fields } = request
+  if (!['GET', 'HEAD', 'POST'].includes(method) || asksForWebSocket(request)) return false
+  // Pages fetched ahead are thrown away when they are not what was expected; a login begun for one leads nowhere.
+  if (/prefetch|prerender/i.test(fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? '')) {
+    return false
+  }
+  const mode = fields.get('Sec-Fetch-Mode')
+  if (mode !== undefined) {
+    const place = fields.get('Sec-Fetch-Dest')
+    return mode === 'navigate' && (place === undefined || PLACES.includes(place))
+  }
+  if (fields.has('X-Requested-With')) return false
+  return acceptsHtml(fields)
+}
+
+const PLACES = ['document', 'iframe', 'frame']
+
+/** Whether pages in HTML are welcome; `*` alone is what programs send. */
+export function acceptsHtml(fields: Fields): boolean {
+  return /(?:^|[,\s])(?:text\/html|application\/xhtml\+xml)/i.test(fields.get('Accept') ?? '')
+}

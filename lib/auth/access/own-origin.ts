@@ -1,0 +1,87 @@
+/**
+ * Whether a request is for the public origin, came to it by TLS, or comes from a page of it. Pure.
+ */
+import { cookiePairs } from '../../http/message/cookie.ts'
+import type { Request } from '../../http/message/message.ts'
+import { parseAuthority } from '../../http/message/target.ts'
+import type { Config } from '../config/config.ts'
+import { isOwnCookie } from '../session/cookie.ts'
+
+/** Path and query of a request line. */
+export interface Place {
+  readonly path: string
+  readonly query?: string
+}
+
+/** What a request line asks for; undefined for a target this instance does not answer (RFC 9112 section 3.2). */
+export function placeOf({ target }: Request, domain: string): Place | undefined {
+  if (target.form === 'origin') return target
+  if (target.form !== 'absolute') return undefined
+  const { host, port } = target.uri
+  const own = parseAuthority(domain, 443)
+  if ('problem' in own || own.host !== host) return undefined
+  return port === own.port || port === 80 || port === 443 ? target.uri : undefined
+}
+
+/** Whether a Host field means the public host. */
+export function isOwnHost(host: string | undefined, domain: string): boolean {
+  const own = parseAuthority(domain, 443)
+  const asked = parseAuthority(host ?? '', 443)
+  if ('problem' in own || 'problem' in asked) return false
+  return own.host === asked.host && own.port === asked.port
+}
+
+/**
+ * The Host the backend is told: what came, when it is ours, else the public host. Applications make links of it, and mail them;
+ * others choose by it whose data they show.
+ */
+export function hostFor({ fields }: Pick<Request, 'fields'>, domain: string): string {
+  const host = fields.get('Host')
+  return host !== undefined && isOwnHost(host, domain) ? host : domain
+}
+
+/**
+ * Whether a browser came by plain HTTP: the edge says so, and the browser does not contradict it. Fetch metadata are sent over
+ * TLS alone (W3C Fetch Metadata section 2), as are our cookies: with either of them it is the edge that is wrong, and the
+ * login works all the same.
+ */
+export function cameWithoutTls({ secure, fields }: Request): boolean {
+  const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
+  if (secure || said.some(scheme => scheme.trim() !== 'http')) return false
+  return !fields.has('Sec-Fetch-Mode') && !cookiePairs(fields).some(({ name }) => isOwnCookie(name))
+}
+
+/**
+ * Whether a post comes from a page of our own origin. A post of another site must never be kept, nor sent again, in the name of
+ * the user. Fetch metadata says so, else Origin; a post with neither could be from anywhere.
+ */
+export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string): boolean {
+  const site = fields.get('Sec-Fetch-Site')
+  const origin = fields.get('Origin')
+  if (site !== undefined && site !== 'same-origin') return false
+  return origin === undefined ? site === 'same-origin' : origin === baseUrl
+}
+
+/**
+ * Whether a page of another origin opens a WebSocket: browsers send the cookie along without asking (RFC 6455 section 10.2).
+ * Programs other than browsers send no Origin.
+ */
+export function isForeignSocket(
+  { fields }: Request,
+  { baseUrl, webSocketOrigins }: Config,
+): boolean {
+  if (!fields.has('Upgrade')) return false
+  const origin = fields.get('Origin')
+  return origin !== undefined && origin !== baseUrl && !webSocketOrigins.includes(origin)
+}
+
+/**
+ * Where a user goes after a login for a request of a script: back to the page it ran in, when that is one of ours; else to
+ * `asked` when a navigation could have asked for it.
+ */
+export function pageOf({ fields, method }: Request, baseUrl: string, asked: string): string {
+  const referer = fields.get('Referer') ?? ''
+  const [page = ''] = referer.startsWith(baseUrl) ? referer.slice(baseUrl.length).split('#', 1) : []
+  if (/^\/(?![/\\])[\x21-\x7e]*$/.test(page)) return page
+  return method === 'GET' && !fields.has('Sec-Fetch-Mode') && !fields.has('Upgrade') ? asked : '/'
+}

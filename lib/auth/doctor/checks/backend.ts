@@ -1,0 +1,133 @@
+/**
+ * Checks whether the backend answers, with a certificate that lasts, and does not lead back to this instance.
+ * The request looks like a forwarded one: public Host, forwarding fields, the name of the instance.
+ */
+import { explainError } from '../../../errors.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { formatUri } from '../../../http/message/target.ts'
+import { forwardingFields } from '../../../http/proxy/forwarded.ts'
+import { instanceField } from '../../access/instance-id.ts'
+import { targetAuthorities } from '../../backend.ts'
+import type { Config } from '../../config/config.ts'
+import type { Answered, Unanswered } from '../ask.ts'
+import { day, judgeEnd, seeCertificate } from '../certificates.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { direct, type Examination, once, type Probed, sendProbe } from '../facts.ts'
+
+/** The authorities of the backend's certificate, or why they cannot be read. */
+function readAuthorities({ config }: Examination): { ca?: readonly string[]; problem?: string } {
+  try {
+    return { ca: targetAuthorities(config) }
+  } catch (error) {
+    return { problem: explainError(error) }
+  }
+}
+
+/** A probe to the backend for its first page; undefined when the authorities of its certificate are not known. */
+const probed = once(async of => {
+  const { domain: host, target, targetVerify: verify } = of.config
+  const { ca } = readAuthorities(of)
+  if (ca === undefined) return undefined
+  const { answer } = await direct(of)
+  const fields = Fields.of(
+    [instanceField, answer?.instance],
+    ...forwardingFields({ client: '127.0.0.1', host, scheme: 'https' }),
+  )
+  return sendProbe(of, { uri: { ...target, path: '/' }, host, fields }, { ca, verify })
+})
+
+export function authorities(of: Examination): Answer {
+  const { problem } = readAuthorities(of)
+  const mend =
+    'the service does not start without it: a PEM file with the authority of the backend’s certificate, readable for the service user'
+  return problem === undefined ? [] : wrong(problem, mend)
+}
+
+export async function application(of: Examination): Promise<Answer> {
+  const { outcome, answer } = (await probed(of)) ?? {}
+  if (outcome === undefined) return undefined
+  if (!outcome.ok) {
+    return wrong(`${urlOf(of)} does not answer: ${outcome.why}`, mendOf(of.config, outcome))
+  }
+  return circleIn(of, { outcome, answer }) === undefined ? judgeAnswer(of, outcome) : undefined
+}
+
+export async function loop(of: Examination): Promise<Answer> {
+  const seen = await probed(of)
+  if (!seen?.outcome.ok) return undefined
+  const circle = circleIn(of, seen)
+  if (circle !== undefined) {
+    return wrong(
+      `${urlOf(of)} ${circle}`,
+      'proxy.targetURL has to be the address of the application itself, and not one that the edge forwards to this instance: name the host and port the application listens on',
+    )
+  }
+  if ((await direct(of)).answer !== undefined) return right(`${urlOf(of)} does not lead back here`)
+  return doubtful(
+    `${urlOf(of)} does not seem to lead back here`,
+    'only a running service can tell for certain: start it',
+  )
+}
+
+export async function certificate({ config, clock }: Examination): Promise<Answer> {
+  const { target, targetVerify } = config
+  if (target.scheme === 'http' || !targetVerify) return []
+  const { host, port } = target
+  const seen = await seeCertificate({ address: host, port, host })
+  // Without a connection, or after its end, the probe has failed and said why.
+  if (typeof seen === 'string' || seen.ends <= clock.now()) return undefined
+  const mend = 'renew it: once it has expired every request is answered 502'
+  return judgeEnd(seen.ends, { now: clock.now(), soon: 14 * day, mend })
+}
+
+function urlOf({ config }: Examination): string {
+  return formatUri({ ...config.target, path: '/' })
+}
+
+/** How the answer shows that the address leads to an authproxy again; undefined when it does not. */
+function circleIn({ config }: Examination, { outcome, answer }: Probed): string | undefined {
+  if (answer !== undefined) return 'leads back to this very service: every request would loop'
+  if (!outcome.ok) return undefined
+  if (outcome.status === 508) return 'answers 508 (Loop Detected): every request would loop'
+  const login = outcome.fields.get('X-Authproxy-Login') ?? ''
+  if (!login.startsWith(`${config.baseUrl}/`)) return undefined
+  return `wants a login at ${config.baseUrl}: it is this service, or another one in front of the same host`
+}
+
+function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
+  const { domain, target, targetVerify } = of.config
+  const found = `${urlOf(of)} answers ${status}`
+  if (fields.has('X-Authproxy-Login')) {
+    return doubtful(
+      `${found}: it is another authproxy`,
+      'is proxy.targetURL the application, or the address of another instance?',
+    )
+  }
+  if (status === 421 || status === 400) {
+    return doubtful(
+      `${found} for the Host ${domain}`,
+      'authproxy forwards the public Host: the application has to accept this name as its own',
+    )
+  }
+  if (status >= 500) return doubtful(found, 'see the log of the application')
+  if (target.scheme === 'https' && !targetVerify) {
+    return doubtful(
+      `${found}, but another server could answer in its place: its certificate is not checked`,
+      'name its authority in proxy.targetCertificates and leave out proxy.targetDisableSSLVerify',
+    )
+  }
+  return right(found)
+}
+
+function mendOf({ target }: Config, { phase }: Unanswered): string {
+  switch (phase) {
+    case 'dns':
+      return `this machine has to resolve the name ${target.host} of proxy.targetURL`
+    case 'tls':
+      return 'its certificate has to be for the host of proxy.targetURL; name a private authority in proxy.targetCertificates; or is it http?'
+    case 'connect':
+      return 'is the application running, and does it listen on the host and port of proxy.targetURL?'
+    default:
+      return 'does the application speak HTTP/1.1 there, with the scheme of proxy.targetURL?'
+  }
+}

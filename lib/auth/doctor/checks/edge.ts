@@ -1,0 +1,108 @@
+/**
+ * Checks what the edge does to paths, methods, WebSockets, and to heads as large as sessions make them.
+ */
+import { Fields } from '../../../http/message/field.ts'
+import { pathAndQuery } from '../../../http/message/target.ts'
+import { samlPaths } from '../../gate.ts'
+import type { Outcome } from '../ask.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Examination, edgeReach, type Probed, publicHost, sendProbe } from '../facts.ts'
+import type { ProbeAnswer } from '../probe.ts'
+import { largestSample, type Sample } from './sessions.ts'
+
+/** Octets that two servers may read differently; the application has to receive them unchanged. */
+const ODD = { path: '/doctor/a%2Fb/%C3%A4;v=1//c', query: 'x=%20&y=1+2' }
+/** A form as large as a SAML response with many attributes. It has no SAMLResponse, so that it can never be a login. */
+const form = { kind: 'bytes', bytes: Buffer.from(`doctor=${'x'.repeat(65_529)}`) } as const
+const formType = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'])
+
+/** An answer about the edge, once a plain probe has arrived; `arrived` is what this instance said of that probe. */
+export type EdgeAnswer = (of: Examination, arrived: ProbeAnswer) => Answer | Promise<Answer>
+
+type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
+  readonly path?: string
+  readonly query?: string
+}
+
+async function send(of: Examination, { path = '/', query, ...question }: Way): Promise<Probed> {
+  const { base } = await publicHost(of)
+  const uri = { ...base, path, ...(query === undefined ? {} : { query }) }
+  return sendProbe(of, { uri, fields: Fields.empty, ...question }, edgeReach)
+}
+
+export async function paths(of: Examination): Promise<Finding> {
+  const post: Way = { path: '/saml/acs', method: 'POST', fields: formType, content: form }
+  const ways: readonly Way[] = [...[...samlPaths, '/'].map(path => ({ path })), post]
+  const astray: string[] = []
+  for (const way of ways) {
+    const { answer, outcome } = await send(of, way)
+    const sent = `${way.method ?? 'GET'} ${way.path}`
+    if (answer === undefined) astray.push(`${sent} ${instead(outcome)}`)
+    else if (`${answer.method} ${answer.target}` !== sent) {
+      astray.push(`${sent} arrives as ${answer.method} ${answer.target}`)
+    }
+  }
+  if (astray.length === 0) return right(`${ways.length} of ${ways.length} lead here`)
+  return wrong(
+    astray.join('; '),
+    'the edge has to forward every path unchanged, /saml/acs and /__authproxy-redirect above all, POST included. nginx: location / { proxy_pass http://127.0.0.1:8080; } without anything behind the port',
+  )
+}
+
+export async function oddPath(of: Examination): Promise<Finding> {
+  const { answer, outcome } = await send(of, ODD)
+  const sent = pathAndQuery(ODD)
+  if (answer?.target === sent) return right('unchanged')
+  return doubtful(
+    answer === undefined ? `${sent} ${instead(outcome)}` : `${sent} arrives as ${answer.target}`,
+    'the application may miss paths with encoded slashes or semicolons. nginx: no path behind the port in proxy_pass; Apache: AllowEncodedSlashes NoDecode and nocanon',
+  )
+}
+
+export async function webSocket(of: Examination): Promise<Finding> {
+  const fields = Fields.of(
+    ['Sec-WebSocket-Version', '13'],
+    ['Sec-WebSocket-Key', of.random(16).toString('base64')],
+  )
+  const { answer, outcome } = await send(of, { fields, upgrade: true })
+  if (answer?.upgrade) return right('requests to open one arrive')
+  return doubtful(
+    answer === undefined ? `the request ${instead(outcome)}` : 'Upgrade is lost on the way',
+    'applications with live updates need it. nginx: proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"',
+  )
+}
+
+export async function requestHead(of: Examination): Promise<Answer> {
+  const largest = await largestSample(of)
+  if (largest === undefined) return []
+  const size = sizeOf(largest)
+  const { answer, outcome } = await send(of, { fields: Fields.of(['Cookie', largest.field]) })
+  if (answer !== undefined && answer.cookies >= largest.field.length) return right(`${size} arrive`)
+  return wrong(
+    answer === undefined
+      ? `a request with ${size} of them ${instead(outcome)}`
+      : `of ${size} only ${answer.cookies} arrive`,
+    'users in many groups have to log in again and again, or see 400 or 431. nginx: large_client_header_buffers 4 32k; Apache: LimitRequestFieldSize 32768; HAProxy: tune.bufsize 65536; or keep fewer groups with identity.groups',
+  )
+}
+
+export async function responseHead(of: Examination): Promise<Answer> {
+  const largest = await largestSample(of)
+  if (largest === undefined) return []
+  const size = sizeOf(largest)
+  const { answer, outcome } = await send(of, { padding: largest.bytes })
+  if (answer !== undefined) return right(`${size} come back`)
+  return wrong(
+    `a response with ${size} of fields ${instead(outcome)}`,
+    'the login of a user in many groups ends in an error of the edge, often 502. nginx: proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k',
+  )
+}
+
+function sizeOf({ bytes, groups }: Sample): string {
+  return `${bytes} bytes (${groups} groups)`
+}
+
+/** What came in place of an answer of this instance. */
+function instead(outcome: Outcome): string {
+  return outcome.ok ? `is answered ${outcome.status} by another server` : `fails: ${outcome.why}`
+}

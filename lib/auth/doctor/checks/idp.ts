@@ -1,0 +1,130 @@
+/**
+ * Checks the metadata of the identity provider, how long that and its certificates are valid, and its clock.
+ * The code of the service itself fetches, reads and judges the metadata.
+ */
+import type { Milliseconds } from '../../../async/clock.ts'
+import { explainError } from '../../../errors.ts'
+import { Fields } from '../../../http/message/field.ts'
+import { parseUri } from '../../../http/message/target.ts'
+import type { Config } from '../../config/config.ts'
+import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
+import {
+  fetchMetadata,
+  judgeMetadata,
+  readMetadata,
+} from '../../saml/metadata/idp-metadata-document.ts'
+import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
+import { ask, clientOf, type Outcome } from '../ask.ts'
+import { day, dayOf, judgeEnd } from '../certificates.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { judgeClock } from '../clocks.ts'
+import { type Examination, once } from '../facts.ts'
+
+const hour: Milliseconds = 3_600_000
+
+/** The metadata in use, if any, and what came of getting it. */
+export const metadata = once(async of => {
+  const { saml } = of.config
+  const { idpMetadata: source, metadataCacheFile: cache } = saml
+  const { clock } = of
+  const { signal } = new AbortController()
+  const pool = new WorkerPool(clock, metadataBounds)
+  const judged = async (bytes: Uint8Array, from: string) =>
+    judgeMetadata(bytes, from, { config: saml, now: clock.now(), pool })
+  const from = source.from === 'file' ? source.path : source.url
+  let problem: string
+  try {
+    const fetched = () => fetchMetadata(from, { origin: clientOf(of), clock, signal })
+    const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
+    const idp = await judged(bytes, from)
+    return { idp, finding: right(`${from}: ${inShort(idp)}`) }
+  } catch (error) {
+    problem = explainError(error)
+  }
+  if (source.from === 'file') {
+    const mend =
+      'get the metadata from the administrators of the identity provider, put it there, readable for the service user, and restart'
+    return { idp: undefined, finding: wrong(problem, mend) }
+  }
+  try {
+    const idp = await judged(await readMetadata(cache), cache)
+    const mend = `the metadata fetched last is used, ${untilOf(idp)}; open idpMetadataURL from this machine`
+    return { idp, finding: doubtful(problem, mend) }
+  } catch {
+    const mend =
+      'logins fail, and there is no usable copy of the metadata fetched last: open idpMetadataURL from this machine; it has to answer 200, because redirects are not followed'
+    return { idp: undefined, finding: wrong(problem, mend) }
+  }
+})
+
+function inShort(idp: IdpMetadata): string {
+  const keys = `${idp.keys.length} signing ${idp.keys.length === 1 ? 'key' : 'keys'}`
+  const logout = idp.singleLogout.length === 0 ? ', no single logout' : ''
+  return `${idp.entityId}, ${keys}${logout}, ${untilOf(idp)}`
+}
+
+function untilOf({ validUntil }: IdpMetadata): string {
+  return validUntil === undefined ? 'valid without an end' : `valid until ${dayOf(validUntil)}`
+}
+
+export async function available(of: Examination): Promise<Answer> {
+  return (await metadata(of)).finding
+}
+
+/** An answer about the identity provider, once its metadata is known. */
+export type IdpAnswer = (of: Examination, idp: IdpMetadata) => Answer | Promise<Answer>
+
+/** Warns before the metadata ends. A URL is fetched every half hour, so a day is enough there; a file has to be replaced by hand. */
+export function validity({ config, clock }: Examination, { validUntil }: IdpMetadata): Answer {
+  const fetched = config.saml.idpMetadata.from === 'url'
+  const left = (validUntil ?? Number.POSITIVE_INFINITY) - clock.now()
+  if (left >= (fetched ? 12 * hour : 30 * day)) return []
+  const hours = Math.floor(left / hour)
+  return doubtful(
+    hours < 72 ? `in ${hours} h` : `in ${Math.floor(hours / 24)} days`,
+    fetched
+      ? 'the identity provider has to publish a later validUntil by then; logins fail after it'
+      : 'replace the file with newer metadata and restart; logins fail after it',
+  )
+}
+
+export function details(_: Examination, { warnings }: IdpMetadata): Answer {
+  const mend = 'tell the administrators of the identity provider; the rest is used'
+  return warnings.map(warning => doubtful(warning, mend))
+}
+
+/** Their end is not enforced, but it announces that the keys will change. */
+export function certificates({ config, clock }: Examination, { keys }: IdpMetadata): Finding {
+  const mend =
+    config.saml.idpMetadata.from === 'url'
+      ? 'the service takes the new one from idpMetadataURL as soon as it is published there'
+      : 'when the identity provider changes it, logins fail until idpMetadataFile is replaced and the service restarted; with idpMetadataURL the service follows by itself'
+  const last = Math.max(...keys.map(({ ends }) => ends))
+  const { state, found } = judgeEnd(last, { now: clock.now(), soon: 30 * day, mend })
+  const text = `${keys.length === 1 ? 'one' : keys.length}, the last ${found}`
+  if (state === 'right') return right(text)
+  return doubtful(state === 'wrong' ? `${text}; it is used all the same` : text, mend)
+}
+
+export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Promise<Answer> {
+  const uri = parseUri(singleSignOn[0]?.location ?? '')
+  if ('problem' in uri) return undefined
+  // Without the query, and so without an AuthnRequest: this does not start a login.
+  const { query: _, ...place } = uri
+  const fields = Fields.of(['Accept', '*/*'])
+  return judgeIdpClock(of.config, await ask(of, { uri: place, method: 'HEAD', fields }))
+}
+
+export function judgeIdpClock({ saml }: Config, outcome: Outcome): Finding {
+  if (!outcome.ok) {
+    return doubtful(
+      `its sign-on address does not answer this machine: ${outcome.why}`,
+      'browsers have to reach it, this machine need not; compare the clocks by hand: date -u',
+    )
+  }
+  return judgeClock(outcome, {
+    doubtful: saml.clockSkew / 3,
+    wrong: saml.clockSkew,
+    mend: `synchronise the clocks (NTP): from ${saml.clockSkew / 1000} s on (saml.clockSkew) every login is refused`,
+  })
+}

@@ -1,0 +1,103 @@
+/**
+ * Checks who owns and can read the dynamic configuration, and how long its certificate is valid.
+ */
+import { X509Certificate } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { explainError, systemCode } from '../../../errors.ts'
+import type { DynamicConfig } from '../../keys/dynamic-config.ts'
+import { failuresFile } from '../../pages/failure-records.ts'
+import { revocationsFile } from '../../session/revocation-file.ts'
+import { day, dayOf, judgeEnd } from '../certificates.ts'
+import { type Answer, type Finding, right, wrong } from '../check.ts'
+import { dynamicFile, type Examination } from '../facts.ts'
+
+/** Who owns a file, and its permission bits. */
+interface FileFacts {
+  readonly path: string
+  readonly owner: number
+  readonly mode: number
+}
+
+async function factsOf(path: string): Promise<FileFacts | undefined> {
+  try {
+    const { uid, mode } = await stat(path)
+    return { path, owner: uid, mode: mode & 0o777 }
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {
+  const beside = [failuresFile(configPath), revocationsFile(configPath), saml.metadataCacheFile]
+  try {
+    const found = await Promise.all([dirname(configPath), configPath, ...beside].map(factsOf))
+    const [directory, keys, ...others] = found
+    if (directory === undefined || keys === undefined) return []
+    return judgeOwners(directory, [keys, ...others.filter(file => file !== undefined)])
+  } catch (error) {
+    return wrong(explainError(error), mendOf(error, configPath))
+  }
+}
+
+export async function file(of: Examination): Promise<Answer> {
+  const { configPath: path, saml } = of.config
+  const { dynamic, problem } = await dynamicFile(of)
+  if (problem !== undefined) return wrong(explainError(problem), mendOf(problem, path))
+  if (dynamic === undefined) return right(`${path} does not exist yet; the first start makes it`)
+  const { mode = 0 } = (await factsOf(path)) ?? {}
+  const open = wrong(
+    `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
+    `chmod 600 ${path}; then authproxy rotate-keys, because the keys may have been read`,
+  )
+  const foreign = wrong(
+    `${path} was made for ${dynamic.entityId}`,
+    'give every instance a configPath of its own; after a change of domain, delete the file',
+  )
+  const made =
+    dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
+  return (mode & 0o077) === 0 ? made : [open, made]
+}
+
+export async function certificate(of: Examination): Promise<Answer> {
+  const { dynamic, problem } = await dynamicFile(of)
+  if (problem !== undefined) return undefined
+  if (dynamic !== undefined && dynamic.entityId !== of.config.saml.entityId) return undefined
+  return judgeOwnCertificate(dynamic?.saml ?? [], of.clock.now())
+}
+
+/** The files that belong to another user than their directory. */
+export function judgeOwners(directory: FileFacts, files: readonly FileFacts[]): Finding[] {
+  return files
+    .filter(({ owner }) => owner !== directory.owner)
+    .map(({ path, owner }) =>
+      wrong(
+        `${path} belongs to user ${owner}, its directory to user ${directory.owner}`,
+        `the service could not read or replace it: chown --reference=${directory.path} ${path}`,
+      ),
+    )
+}
+
+/** Judges the newest key pair, and names the older one that still decrypts. */
+export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseconds): Answer {
+  const [newest, ...older] = pairs
+  if (newest === undefined) return []
+  const found = judgeEnd(Date.parse(new X509Certificate(newest.certificate).validTo), {
+    ...{ now, soon: 30 * day },
+    mend: 'authproxy rotate-keys makes a new one; the identity provider has to learn it within keys.overlap',
+  })
+  const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
+  if (found.state !== 'right' || last <= now) return found
+  return right(
+    `${found.found}; the one before decrypts until ${dayOf(last)}, by then the identity provider has to know this one`,
+  )
+}
+
+function mendOf(error: unknown, path: string): string {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  return systemCode(cause) === 'EACCES'
+    ? `run this as the service user: sudo -u authproxy authproxy doctor; if you did, that user has to own the directory ${dirname(path)}`
+    : 'the service does not start like this; the sentence says what to do'
+}

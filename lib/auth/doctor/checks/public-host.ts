@@ -1,0 +1,148 @@
+/**
+ * Checks the name and certificate of the public host, its clock, and whether it leads to this instance.
+ */
+import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
+import { certificateProblem } from '../../../x509/certificate-problem.ts'
+import type { Config } from '../../config/config.ts'
+import type { Answered } from '../ask.ts'
+import { day, dayOf, judgeEnd, type SeenCertificate, seeCertificate } from '../certificates.ts'
+import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { judgeClock } from '../clocks.ts'
+import {
+  direct,
+  dynamicFile,
+  type Examination,
+  isOurMetadata,
+  metadataPath,
+  publicHost,
+  throughEdge,
+} from '../facts.ts'
+
+export async function name(of: Examination): Promise<Answer> {
+  const { base, addresses, problem } = await publicHost(of)
+  if (problem !== undefined) {
+    return doubtful(
+      problem,
+      'browsers have to find it. This machine need not, but then nothing behind it can be examined from here: an entry in /etc/hosts is enough',
+    )
+  }
+  if (!isIpLiteral(base.host)) return right(`${base.host} is at ${addresses.join(', ')}`)
+  return doubtful(
+    `${base.host} is an address`,
+    'browsers store cookies for it, but certificates seldom name an address: give it a name',
+  )
+}
+
+export async function certificate(of: Examination): Promise<Answer> {
+  const { base, addresses } = await publicHost(of)
+  const [address] = addresses
+  if (address === undefined) return undefined
+  const seen = await seeCertificate({ address, port: base.port, host: base.host, ca: of.ca })
+  // Why there is no connection is told by the probe that follows.
+  return typeof seen === 'string' ? undefined : judgeCertificate(seen, of.clock.now())
+}
+
+export async function instance(of: Examination): Promise<Answer> {
+  const { outcome, answer } = (await throughEdge(of)) ?? {}
+  if (outcome === undefined) return undefined
+  if (!outcome.ok) {
+    const { phase, why } = outcome
+    const mend =
+      phase === 'dns' || phase === 'connect'
+        ? 'browsers have to reach it over https. If they do and this machine does not (the firewall lets no connection back in), run this elsewhere or enter the edge in /etc/hosts. Otherwise start the edge'
+        : 'the edge has to speak TLS and HTTP/1.1 on this port'
+    return doubtful(`${of.config.baseUrl} does not answer: ${why}`, mend)
+  }
+  if (answer === undefined) {
+    // The check for a loop tells of 508.
+    return outcome.status === 508 ? undefined : elsewhere(of, outcome)
+  }
+  const here = (await direct(of)).answer
+  const at = metadataUrl(of.config)
+  if (here === undefined || here.instance === answer.instance) return right(`${at} leads here`)
+  return doubtful(
+    `${at} leads to another process with the same keys, not to the one at proxy.listenAddress`,
+    'right if several instances share the work, but then examine every one of them by itself; otherwise stop the other one',
+  )
+}
+
+export async function loop(of: Examination): Promise<Answer> {
+  const { outcome, answer } = (await throughEdge(of)) ?? {}
+  if (!outcome?.ok) return undefined
+  const at = metadataUrl(of.config)
+  if (answer?.looped) {
+    const found = `a request for ${at} passes this instance twice`
+    return wrong(found, 'the edge sends requests in a circle')
+  }
+  if (answer !== undefined || outcome.status !== 508) return []
+  return wrong(`${at} answers 508 (Loop Detected)`, 'a route of the edge leads in a circle')
+}
+
+export async function clock(of: Examination): Promise<Answer> {
+  const { outcome } = (await throughEdge(of)) ?? {}
+  if (!outcome?.ok) return undefined
+  const mend = 'synchronise the clocks (NTP), so that logs can be compared'
+  return judgeClock(outcome, { doubtful: 30_000, wrong: Number.POSITIVE_INFINITY, mend })
+}
+
+function metadataUrl({ baseUrl }: Config): string {
+  return `${baseUrl}${metadataPath}`
+}
+
+/** Codes which say only that the issuer is not known here; browsers may know it. */
+const UNKNOWN_HERE =
+  /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/
+
+function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Finding {
+  const mend = 'renew it and reload the edge; if renewal is automatic, find out why it has not run'
+  if (problem === undefined || ends <= now) return judgeEnd(ends, { now, soon: 14 * day, mend })
+  if (UNKNOWN_HERE.test(problem)) {
+    return doubtful(
+      `until ${dayOf(ends)}, from an authority that is not known here`,
+      'name a private authority in NODE_EXTRA_CA_CERTS=FILE; a public one is known when the edge sends the whole chain',
+    )
+  }
+  return wrong(
+    certificateProblem(problem)?.replace(/^The origin's certificate/, 'it') ?? problem,
+    'browsers refuse it: give the edge a certificate for this host from an authority they know',
+  )
+}
+
+/** Judges an answer that did not come from this instance. */
+async function elsewhere(of: Examination, outcome: Answered): Promise<Finding> {
+  const { config } = of
+  const at = metadataUrl(config)
+  const { status, fields } = outcome
+  const { address = '127.0.0.1', port } = config.listen
+  const own = formatAuthority({ host: address, port })
+  if (status >= 502 && status <= 504) {
+    return wrong(
+      `${at} answers ${status}: the edge does not reach the service`,
+      `it has to forward to ${own}; is the service running, and does a firewall or SELinux (httpd_can_network_connect) stand between?`,
+    )
+  }
+  if (!isOurMetadata(config, outcome)) {
+    const to = status >= 300 && status < 400 ? placeOf(fields.get('Location')) : ''
+    return wrong(
+      `${at} answers ${status}${to}, and not with our metadata`,
+      `the edge has to forward every path of the public host to ${own}`,
+    )
+  }
+  if ((await dynamicFile(of)).problem !== undefined) {
+    return doubtful(
+      `${at} leads to an authproxy for this host`,
+      'it tells what the edge does on the way only to a user who can read its keys: run this as the service user',
+    )
+  }
+  return wrong(
+    `${at} leads to an authproxy for this host, but not to one with the keys of ${config.configPath}`,
+    'it is an old instance, one on another machine, or the copy of a cache: the edge has to forward to this instance and must not cache',
+  )
+}
+
+function placeOf(location: string | undefined): string {
+  const uri = parseUri((location ?? '').split('#', 1)[0] ?? '')
+  return 'problem' in uri
+    ? ''
+    : ` and leads to ${uri.scheme}://${formatAuthority(uri, uri.scheme)}/`
+}

@@ -1,0 +1,84 @@
+/**
+ * Strips from a request what a client may not tell the backend, and adds the fields of the gateway.
+ *
+ * A field of a client that a backend could take for one of ours is removed, then ours are added, in one function for requests
+ * and upgrades alike. Responses of the backend lose the cookies it may not set.
+ *
+ * # Facts
+ * - CGI, WSGI, Rack, PHP and others read `X_Authproxy_User` and `X-Authproxy-User` as one name.
+ * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written anew.
+ * - Servers cut off field lines behind a number of them without an error: so ours come first.
+ */
+import { setCookieName, withoutCookies } from '../../http/message/cookie.ts'
+import { Fields, sameName } from '../../http/message/field.ts'
+import { withoutForwarding } from '../../http/proxy/forwarded.ts'
+import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { isOwnCookie } from '../session/cookie.ts'
+
+/** What is added to the fields of a client. */
+export interface Added {
+  /** Of the session; undefined without one. */
+  readonly identity: Fields | undefined
+  /** Of the request itself: its ID, our instance, who forwarded it. */
+  readonly own: Fields
+  /** Whether the identity has Basic credentials. */
+  readonly basicAuth: boolean
+}
+
+/** Ours, and behind them the fields of the client that are end-to-end and claim nothing. */
+export function backendFields(client: Fields, { identity, own, basicAuth }: Added): Fields {
+  const flat = [...(identity?.flat ?? []), ...own.flat]
+  const harmless = withoutCookies(withoutForwarding(client), isOwnCookie)
+  for (const [name, value] of endToEnd(harmless)) {
+    if (isIdentityField(name) || isOddlySpelt(name)) continue
+    // With Basic credentials as identity, those of a client would claim to be another user.
+    if (basicAuth && claimsBasic(name, value, identity !== undefined)) continue
+    flat.push(name, value)
+  }
+  return Fields.fromFlat(flat)
+}
+
+/** Trailer fields a client may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
+export function harmlessTrailers(fields: Fields): Fields {
+  const flat: string[] = []
+  for (const [name, value] of withoutForwarding(endToEnd(fields))) {
+    if (isIdentityField(name) || HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
+    flat.push(name, value)
+  }
+  return Fields.fromFlat(flat)
+}
+
+const HEAD_ONLY =
+  /^(?:authorization|cookie|set-cookie|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary)$/i
+
+/** The fields of a response of the backend, which can neither end nor make sessions of ours. */
+export function harmlessAnswer(fields: Fields): Fields {
+  if (!fields.has('Set-Cookie')) return fields
+  const flat: string[] = []
+  for (const [name, value] of fields) {
+    if (!sameName(name, 'Set-Cookie') || !isOwnCookie(setCookieName(value))) flat.push(name, value)
+  }
+  return Fields.fromFlat(flat)
+}
+
+/** Whether a backend could take a field of this name for one of ours. */
+export function isIdentityField(name: string): boolean {
+  const first = name.charCodeAt(0) | 0x20
+  if (first !== 0x78 && /[a-z0-9]/i.test(name.charAt(0))) return false // most names do not begin with x
+  return `${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes('x-authproxy-')
+}
+
+/** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
+function isOddlySpelt(name: string): boolean {
+  return name.includes('_') && DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
+}
+
+const DECISIVE: ReadonlySet<string> = new Set([
+  ...['content-length', 'transfer-encoding', 'host', 'connection', 'upgrade'],
+])
+
+function claimsBasic(name: string, value: string, known: boolean): boolean {
+  const plain = name.toLowerCase().replace(/[^a-z0-9]/g, '-')
+  if (plain !== 'authorization') return false
+  return known || !sameName(name, 'Authorization') || /^\s*basic(?:\s|$)/i.test(value)
+}

@@ -1,0 +1,105 @@
+/**
+ * Watches a small file that other processes may replace, and repeats writes that failed.
+ */
+import { stat } from 'node:fs/promises'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
+import { systemCode } from '../../errors.ts'
+
+export interface WatchedFileOptions {
+  readonly path: string
+  readonly clock: Clock
+  /** Another process has made, replaced or removed the file. */
+  readonly changed: () => Promise<void>
+  /** Writes the file. */
+  readonly write: () => Promise<void>
+  /** Is told what either of them throws. */
+  readonly failed: (error: unknown) => void
+}
+
+const INTERVAL: Milliseconds = 1000
+const RETRY: Milliseconds = 60_000
+
+export class WatchedFile {
+  readonly #options: WatchedFileOptions
+  /** What the file looked like when it was last read or written; undefined when it was not there. */
+  #seen: string | undefined
+  /** When writing is tried again; infinity when the file says all it should. */
+  #dueAt: Milliseconds = Number.POSITIVE_INFINITY
+  #writing: Promise<boolean> = Promise.resolve(true)
+  #waiting: Promise<boolean> | undefined
+  #checking: Promise<void> = Promise.resolve()
+  #endWatch = () => {}
+
+  constructor(options: WatchedFileOptions) {
+    this.#options = options
+  }
+
+  /** Looks at the file: whether it differs from what it was at the last look. */
+  async look(): Promise<boolean> {
+    const before = this.#seen
+    this.#seen = await appearance(this.#options.path)
+    return this.#seen !== before
+  }
+
+  /** Looks at the file and does what is due. Never throws. */
+  async check(): Promise<void> {
+    const { clock, changed, failed } = this.#options
+    if (await this.look()) await changed().catch(failed)
+    if (clock.now() >= this.#dueAt) await this.write()
+  }
+
+  /**
+   * Writes the file, and tries again in a minute when that fails; one write serves all calls that come while another is under
+   * way. Answers whether it is written. Never throws.
+   */
+  write(): Promise<boolean> {
+    this.#waiting ??= this.#writing.then(() => {
+      this.#waiting = undefined
+      this.#writing = this.#writeNow()
+      return this.#writing
+    })
+    return this.#waiting
+  }
+
+  /** Looks at the file every second from now on. */
+  watch(): void {
+    this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
+      this.#checking = this.check()
+      return this.#checking
+    })
+  }
+
+  /** Ends the watch; settles when nothing is being read or written any more. */
+  async close(): Promise<void> {
+    this.#endWatch()
+    await this.#checking
+    if (this.#dueAt < Number.POSITIVE_INFINITY) await this.write()
+    await (this.#waiting ?? this.#writing)
+  }
+
+  async #writeNow(): Promise<boolean> {
+    const { clock, write, failed } = this.#options
+    try {
+      await write()
+      await this.look()
+      this.#dueAt = Number.POSITIVE_INFINITY
+      return true
+    } catch (error) {
+      this.#dueAt = clock.now() + RETRY
+      failed(error)
+      return false
+    }
+  }
+}
+
+/** Tells this state of the file from every other; undefined when there is no file. */
+async function appearance(path: string): Promise<string | undefined> {
+  try {
+    const { ino, mtimeMs, size, mode, uid } = await stat(path)
+    return [ino, mtimeMs, size, mode, uid].join(' ')
+  } catch (error) {
+    const code = systemCode(error)
+    return code === 'ENOENT' ? undefined : `cannot be looked at: ${code}`
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The status and the texts of every failure, by its code.
+ *
+ * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
+ * administrator does are apart, because the page has to say which of the two is meant.
+ */
+import { samlFailures } from './saml-failures.ts'
+
+export interface FailureText {
+  readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
+  readonly status: number
+  /** Reason phrase when it differs from the standard one. */
+  readonly reason?: string
+  readonly title: string
+  /** What happened. */
+  readonly text: string
+  /** What the person may try, a sentence each. */
+  readonly person?: readonly string[]
+  /** What the administrator does about it. */
+  readonly administrator?: string
+  /** A link below the text, to a path of ours or an address of the IdP. */
+  readonly action?: { readonly href: string; readonly label: string }
+  /** Small public figures that help. */
+  readonly details?: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+const again = 'If it happens again, tell your administrator the reference below.'
+/** Of requests on their way between the client, this service and the backend. */
+const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
+  return { category: 'PROXY-ERROR', ...text }
+}
+
+/** The text of every code. */
+export const failures = {
+  loop_detected: proxying({
+    status: 508,
+    reason: 'Loop Detected',
+    title: 'Loop detected',
+    text: 'This request came back to where it had been forwarded from.',
+    administrator:
+      'proxy.targetURL, or a route of the edge in front of this service, leads back here.',
+  }),
+  // Codes of connections to the backend, such as backend_connect_refused, share this text.
+  backend: proxying({
+    status: 502,
+    reason: 'Proxy Error',
+    title: 'The application cannot be reached',
+    text: 'Your request reached this service, but the application behind it did not answer.',
+    person: ['Please try again in a moment.', again],
+  }),
+  client_too_slow: proxying({
+    status: 408,
+    title: 'The upload stopped',
+    text: 'The content of the request did not arrive in time.',
+    person: ['Please send it again, over a better connection if you have one.'],
+  }),
+  request_unfit: proxying({
+    status: 400,
+    title: 'This request cannot be forwarded',
+    text: 'A field of the request has characters that are not allowed in fields.',
+    person: ['Delete the cookies of this site in your browser and try again.'],
+  }),
+  foreign_target: proxying({
+    status: 400,
+    title: 'Not an address of this service',
+    text: 'The request names another server, or no path at all.',
+    person: ['Open the address of the application in your browser.'],
+    administrator:
+      'this service is a gateway for one application; browsers must not use it as their proxy.',
+  }),
+  wrong_host: proxying({
+    status: 421,
+    title: 'This is not the address of the service',
+    text: 'You cannot sign in under this host name: the cookies of the login would belong to another one.',
+    person: ['Use the address below.'],
+    administrator:
+      'if the browser shows that address already, the edge in front of this service does not preserve the Host.',
+    action: { href: '{base}/', label: 'Go to {domain}' },
+    details: [
+      ['Host of this service', '{domain}'],
+      ['Host of this request', '{host}'],
+    ],
+  }),
+  without_tls: proxying({
+    status: 403,
+    title: 'This page needs a secure connection',
+    text: 'Your browser came here by http, without TLS. The cookies of a login are sent over https only, so you cannot sign in this way.',
+    person: ['Open the address below, which begins with https.'],
+    administrator:
+      'the edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with every request that came over TLS.',
+    action: { href: '{base}{returnTo}', label: 'Go to {base}' },
+    details: [['X-Forwarded-Proto of this request', 'http']],
+  }),
+  websocket_origin: proxying({
+    status: 403,
+    title: 'Not from this page',
+    text: 'Pages of other sites may not open connections here.',
+    administrator: 'proxy.webSocketOrigins names the origins that may.',
+  }),
+  request_not_kept: proxying({
+    status: 401,
+    title: 'What you sent was not kept',
+    text: 'There is no valid session, and the request could not be kept until you have signed in: {because}. The application has not received it.',
+    person: [
+      'To keep what you filled in: sign in in another tab, then go back here and send it again.',
+    ],
+    action: { href: '{login}', label: 'Sign in' },
+  }),
+  internal: proxying({
+    status: 500,
+    title: 'Something went wrong here',
+    text: '{problem}',
+    person: ['Please try again in a moment.', again],
+  }),
+
+  ...samlFailures,
+} satisfies Readonly<Record<string, FailureText>>
+
+export type FailureCode = keyof typeof failures
+
+/** Why a post is not kept, as the end of the sentence in `request_not_kept`. */
+export const whyNotKept = {
+  off: 'this service keeps none',
+  type: 'it is not a form',
+  foreign: 'it comes from a page of another site',
+  stranger: 'this browser has not been signed in before, so the sender is not known',
+  'too-large': 'it is too large',
+  late: 'it did not arrive in time',
+  busy: 'too many others are being kept at the moment',
+  spent: 'it was sent already',
+}
+
+export type NotKept = keyof typeof whyNotKept

@@ -1,0 +1,258 @@
+/**
+ * Texts of failed logins and logouts, a part of the table of failures.
+ *
+ * Most refused answers share one text, so that a stranger cannot learn from the page what to forge next. Others have their own
+ * where the person, the administrator or the IdP can do something about them.
+ */
+
+const reference = 'If it happens again, tell your administrator the reference below.'
+
+const clocked = [
+  ['Address of this service', '{base}/'],
+  ['Clock of this server', '{clock}'],
+] as const
+
+/** An answer of the IdP that was refused. */
+const login = {
+  category: 'SAML-ERROR',
+  status: 403,
+  title: 'Signing in did not work',
+  text: 'The answer of the identity provider could not be accepted.',
+  person: ['Sign in again.'],
+  action: { href: '{base}/', label: 'Sign in again' },
+  details: clocked,
+} as const
+
+const tooMuch = {
+  ...login,
+  text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
+  person: [],
+  administrator:
+    'have the identity provider send the groups this application needs, and no others.',
+} as const
+
+const noLogin = {
+  ...login,
+  text: 'This answer belongs to no sign-in that is under way in this browser. It may have taken too long, or the page was loaded twice.',
+} as const
+
+const busy = {
+  ...login,
+  status: 503,
+  text: 'Too many people are signing in at this moment.',
+  person: ['Wait a moment, then sign in again.'],
+} as const
+
+/** A logout message of the IdP that was refused. */
+const logout = {
+  category: 'SAML-ERROR',
+  status: 403,
+  title: 'Signing out was not completed',
+  text: 'A message about signing out came from the identity provider and could not be accepted. It has signed out no user.',
+  person: ['Sign out in the application, then close the browser.', reference],
+  action: { href: '{base}/', label: 'Go to the application' },
+  details: clocked,
+} as const
+
+/** A session whose cookie does not come back; `{said}` is what happened before. */
+const lost = {
+  category: 'SAML-ERROR',
+  status: 403,
+  title: 'You are signed in, but the session did not stay',
+  action: { href: '/', label: 'Try again' },
+  details: [
+    ['Session cookies received', '{cookies}'],
+    ['Clock of this server', '{clock}'],
+  ],
+} as const
+
+/** A login that ends without a session. */
+const denied = { category: 'SAML-ERROR', status: 403 } as const
+
+const noSubject = { ...denied, title: 'No usable subject identifier' } as const
+
+/** A form that was kept during the login. */
+const notSent = {
+  ...denied,
+  title: 'Your form was not sent',
+  person: ['Please fill it in again if you still want to send it.'],
+  action: { href: '{target}', label: 'Continue' },
+} as const
+
+/** For a browser that came another way than it has to. */
+const goThere = { href: '{base}/', label: 'Go to {base}' } as const
+
+export const samlFailures = {
+  acs_get: {
+    category: 'SAML-ERROR',
+    status: 405,
+    title: 'Nothing to see here',
+    text: 'The identity provider delivers its answers to this address; it is no page to visit.',
+    person: ['Go to the application. If you are not signed in any more, it will ask you to.'],
+    action: { href: '/', label: 'Go to the application' },
+  },
+  idp_metadata: {
+    category: 'SAML-ERROR',
+    status: 503,
+    title: 'Signing in is not possible right now',
+    text: 'What is known of the identity provider is out of date.',
+    person: ['Try again in a few minutes.'],
+    administrator:
+      'the log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
+  },
+
+  login_refused: {
+    ...login,
+    person: [...login.person, reference],
+    administrator: 'authproxy explain says what was wrong with the answer.',
+  },
+  /** The time is signed by the IdP and no secret, and the administrator can correct it. */
+  clocks_differ: {
+    ...login,
+    text: 'The clocks of this server and of the identity provider differ by about {difference}.',
+    administrator: 'set both clocks by NTP.',
+  },
+  'xml_too-large': tooMuch,
+  'xml_too-many-elements': tooMuch,
+  login_unknown: noLogin,
+  login_cookie_invalid: noLogin,
+  login_cookie_missing: {
+    ...login,
+    text: 'The browser did not send back the cookie that was set when signing in began: it refuses cookies, it took too long, or signing in began somewhere else.',
+    person: [
+      'Allow cookies for this site, and sign in within the time the identity provider gives you.',
+      'Begin at the address below, with https: a cookie that was set without TLS, or under another name, does not come back.',
+      'Do not begin at the identity provider, nor at a bookmark of its page.',
+    ],
+  },
+  idp_status: {
+    ...login,
+    text: 'The identity provider did not sign you in.',
+    person: [
+      'Sign in again.',
+      'If it happens again, you may lack access to this application: ask your administrator.',
+    ],
+  },
+  authn_context: {
+    ...login,
+    text: 'This application asks for another way of signing in than the one the identity provider used.',
+    person: ['Sign in again, and choose another way if you are offered one.'],
+    administrator:
+      'saml.authnContext names what is asked for; authproxy explain says what the identity provider used.',
+  },
+  verifier_busy: busy,
+  form_busy: busy,
+  form_type: {
+    ...login,
+    status: 415,
+    text: 'This address takes the answers of the identity provider and nothing else.',
+    person: ['Open the application and sign in from there.'],
+  },
+  form_too_large: { ...tooMuch, status: 413 },
+  form_late: {
+    ...login,
+    status: 408,
+    text: 'The answer of the identity provider did not arrive in time.',
+  },
+  form_malformed: {
+    ...login,
+    status: 400,
+    text: 'What came to this address is no answer of an identity provider.',
+  },
+
+  logout_refused: logout,
+  logout_idp_metadata: { ...logout, status: 503 },
+  logout_verifier_busy: { ...logout, status: 503 },
+  logout_form_busy: { ...logout, status: 503 },
+  logout_form_type: { ...logout, status: 415 },
+  logout_form_too_large: { ...logout, status: 413 },
+  logout_form_late: { ...logout, status: 408 },
+  logout_form_malformed: { ...logout, status: 400 },
+
+  lost_wrong_host: {
+    ...lost,
+    text: '{said} This server is reached under another host name than it is configured for, so the cookie belongs to that name.',
+    person: ['Open the address below instead.'],
+    administrator:
+      'the edge proxy has to pass the public Host on, and `domain` has to be equal to it.',
+    action: goThere,
+  },
+  lost_http_edge: {
+    ...lost,
+    text: '{said} The edge in front of this service says that the request came without TLS, and browsers do not send session cookies over such connections.',
+    person: ['Open the address below instead, with https.'],
+    administrator:
+      'the edge proxy has to send X-Forwarded-Proto: https and redirect http to https.',
+    action: goThere,
+  },
+  lost_cookie_invalid: {
+    ...lost,
+    text: '{said} The browser sent a session cookie, but not one that is valid here.',
+    person: ['Delete the cookies of this site and try again.'],
+    administrator:
+      'look whether another site of the parent domain sets a cookie of the same name, or several servers with different keys answer under this name.',
+  },
+  lost_clock: {
+    ...lost,
+    text: '{said} The clocks of this server and of the identity provider differ by about {difference}.',
+    person: ['Try again in a few minutes.'],
+    administrator: 'set both clocks by NTP.',
+  },
+  lost_cookie_missing: {
+    ...lost,
+    text: '{said} The browser did not send the session cookie back: it refuses cookies of this site, or the cookie was too large for it or for a proxy on the way.',
+    person: [
+      'Allow cookies for this site, and leave private mode or switch off extensions that block them.',
+    ],
+    administrator: 'if only people with many groups are affected, limit the groups that are kept.',
+  },
+
+  subject_missing: {
+    ...noSubject,
+    text: 'The SAML session has no usable subject identifier.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
+  },
+  subject_unfit: {
+    ...noSubject,
+    text: 'The SAML session has no usable subject identifier. The one it has contains control characters.',
+    administrator:
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters.',
+  },
+  subject_not_basic: {
+    ...denied,
+    title: 'This user name cannot be used here',
+    text: 'The application expects user names without a colon, and yours has one.',
+    administrator:
+      'proxy.useBasicAuth sends the subject as the user of Basic credentials, which cannot have a colon.',
+  },
+  session_over: {
+    ...denied,
+    title: 'The session is over already',
+    text: 'The identity provider says that your session there has ended already.',
+    person: ['Sign in again.'],
+    administrator:
+      'if it happens at once, compare the clocks of this server and of the identity provider.',
+    action: { href: '/', label: 'Sign in again' },
+  },
+  cookie_too_large: {
+    ...denied,
+    title: 'Your session is too large for the browser',
+    text: 'You have signed in, but what the identity provider says about you does not fit the cookies a browser keeps.',
+    administrator:
+      'have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
+  },
+  resubmission_gone: {
+    ...notSent,
+    status: 409,
+    text: 'It was sent already, or could not be kept for so long.',
+  },
+  resubmission_other_user: {
+    ...notSent,
+    text: 'You are signed in as another user than when you filled it in.',
+  },
+  resubmission_foreign: {
+    ...notSent,
+    text: 'It did not come from a page of this service.',
+  },
+} as const

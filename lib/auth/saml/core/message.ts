@@ -1,0 +1,58 @@
+/**
+ * Reads a message as a document, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
+ * message entered, the refusal becomes a value.
+ */
+import { messageLimits, type XmlLimits } from './scan.ts'
+import { parseXml, type XmlDocument, type XmlReason } from './xml.ts'
+
+/** Why a message is not taken: codes for the log. */
+export type MessageReason =
+  | `xml_${XmlReason}`
+  | 'response_form'
+  | 'logout_form'
+  | 'assertion_missing'
+  | 'assertion_several'
+  | 'idp_status'
+  | 'second_opinion'
+  | `signature_${'missing' | 'form' | 'reference' | 'algorithm' | 'sha1' | 'invalid'}`
+  | `encryption_${'form' | 'algorithm' | 'key' | 'content' | 'limit'}`
+  | `metadata_${'form' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
+  | `metadata_${'no-sign-on' | 'no-key' | 'dates'}`
+
+export interface Refused {
+  readonly ok: false
+  readonly because: MessageReason
+  /** A sentence for the log. */
+  readonly problem: string
+  /** The issuer the message names, for the log: it is not verified. */
+  readonly claimedIssuer?: string | undefined
+}
+
+class Refusal extends Error {
+  readonly because: MessageReason
+
+  constructor(because: MessageReason, problem: string) {
+    super(problem)
+    this.because = because
+  }
+}
+
+/** Ends the reading of a message. */
+export function refuse(because: MessageReason, problem: string): never {
+  throw new Refusal(because, problem)
+}
+
+/** The refusal that was thrown, as a value. Throws anything else again: that is a fault of ours. */
+export function refusedBy(error: unknown): Refused {
+  if (!(error instanceof Refusal)) throw error
+  return { ok: false, because: error.because, problem: error.message }
+}
+
+/** Scans and parses a message, or a part of one, within the limits of messages unless told. */
+export function readMessage(
+  message: Uint8Array | string,
+  limits: XmlLimits = messageLimits,
+): XmlDocument {
+  const parsed = parseXml(message, limits)
+  return parsed.ok ? parsed : refuse(`xml_${parsed.because}`, parsed.problem)
+}

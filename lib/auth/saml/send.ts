@@ -1,0 +1,97 @@
+/**
+ * Sends browsers on, to an address, by a form that posts itself, or to the IdP with a message.
+ */
+import { Fields } from '../../http/message/field.ts'
+import { noContent, type Response } from '../../http/message/message.ts'
+import { type MessageName, redirectAddress } from './binding/redirect.ts'
+import { signElement } from './core/signature.ts'
+import type { Endpoint } from './metadata/idp-metadata.ts'
+import type { Saml } from './parts.ts'
+
+/** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
+interface Shown {
+  readonly title: string
+  /** Of the link or button. */
+  readonly label: string
+  /** ID of the login under whose name the page keeps the fragment; the fragment never leaves the browser. */
+  readonly keep?: string
+  readonly fields?: Fields
+}
+
+export interface Sending extends Shown {
+  readonly to: Pick<Endpoint, 'binding' | 'location'>
+  readonly message: {
+    readonly name: MessageName
+    readonly xml: string
+    readonly id: string
+    readonly relayState?: string | undefined
+  }
+  readonly signed: boolean
+  /** How a browser follows HTTP-Redirect: by this status, or by a page that keeps the fragment first. */
+  readonly follows: 302 | 303 | 'page'
+}
+
+/** Sends a message to the IdP. */
+export function sendMessage(saml: Saml, sending: Sending): Response {
+  const { to, message, signed, follows, ...shown } = sending
+  const { name, xml, id, relayState } = message
+  const { binding, location } = to
+  const [key] = signed ? saml.keys.saml() : []
+  if (binding === 'post') {
+    const text = key === undefined ? xml : signElement(xml, { id, key })
+    const values = { [name]: Buffer.from(text).toString('base64'), RelayState: relayState }
+    // Chrome applies the policy to redirects of a form as well, and IdPs redirect to any address with TLS.
+    const formAction = ['https:', new URL(location).origin]
+    return formPage(saml, { ...shown, action: location, values, formAction })
+  }
+  const href = redirectAddress(location, message, key)
+  return follows === 'page'
+    ? linkPage(saml, { ...shown, href })
+    : redirect(follows, href, shown.fields)
+}
+
+/** A redirect that no cache keeps. */
+export function redirect(
+  status: 302 | 303,
+  location: string,
+  fields: Fields = Fields.empty,
+): Response {
+  const own = [
+    ['Cache-Control', 'no-store'],
+    ['Vary', 'Cookie'],
+    ['Location', location],
+  ] as const
+  return { status, fields: Fields.of(...fields, ...own), content: noContent }
+}
+
+/** A page that goes on to an address by itself. */
+export function linkPage(
+  saml: Pick<Saml, 'page'>,
+  link: Shown & {
+    readonly href: string
+    /** ID of the login whose kept fragment the page appends to the address. */
+    readonly restore?: string
+  },
+): Response {
+  const { title, label, href, keep = '', restore = '', fields = Fields.empty } = link
+  const view = { title, label, href, keep, restore }
+  return saml.page({ template: 'saml-go', view, fields, script: true })
+}
+
+/** A page whose form posts itself. */
+export function formPage(
+  saml: Pick<Saml, 'page'>,
+  form: Shown & {
+    readonly action: string
+    readonly values: Readonly<Record<string, string | undefined>>
+    /** Origins the form may be sent to, besides ours. */
+    readonly formAction?: readonly string[]
+  },
+): Response {
+  const { title, label, keep = '', action, values, formAction = [], fields = Fields.empty } = form
+  const inputs = Object.entries(values)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ({ name, value }))
+  const view = { title, label, keep, action, fields: inputs }
+  return saml.page({ template: 'saml-form', view, fields, script: true, formAction })
+}

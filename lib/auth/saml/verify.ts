@@ -1,0 +1,33 @@
+/**
+ * Verifies a message with the keys of the IdP, and once more when the IdP has changed its keys.
+ */
+import type { Refused } from './core/message.ts'
+import type { ResponseRules } from './core/verify-response.ts'
+import type { Saml } from './parts.ts'
+import type { Refusal } from './refusal-page.ts'
+import { WorkerFailure } from './worker/thread.ts'
+
+/** What `check` answers, or why the message is refused. */
+export async function verify<Verified extends { readonly ok: true }>(
+  saml: Saml,
+  check: (rules: ResponseRules) => Promise<Verified | Refused>,
+): Promise<Verified | { readonly ok: false; readonly refusal: Refusal }> {
+  const checkNow = () =>
+    check({
+      certificates: (saml.source.current()?.keys ?? []).map(key => key.certificate),
+      decryptionKeys: saml.keys.saml().map(pair => pair.privateKey),
+      allowSha1: saml.config().allowSha1,
+    })
+  try {
+    let verdict = await checkNow()
+    if (!verdict.ok && verdict.because === 'signature_invalid') {
+      if (await saml.source.refreshForUnknownKey()) verdict = await checkNow()
+    }
+    if (verdict.ok) return verdict
+    const { ok, because: code, ...facts } = verdict
+    return { ok, refusal: { code, facts } }
+  } catch (error) {
+    if (!(error instanceof WorkerFailure)) throw error
+    return { ok: false, refusal: { code: error.code, cause: error } }
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The jobs a worker thread does: verifying a Response, reading a logout message, reading metadata. Values only, since they cross
+ * between threads.
+ */
+import { explainError } from '../../../errors.ts'
+import { type LogoutMessage, type LogoutRules, readLogout } from '../binding/logout-message.ts'
+import {
+  type ResponseRules,
+  type ResponseVerdict,
+  verifyResponse,
+} from '../core/verify-response.ts'
+import {
+  type MetadataRules,
+  type MetadataVerdict,
+  readIdpMetadata,
+} from '../metadata/idp-metadata.ts'
+
+export type Job =
+  | { readonly kind: 'response'; readonly bytes: Uint8Array; readonly rules: ResponseRules }
+  | { readonly kind: 'logout'; readonly bytes: Uint8Array; readonly rules: LogoutRules }
+  | { readonly kind: 'metadata'; readonly bytes: Uint8Array; readonly rules: MetadataRules }
+
+interface Results {
+  readonly response: ResponseVerdict
+  readonly logout: LogoutMessage
+  readonly metadata: MetadataVerdict
+}
+
+export type ResultOf<J extends Job> = Results[J['kind']]
+
+export type Answer<Result> =
+  | { readonly ok: true; readonly result: Result }
+  /** A fault of ours: nothing in a message should lead here. */
+  | { readonly ok: false; readonly problem: string }
+
+/** Does a job. Never throws. */
+export async function runJob(job: Job): Promise<Answer<Results[Job['kind']]>> {
+  try {
+    return { ok: true, result: await resultOf(job) }
+  } catch (error) {
+    return { ok: false, problem: explainError(error) }
+  }
+}
+
+async function resultOf(job: Job): Promise<Results[Job['kind']]> {
+  switch (job.kind) {
+    case 'response':
+      return verifyResponse(job.bytes, job.rules)
+    case 'logout':
+      return readLogout(job.bytes, job.rules)
+    case 'metadata':
+      return readIdpMetadata(job.bytes, job.rules)
+  }
+}

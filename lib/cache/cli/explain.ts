@@ -1,0 +1,26 @@
+/**
+ * `cachesvc explain URL`: prints how a request for a URL would be answered, and why.
+ */
+import { systemClock } from '../../async/clock.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import type { Config } from '../config/config.ts'
+import { compilePolicy } from '../policy/policy.ts'
+import { routeRules } from '../policy/routing.ts'
+import { explain } from '../request/explain.ts'
+import { ownIdentity } from '../request/own-identity.ts'
+import { withStore } from './list.ts'
+
+/** Prints how a request for `url` would be answered, a line for each question. */
+export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
+  const ports = config.listen.map(({ port }) => port)
+  const policy = compilePolicy(config, ownIdentity(config, ports))
+  const rules = { config, policy, routes: routeRules(config) }
+  await withStore(config, async store => {
+    const findings = await explain(url, { rules, store, now: systemClock.now() })
+    const width = Math.max(...findings.map(({ question }) => question.length))
+    for (const { question, answer } of findings) {
+      await print(`${question.padEnd(width)}  ${answer}\n`)
+    }
+  })
+  return exitCodes.success
+}

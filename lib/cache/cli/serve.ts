@@ -1,0 +1,48 @@
+/**
+ * `cachesvc serve`: the daemon, with its log and the reload of its configuration.
+ */
+import { isatty } from 'node:tty'
+import { systemClock } from '../../async/clock.ts'
+import { serve } from '../../daemon.ts'
+import { createLog } from '../../log/log.ts'
+import type { ExitCode } from '../../program.ts'
+import { fileProblems } from '../config/check-files.ts'
+import type { Config } from '../config/config.ts'
+import type { loadConfig } from '../config/load-config.ts'
+import { reachableAt, reachableHere } from '../operations/endpoint.ts'
+import { machineAddresses } from '../request/own-identity.ts'
+import { startService } from '../service.ts'
+
+export interface ServeOptions {
+  readonly config: Config
+  /** The configuration file; undefined for the defaults. */
+  readonly file: string | undefined
+  /** Loads the configuration again. */
+  readonly load: () => ReturnType<typeof loadConfig>
+}
+
+/** Runs the daemon until it is told to stop. */
+export function serveWith({ config, file, load }: ServeOptions): Promise<ExitCode> {
+  const log = createLog({ level: config.log.level })
+  const reload = async () => {
+    const again = await load()
+    for (const warning of again.warnings) log.warn(warning)
+    if (!again.ok) return { problems: again.problems }
+    const problems = await fileProblems(again.value, systemClock.now())
+    return problems.length > 0 ? { problems } : { config: again.value }
+  }
+  return serve({
+    log,
+    start: async start => {
+      const service = await startService({ config, log, start, reload })
+      // For a user who tries it out: an installed service has a file and no terminal.
+      if (file === undefined || isatty(1)) {
+        const url = reachableAt(config, machineAddresses(), service.listeners)
+        const here = reachableHere(service.listeners)
+        log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
+        log.info(`make machines use it: ${url}/_cachesvc/setup`)
+      }
+      return service
+    },
+  })
+}

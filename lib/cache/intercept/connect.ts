@@ -1,0 +1,118 @@
+/**
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal
+ * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { Failure } from '../../errors.ts'
+import type { Dialler } from '../../http/client/dialler.ts'
+import type { Request } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
+import { hasPassed } from '../../http/proxy/via.ts'
+import type { ConnectHandler } from '../../http/server/server.ts'
+import { refusalOf, refused } from '../answer/errors.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import { admitClient, admitTarget } from '../policy/policy.ts'
+import type { Rules } from '../policy/rules.ts'
+import { effectiveTarget } from '../request/request-target.ts'
+import { verdictFacts } from '../rfc9111/outcome.ts'
+import type { Https } from './https.ts'
+
+export interface ConnectParts {
+  readonly rules: () => Rules
+  readonly dialler: Dialler
+  readonly clock: Clock
+  readonly pseudonym: string
+  readonly https: Pick<Https, 'mode' | 'open'>
+  /** Told of every tunnel that is connected. */
+  readonly onOpen: () => void
+  /** Told of the bytes it carries, either way. */
+  readonly onBytes: (bytes: number) => void
+}
+
+export function connectHandler(parts: ConnectParts): ConnectHandler {
+  return async (request, socket, head, adopt) => {
+    const { policy } = parts.rules()
+
+    // 1. What is asked for: only CONNECT to an authority, and not from within a tunnel.
+    const asked = effectiveTarget(request, policy.own)
+    if (asked.kind !== 'connect') {
+      const sentence = asked.kind === 'refuse' ? asked.sentence : 'CONNECT takes a host and a port.'
+      const facts = { outcome: 'refused', because: 'malformed' }
+      return textResponse(400, sentence, { facts })
+    }
+    const { authority } = asked
+
+    // 2. May this client reach this target?
+    const passedBefore = hasPassed(request.fields, parts.pseudonym)
+    const admission =
+      admitClient({ authority, client: request.client.address, passedBefore }, policy) ??
+      admitTarget({ kind: 'connect', authority }, policy)
+    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+
+    // 3. Is the tunnel refused, intercepted or carried through unread?
+    const origin = formatAuthority(authority)
+    const { mode, rule } = parts.https.mode(authority, policy)
+    if (mode === 'refuse') {
+      const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
+      return refused(request, 'https.refuse_domains', sentence)
+    }
+    if (mode === 'intercept') {
+      const opening = { socket, head, authority, client: request.client.address, adopt }
+      const taken = await parts.https.open(opening, () => parts.rules().policy)
+      if (taken !== undefined) {
+        const { because, requests, error } = taken
+        const facts = {
+          ...verdictFacts({ outcome: 'intercept', because, origin }),
+          requests,
+          error,
+        }
+        return { status: 200, sent: 0, facts }
+      }
+    }
+    return tunnel(
+      request,
+      { client: socket, head },
+      { authority, trusted: admission.trusted },
+      parts,
+    )
+  }
+}
+
+/** Connects to the far end and joins the two connections until both sides have ended. */
+async function tunnel(
+  request: Request,
+  near: Pick<TunnelOptions, 'client' | 'head'>,
+  { authority, trusted }: { readonly authority: Authority; readonly trusted: boolean },
+  { rules, dialler, clock, onOpen, onBytes }: ConnectParts,
+): ReturnType<ConnectHandler> {
+  const origin = formatAuthority(authority)
+  const late = () => slowOrigin(origin)
+  try {
+    const { up, down, because } = await openTunnel({
+      ...near,
+      clock,
+      idle: rules().config.timeouts.tunnel,
+      signal: request.signal,
+      dial: async signal => {
+        const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
+        const { transport } = await within(limit, stop =>
+          dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
+        )
+        onOpen()
+        return transport
+      },
+      onBytes: (_direction, count) => onBytes(count),
+    })
+    const facts = { ...verdictFacts({ outcome: 'tunnel', because, origin }), received: up }
+    return { status: 200, sent: down, facts }
+  } catch (error) {
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+    if (!(error instanceof Failure) || error.fault === 'internal') throw error
+    const facts = verdictFacts({ outcome: 'failed', because: error.code, origin })
+    return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * What a request asks for, by the form of its target: a file of an archive, a page of this proxy, or a tunnel. Pure.
+ *
+ * # Facts
+ * - absolute-form comes from a client that has this proxy configured; CONNECT asks for a tunnel.
+ * - origin-form with the Host of an archive comes from a client that DNS (SRV) or a router sent here: it takes us for the
+ *   archive.
+ * - origin-form with our Host comes from a sources.list that begins with our address: the first segment is the archive's host.
+ * - `http://HTTPS///host/path` is how users of apt-cacher-ng ask for an https origin without a tunnel. A client with a proxy
+ *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
+ * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
+ *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
+ * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
+ */
+
+import type { Request } from '../../http/message/message.ts'
+import {
+  type Authority,
+  defaultPort,
+  parseAuthority,
+  parseHost,
+  type Scheme,
+  type TargetUri,
+} from '../../http/message/target.ts'
+import { normaliseAddress } from '../../ip.ts'
+import { isOperationsPath } from '../operations/paths.ts'
+import { isOwn, isOwnHost, type Own } from './own-identity.ts'
+
+/** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
+export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
+
+export type EffectiveTarget =
+  | { readonly kind: 'fetch'; readonly uri: TargetUri; readonly mode: FetchMode }
+  | NoFile
+
+/** What a request asks for that is no file of an archive. */
+export type NoFile =
+  | { readonly kind: 'operations'; readonly path: string; readonly query?: string }
+  | { readonly kind: 'connect'; readonly authority: Authority }
+  | Refused
+
+/** A target that asks for nothing this proxy has. The client may read the sentence. */
+export interface Refused {
+  readonly kind: 'refuse'
+  readonly status: 400 | 404 | 421 | 501
+  readonly sentence: string
+}
+
+/** The part of a request that says what it asks for. */
+export type Asked = Pick<Request, 'method' | 'target' | 'fields' | 'secure' | 'local' | 'tunnelEnd'>
+
+type PathAndQuery = Pick<TargetUri, 'path' | 'query'>
+
+/** One answer for each of the four forms of a target. Never throws. */
+export function effectiveTarget(asked: Asked, own: Own): EffectiveTarget {
+  const { target, method } = asked
+  if ((method === 'CONNECT') !== (target.form === 'authority')) return refusals.tunnelForm
+  if (asked.tunnelEnd !== undefined) return withinTunnel(asked, asked.tunnelEnd)
+  switch (target.form) {
+    case 'authority':
+      return { kind: 'connect', authority: target.authority }
+    case 'asterisk':
+      return refusals.asterisk
+    case 'absolute':
+      return fromAbsolute(target.uri, asked, own)
+    case 'origin':
+      return fromOrigin(target, asked, own)
+  }
+}
+
+/** A request that came through an intercepted tunnel. */
+function withinTunnel({ target, fields }: Asked, end: Authority): EffectiveTarget {
+  if (target.form === 'authority') return refusals.nested
+  if (target.form === 'asterisk') return refusals.asterisk
+  const uri = target.form === 'absolute' ? target.uri : { scheme: 'https' as const, ...target }
+  const named = 'host' in uri ? uri : parseHost(fields.get('host'), end.port)
+  if (named !== undefined && 'problem' in named) return refuse(400, named.problem)
+  const { host, port } = end
+  const elsewhere = named !== undefined && (named.host !== host || named.port !== port)
+  if (uri.scheme !== 'https' || elsewhere) return refusals.misdirected
+  return { kind: 'fetch', uri: { ...uri, host, port }, mode: 'intercepted' }
+}
+
+function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
+  if (uri.host === 'https' && uri.port === defaultPort(uri.scheme)) {
+    return fromPrefix(uri, 'https', uri.userinfo)
+  }
+  if (!isOwn(uri, own) && !isLocal(uri, asked)) return { kind: 'fetch', uri, mode: 'proxy' }
+  // A client that uses us as its proxy and, in sources.list, as a prefix as well.
+  return isOperationsPath(uri.path) ? operations(uri) : fromOwnPath(uri, uri.userinfo)
+}
+
+function fromOrigin(target: PathAndQuery, asked: Asked, own: Own): EffectiveTarget {
+  if (isOperationsPath(target.path)) return operations(target)
+  const scheme = asked.secure ? 'https' : 'http'
+  const hosts = asked.fields.all('host')
+  if (hosts.length > 1) return refusals.manyHosts
+  const host = parseHost(hosts[0], defaultPort(scheme))
+  if (host !== undefined && 'problem' in host) return refuse(400, host.problem)
+  // HTTP/1.0 clients may leave Host out; a path alone can only be meant for us.
+  if (host === undefined || isMeantForUs(host, asked, own)) return fromOwnPath(target)
+  return { kind: 'fetch', uri: { scheme, ...host, ...pathAndQueryOf(target) }, mode: 'steered' }
+}
+
+/**
+ * Clients sent here by DNS name the archive, and archives use the default port, even on this machine. So any name of ours with
+ * another port is ours (a container's mapped port, for one), and so is any name at all with the port the client came in on.
+ */
+function isMeantForUs(host: Authority, asked: Asked, own: Own): boolean {
+  if (isOwn(host, own) || isLocal(host, asked)) return true
+  if (host.port === defaultPort(asked.secure ? 'https' : 'http')) return false
+  return host.port === asked.local.port || isOwnHost(host.host, own)
+}
+
+/** Whether an authority is the very address and port the client is connected to. */
+function isLocal({ host, port }: Authority, { local }: Asked): boolean {
+  const address = normaliseAddress(host)
+  return port === local.port && address !== undefined && address === normaliseAddress(local.address)
+}
+
+/** `/archive.example.org/debian/…` or `/HTTPS///archive.example.org/debian/…` on our own host. */
+function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
+  const https = /^\/https(?=\/)/i.exec(target.path)
+  if (https === null) return fromPrefix(target, 'http', userinfo)
+  return fromPrefix({ ...target, path: target.path.slice(https[0].length) }, 'https', userinfo)
+}
+
+/** The first segment that is not empty names the host; the rest is the path there. */
+function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
+  const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
+  // A dot or a port tells a host from the first directory of a path.
+  if (!/^[A-Za-z0-9_[][^@]*[.:]/.test(segment)) {
+    return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
+  }
+  const authority = parseAuthority(segment, defaultPort(scheme))
+  if ('problem' in authority) return refuse(400, authority.problem)
+  const uri: TargetUri = {
+    scheme,
+    ...authority,
+    ...(userinfo === undefined ? {} : { userinfo }),
+    ...pathAndQueryOf({ ...target, path: rest === '' ? '/' : rest }),
+  }
+  return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
+}
+
+function operations(target: PathAndQuery): EffectiveTarget {
+  return { kind: 'operations', ...pathAndQueryOf(target) }
+}
+
+function pathAndQueryOf({ path, query }: PathAndQuery): PathAndQuery {
+  return query === undefined ? { path } : { path, query }
+}
+
+function refuse(status: Refused['status'], sentence: string): Refused {
+  return { kind: 'refuse', status, sentence }
+}
+
+/** Targets that are refused before any policy is asked. */
+export const refusals = {
+  tunnelForm: refuse(400, 'CONNECT asks for host:port, and only CONNECT does.'),
+  asterisk: refuse(501, 'OPTIONS for the whole server is not implemented.'),
+  nested: refuse(400, 'There are no tunnels within a tunnel.'),
+  misdirected: refuse(421, 'This tunnel leads to another host than the request is for.'),
+  unkeyable: refuse(400, 'The path of this URL has control characters or climbs above its root.'),
+  manyHosts: refuse(400, 'There is more than one Host field.'),
+  prefix: refuse(
+    404,
+    'The path names no host. Ask through the proxy, or put the host first: /archive.example.org/debian.',
+  ),
+  httpsPrefix: refuse(
+    400,
+    'No host follows HTTPS. Write the source as http://HTTPS///archive.example.org/debian.',
+  ),
+}

@@ -1,0 +1,290 @@
+/**
+ * The admin socket of a cache directory: the process that listens on it owns the directory, and answers commands.
+ *
+ * # Facts
+ * - Node has no flock. A file with a process number in it cannot tell a dead owner from a living one in another container,
+ *   where numbers and start times mean something else.
+ * - The kernel answers for a unix socket in the file system: a connection is accepted while its owner lives and refused after,
+ *   kill -9 or not, and also across containers that share the directory.
+ * - Who may write to the socket's file may ask: the owner's user and root.
+ *
+ * # Representation
+ * Sockets `lock.1`, `lock.2`, …: the owner listens on the highest. A socket is bound under a name of its own and then linked to
+ * the next number, which exactly one process can do. The highest is never removed, so a process that slept between looking and
+ * linking finds a higher one when it looks again, and gives way.
+ *
+ * A connection carries one request and one reply, a line of JSON each. A reply names the owner; to a request other than null it
+ * adds `answer`, or the reason against one as `because`, or neither when the owner takes no commands.
+ */
+import { randomBytes } from 'node:crypto'
+import { chmod, type FileHandle, link, open, readdir, rm } from 'node:fs/promises'
+import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { explainError, Failure, systemCode } from '../../../errors.ts'
+import { isRecord, type JsonObject } from '../../../json.ts'
+import type { Logger } from '../../../log/log.ts'
+
+/** Answers a request; what it throws is told to the command that asked. */
+export type RequestHandler = (request: unknown) => Promise<unknown>
+
+export interface AdminSocket {
+  /** Answers requests of commands from now on; undefined takes none any more. */
+  answer(handle: RequestHandler | undefined): void
+  /** Lets the directory go. The file of the socket stays, and connections to it are refused. */
+  release(): Promise<void>
+}
+
+/** How long a living owner may take to say that it is there. */
+const presenceTime: Milliseconds = 1000
+/** How long a request and its answer may take. */
+const answerTime: Milliseconds = 10_000
+/** Longest line, either way. */
+const maxLine = 256 * 1024
+const maxConnections = 16
+
+/**
+ * Takes the directory for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a
+ * file system without sockets or links it warns and goes on without.
+ */
+export async function ownDirectory(
+  directory: string,
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+): Promise<AdminSocket> {
+  const place = await placeIn(directory)
+  const own = join(place.base, `.lock-${randomBytes(8).toString('hex')}`)
+  const sockets = new Set<Socket>()
+  const owner = { pid: process.pid, host: hostname(), since: clock.now() }
+  let handler: RequestHandler | undefined
+  const server = createServer({ allowHalfOpen: true }, socket => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    void converse(socket, { clock, owner, handler })
+  })
+  server.maxConnections = maxConnections
+  server.unref()
+  const release = async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise<void>(resolve => server.close(() => resolve()))
+    await place.handle.close()
+  }
+  try {
+    await listen(server, own)
+    await chmod(own, 0o600)
+    await claim(place.base, own, { directory, clock })
+  } catch (error) {
+    if (!cannotHoldSockets(error)) {
+      await release()
+      throw error
+    }
+    log.warn(
+      'the file system of the cache directory cannot hold a lock: see that no other process writes to it; commands cannot ask this one',
+      { directory, because: explainError(error) },
+    )
+  } finally {
+    await rm(own, { force: true }).catch(() => undefined)
+  }
+  return {
+    answer(handle) {
+      handler = handle
+    },
+    release,
+  }
+}
+
+/**
+ * What the owner of a directory answers; undefined when no process owns it, or its owner takes no commands. Throws when it
+ * refuses or does not answer.
+ */
+export async function askOwner(
+  directory: string,
+  request: unknown,
+  clock: Clock,
+): Promise<{ readonly answer: unknown } | undefined> {
+  let place: Place
+  try {
+    place = await placeIn(directory)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    const path = lockName(place.base, await highest(place.base))
+    const reply = await exchange(path, request, { clock, time: answerTime })
+    if ('because' in reply) throw new Error(String(reply['because']))
+    return 'answer' in reply ? { answer: reply['answer'] } : undefined
+  } catch (error) {
+    if (isUnowned(error)) return undefined
+    throw error
+  } finally {
+    await place.handle.close()
+  }
+}
+
+interface Place {
+  /** A path to the directory that is short: socket paths end at 107 bytes. */
+  readonly base: string
+  /** Keeps the short path good. */
+  readonly handle: FileHandle
+}
+
+async function placeIn(directory: string): Promise<Place> {
+  const handle = await open(directory, 'r')
+  const base = process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : directory
+  return { base, handle }
+}
+
+/** Makes the socket bound as `own` the highest, unless the highest has a living owner. */
+async function claim(
+  base: string,
+  own: string,
+  { directory, clock }: { readonly directory: string; readonly clock: Clock },
+): Promise<void> {
+  for (;;) {
+    const held = await highest(base)
+    const owner = held === 0 ? undefined : await ownerOf(lockName(base, held), clock)
+    if (owner !== undefined) throw inUse(directory, owner)
+    const mine = held + 1
+    if (!(await linked(own, lockName(base, mine)))) continue
+    if ((await highest(base)) > mine) {
+      await rm(lockName(base, mine), { force: true })
+      continue
+    }
+    for (const older of await numbers(base)) {
+      if (older < mine) await rm(lockName(base, older), { force: true })
+    }
+    return
+  }
+}
+
+function lockName(base: string, number: number): string {
+  return join(base, `lock.${number}`)
+}
+
+async function numbers(base: string): Promise<readonly number[]> {
+  const names = await readdir(base)
+  return names.flatMap(name => /^lock\.(\d{1,15})$/.exec(name)?.[1] ?? []).map(Number)
+}
+
+async function highest(base: string): Promise<number> {
+  return Math.max(0, ...(await numbers(base)))
+}
+
+async function linked(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to)
+    return true
+  } catch (error) {
+    if (systemCode(error) === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** The process that listens there, in words; undefined when none does. */
+async function ownerOf(path: string, clock: Clock): Promise<string | undefined> {
+  try {
+    const { owner } = await exchange(path, null, { clock, time: presenceTime })
+    if (!isRecord(owner)) return 'another process'
+    const { pid, host, since } = owner
+    return `process ${pid} on ${host}, running since ${new Date(Number(since)).toISOString()}`
+  } catch (error) {
+    return isUnowned(error) ? undefined : `another process (${explainError(error)})`
+  }
+}
+
+function isUnowned(error: unknown): boolean {
+  return ['ENOENT', 'ECONNREFUSED'].includes(systemCode(error) ?? '')
+}
+
+function inUse(directory: string, owner: string): Failure {
+  return new Failure(
+    `The cache directory ${directory} is in use by ${owner}: stop that process or name another directory.`,
+    {
+      code: 'directory-in-use',
+      fault: 'internal',
+      publicText: 'The cache directory is in use by another process.',
+      facts: { directory, owner },
+    },
+  )
+}
+
+function cannotHoldSockets(error: unknown): boolean {
+  return ['EOPNOTSUPP', 'ENOTSUP', 'EPERM', 'EINVAL', 'ENOSYS'].includes(systemCode(error) ?? '')
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ path, exclusive: true }, () => {
+      server.off('error', reject)
+      // A later error of the listening socket changes nothing about who owns the directory.
+      server.on('error', () => undefined)
+      resolve()
+    })
+  })
+}
+
+/** The owner's side of a connection. */
+async function converse(
+  socket: Socket,
+  of: {
+    readonly clock: Clock
+    readonly owner: object
+    readonly handler: RequestHandler | undefined
+  },
+): Promise<void> {
+  const { clock, owner, handler } = of
+  socket.unref()
+  socket.on('error', () => socket.destroy())
+  const cancel = clock.after(answerTime, () => socket.destroy())
+  let reply: object = {}
+  try {
+    const request: unknown = JSON.parse(await lineFrom(socket))
+    if (request !== null && handler !== undefined) reply = { answer: await handler(request) }
+  } catch (error) {
+    reply = { because: explainError(error) }
+  } finally {
+    cancel()
+  }
+  socket.end(`${JSON.stringify({ owner, ...reply })}\n`)
+}
+
+/** A command's side of a connection: the reply to its request. */
+async function exchange(
+  path: string,
+  request: unknown,
+  { clock, time }: { readonly clock: Clock; readonly time: Milliseconds },
+): Promise<JsonObject> {
+  const socket = createConnection({ path })
+  const cancel = clock.after(time, () => {
+    socket.destroy(new Error('the process that owns the cache directory does not answer'))
+  })
+  socket.on('connect', () => socket.end(`${JSON.stringify(request)}\n`))
+  try {
+    const reply: unknown = JSON.parse(await lineFrom(socket))
+    if (isRecord(reply)) return reply
+    throw new Error('the process that owns the cache directory answers nonsense')
+  } finally {
+    cancel()
+    socket.destroy()
+  }
+}
+
+/** The first line that comes. Rejects when the connection ends before it, fails, or brings too much. */
+function lineFrom(socket: Socket): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (more: string) => {
+      text += more
+      const end = text.indexOf('\n')
+      if (end >= 0) resolve(text.slice(0, end))
+      else if (text.length > maxLine) reject(new Error('the line is too long'))
+    })
+    socket.on('error', reject)
+    for (const event of ['end', 'close']) {
+      socket.on(event, () => reject(new Error('the connection ended')))
+    }
+  })
+}

@@ -1,0 +1,105 @@
+/**
+ * The result of reading a value or a file: the value, or sentences that say what was found, what was expected and how to
+ * correct it. Pure.
+ */
+
+/** What reading one value gives. */
+export type Read<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string }
+
+export function right<T>(value: T): Read<T> {
+  return { ok: true, value }
+}
+
+export function wrong(problem: string): Read<never> {
+  return { ok: false, problem }
+}
+
+/** The sentence of all kinds of settings: `found X, expected Y; how to correct it`. */
+export function expected(found: unknown, what: string, mend?: string): Read<never> {
+  return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
+}
+
+/** What was found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
+export function describe(found: unknown): string {
+  if (found === null || found === undefined) return 'nothing'
+  if (Array.isArray(found)) return 'a list'
+  if (typeof found === 'object') return 'a group of settings'
+  return typeof found === 'string' ? quoted(found) : String(found)
+}
+
+/** Text between quotes, cut after 60 characters. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+}
+
+/** A place in a file, by keys and list indexes. */
+export type Path = readonly (string | number)[]
+
+/** Something to tell the author of a file. */
+export interface Remark {
+  readonly path: Path
+  /** What the remark is about: a key, its value, or a required key that is not there. */
+  readonly at: 'key' | 'value' | 'absent'
+  readonly text: string
+}
+
+/** What a schema says of a whole file: the values, or what is wrong with them. */
+export type Checked<T> = (
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problems: readonly Remark[] }
+) & { readonly warnings: readonly Remark[] }
+
+export type Check<T> = (found: unknown) => Checked<T>
+
+/** A remark as a sentence that begins with `place`, which names where it belongs. */
+export function remarkText({ at, text, path }: Remark, place = keyPath(path)): string {
+  if (place === '') return text
+  return at === 'absent' ? `${place} not set: ${text}` : `${place}: ${text}`
+}
+
+/** `remap[2].from`: how messages and manuals name a place in the file. */
+export function keyPath(path: Path): string {
+  return path
+    .map((step, i) => (typeof step === 'number' ? `[${step}]` : i ? `.${step}` : step))
+    .join('')
+}
+
+/** The known word that is most like the one typed; undefined when none is alike enough to be meant. */
+export function nearest(typed: string, known: readonly string[]): string | undefined {
+  let best: string | undefined
+  let bestDistance = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3)) + 1
+  for (const word of known) {
+    const distance = editDistance(typed.slice(0, 64).toLowerCase(), word.toLowerCase())
+    if (distance < bestDistance) {
+      best = word
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours between two short words (optimal string alignment). */
+function editDistance(a: string, b: string): number {
+  let before: number[] = []
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i += 1) {
+    const current = [i]
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1]
+      let cost = Math.min(
+        (previous[j] ?? 0) + 1,
+        (current[j - 1] ?? 0) + 1,
+        (previous[j - 1] ?? 0) + (same ? 0 : 1),
+      )
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        cost = Math.min(cost, (before[j - 2] ?? 0) + 1)
+      }
+      current.push(cost)
+    }
+    before = previous
+    previous = current
+  }
+  return previous[b.length] ?? 0
+}

@@ -1,0 +1,256 @@
+/**
+ * Connections to where a request or a tunnel is to go: name, admission of its addresses, TCP, the parent proxy, TLS.
+ *
+ * Who may be reached: a host that is not trusted only at addresses the predicate lets pass. They are checked after DNS, and
+ * what was checked is what is connected to, so a name that changes its answer in between gains nothing. Addresses written as
+ * such are checked the same way. With a parent proxy the origin's name is resolved there: an untrusted name cannot be
+ * checked here, an untrusted address is. The parent itself is trusted.
+ *
+ * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
+ */
+import { connect as connectTcp, type Socket } from 'node:net'
+import {
+  connect as connectTls,
+  createSecureContext,
+  rootCertificates,
+  type SecureContext,
+} from 'node:tls'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { BlockPool } from '../../bytes/block-pool.ts'
+import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
+import type { Dialled } from './connection.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
+import { connectFirst } from './happy-eyeballs.ts'
+import { type Lookup, NameLookup } from './name-lookup.ts'
+import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
+import { Transport } from './transport.ts'
+
+export interface DialDeadlines {
+  /** For the addresses of a name. */
+  readonly lookup: Milliseconds
+  /** For a TCP connection to one of them. */
+  readonly connect: Milliseconds
+  /** For the parent proxy's answer to CONNECT. */
+  readonly parent: Milliseconds
+  /** For the TLS handshake. */
+  readonly tls: Milliseconds
+}
+
+export interface DialOptions {
+  readonly clock: Clock
+  readonly deadlines: DialDeadlines
+  /** Whether an address may be reached by a host that is not trusted. Gets IPv4-mapped IPv6 as it came from DNS. */
+  readonly isPublic: (address: string) => boolean
+  /** The resolver, for tests; the system's unless told. */
+  readonly lookup?: Lookup
+  readonly parent?: Parent | undefined
+  /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
+  readonly ca?: readonly string[]
+  /** Memory that connections are read into; 64 MiB of its own unless told. */
+  readonly blocks?: BlockPool | undefined
+  /** False takes any certificate: for a gateway told so by its operator, and for nobody else. */
+  readonly verify?: boolean
+}
+
+export interface DialRequest {
+  readonly authority: Authority
+  /** What the connection is for; `tunnel` is bare TCP to the far end, through the parent by CONNECT. */
+  readonly use: 'http' | 'https' | 'tunnel'
+  /** Whether the host may be at any address. */
+  readonly trusted: boolean
+  readonly signal: AbortSignal
+  readonly deadlines?: Partial<DialDeadlines> | undefined
+}
+
+/** When the kernel begins to ask a silent peer whether it is still there. */
+const KEEP_ALIVE_DELAY: Milliseconds = 60_000
+/** Bytes that may wait in a socket to be written before its writer is told to stop. */
+const HIGH_WATER_MARK = 65_536
+const OWN_BLOCKS = 64 * 1024 * 1024
+/** Sessions remembered for resumption, an origin each. */
+const MOST_SESSIONS = 500
+
+export class Dialler {
+  readonly parent: Parent | undefined
+  readonly #options: DialOptions
+  readonly #names: NameLookup
+  readonly #secureContext: SecureContext
+  readonly #blocks: BlockPool
+  readonly #sessions = new Map<string, Buffer>()
+
+  constructor(options: DialOptions) {
+    this.#options = options
+    this.parent = options.parent
+    this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
+    const { clock, lookup, ca = [] } = options
+    this.#names = new NameLookup(lookup === undefined ? { clock } : { clock, lookup })
+    this.#secureContext = createSecureContext({
+      minVersion: 'TLSv1.2',
+      // A list replaces the well-known authorities, so they are named again.
+      ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+    })
+  }
+
+  /** A new connection; throws an OriginFailure of the phase that failed. Nothing stays open when it throws. */
+  async dial(request: DialRequest): Promise<Dialled> {
+    const { authority, use } = request
+    const { parent } = this
+    if (parent === undefined) {
+      const connected = await this.#connect(authority, request, request.trusted)
+      return use === 'https' ? this.#secure(connected, request) : connected
+    }
+    if (!request.trusted && isIpLiteral(authority.host)) this.#admit(authority, [authority.host])
+    const connected = await this.#reachParent(parent, request)
+    if (use === 'http') return connected
+    await this.#phase('parent-proxy', request, stop =>
+      connectThrough(connected.transport, parent, { to: authority, stop }),
+    ).catch(error => {
+      connected.transport.destroy()
+      throw error
+    })
+    return use === 'https' ? this.#secure(connected, request) : connected
+  }
+
+  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
+    try {
+      return await this.#connect(parent, request, true)
+    } catch (cause) {
+      if (cause instanceof OriginFailure && cause.code === 'ORIGIN_ABORTED') throw cause
+      throw failureOf('parent-proxy', formatAuthority(request.authority), {
+        parent: formatAuthority(parent),
+        cause,
+      })
+    }
+  }
+
+  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
+    const found = isIpLiteral(to.host)
+      ? [to.host]
+      : await this.#phase('dns', request, () => this.#names.addresses(to.host))
+    const addresses = trusted ? found : this.#admit(to, found)
+    const { clock } = this.#options
+    const connect = (host: string) => this.#begin(request.use, host, to.port)
+    return this.#phase('connect', request, stop =>
+      connectFirst(addresses, { connect, clock, stop }),
+    )
+  }
+
+  #begin(use: DialRequest['use'], host: string, port: number): Transport {
+    const socket = {
+      host,
+      port,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_DELAY,
+      highWaterMark: HIGH_WATER_MARK,
+    }
+    // TLS reads from below the stream, where `onread` has no say.
+    return use === 'https'
+      ? Transport.over(connectTcp(socket), this.#blocks)
+      : Transport.connect(socket, this.#blocks)
+  }
+
+  /** The addresses that may be reached; throws when there is none. */
+  #admit(to: Authority, addresses: readonly string[]): readonly string[] {
+    const admitted = addresses.filter(address => this.#options.isPublic(address))
+    if (admitted.length === 0) {
+      const address = addresses.join(', ')
+      throw new OriginFailure('ORIGIN_ADDRESS_REFUSED', formatAuthority(to), { address })
+    }
+    return admitted
+  }
+
+  async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
+    const { address } = connected
+    const transport = await this.#phase(
+      'tls',
+      request,
+      stop => this.#handshake(connected.transport.detach(), request.authority, stop),
+      address,
+    )
+    return { transport, address }
+  }
+
+  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
+    const key = formatAuthority(to)
+    const session = this.#sessions.get(key)
+    return new Promise((resolve, reject) => {
+      const secure = connectTls({
+        socket,
+        host: to.host,
+        // RFC 6066 section 3: addresses are not named.
+        ...(isIpLiteral(to.host) ? {} : { servername: to.host }),
+        ...(session === undefined ? {} : { session }),
+        ALPNProtocols: ['http/1.1'],
+        secureContext: this.#secureContext,
+        rejectUnauthorized: this.#options.verify ?? true,
+      })
+      const fail = (error: Error) => {
+        this.#sessions.delete(key)
+        secure.destroy()
+        socket.destroy()
+        reject(error)
+      }
+      const onStop = () => fail(stop.reason)
+      stop.addEventListener('abort', onStop)
+      secure.on('error', fail)
+      secure.on('session', (fresh: Buffer) => {
+        if (secure.authorized || this.#options.verify === false) this.#remember(key, fresh)
+      })
+      secure.once('secureConnect', () => {
+        stop.removeEventListener('abort', onStop)
+        // It listens for errors from here on: what stands behind the handshake may be no TLS.
+        const transport = Transport.over(secure, this.#blocks)
+        secure.off('error', fail)
+        resolve(transport)
+      })
+    })
+  }
+
+  #remember(key: string, session: Buffer): void {
+    this.#sessions.delete(key)
+    this.#sessions.set(key, session)
+    const [oldest] = this.#sessions.keys()
+    if (this.#sessions.size > MOST_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest)
+  }
+
+  /** Runs one phase under its deadline and the request's signal, and gives what it throws the phase's name. */
+  async #phase<T>(
+    phase: DialPhase,
+    request: DialRequest,
+    work: (stop: AbortSignal) => Promise<T>,
+    address?: string,
+  ): Promise<T> {
+    const origin = formatAuthority(request.authority)
+    const deadlines = { ...this.#options.deadlines, ...request.deadlines }
+    const after = deadlines[DEADLINE_OF[phase]]
+    const { parent } = this
+    const through =
+      phase === 'parent-proxy' && parent !== undefined ? { parent: formatAuthority(parent) } : {}
+    const failure = (trouble: OriginTrouble) =>
+      failureOf(phase, origin, { ...trouble, ...through, address })
+    const limit = {
+      clock: this.#options.clock,
+      after,
+      signal: request.signal,
+      late: () => failure({ after }),
+      aborted: () => new OriginFailure('ORIGIN_ABORTED', origin, { phase }),
+    }
+    return within(limit, stop =>
+      work(stop).catch(cause => {
+        const status = cause instanceof ConnectRefused ? { status: cause.status } : {}
+        throw failure({ cause, ...status })
+      }),
+    )
+  }
+}
+
+type DialPhase = 'dns' | 'connect' | 'parent-proxy' | 'tls'
+
+const DEADLINE_OF: Readonly<Record<DialPhase, keyof DialDeadlines>> = {
+  dns: 'lookup',
+  connect: 'connect',
+  'parent-proxy': 'parent',
+  tls: 'tls',
+}

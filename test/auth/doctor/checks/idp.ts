@@ -1,0 +1,101 @@
+import { writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { systemClock } from '../../../../lib/async/clock.ts'
+import { startPatient } from '../../../fixtures/patient.ts'
+import { reply } from '../../../fixtures/scripted-origin.ts'
+
+const day = 86_400_000
+const what = 'IdP metadata'
+
+t.test('metadata from an address: what comes of it, and the copy of what came last', async t => {
+  const patient = await startPatient(t)
+  const { publisher, metadata, gateway } = patient
+  t.match(await patient.find(what), {
+    state: 'right',
+    found: /\/metadata: \S+, 1 signing key, no single logout, valid without an end$/,
+  })
+  const odd = metadata.replace('<md:KeyDescriptor', '<md:KeyDescriptor use="signing"/>$&')
+  publisher.at('/metadata', reply({ content: odd }))
+  t.match(await patient.find('IdP metadata in detail'), { state: 'doubtful', found: /KeyInfo/ })
+  const cache = gateway.config.saml.metadataCacheFile
+  const cases: ReadonlyArray<readonly [content: string, status: number, found: RegExp]> = [
+    ['', 503, /answered 503 instead of 200/],
+    [metadata, 301, /answered 301 instead of 200/],
+    ['<html>a login page</html>', 200, /of no use/],
+    [metadata.slice(0, -20), 200, /of no use/],
+    [metadata.replaceAll('IDPSSODescriptor', 'SPSSODescriptor'), 200, /no identity provider/],
+    [
+      metadata.replace('entityID=', 'validUntil="2001-01-01T00:00:00Z" entityID='),
+      200,
+      /expired at 2001/,
+    ],
+    [
+      metadata.replace(/<ds:X509Certificate>[^<]+/, '<ds:X509Certificate>x'),
+      200,
+      /no usable signing/,
+    ],
+  ]
+  for (const [content, status, found] of cases) {
+    publisher.at('/metadata', reply({ status, content }))
+    t.match(await patient.find(what), { state: 'wrong', found, mend: /no usable copy/ })
+  }
+  await writeFile(cache, metadata)
+  t.match(await patient.find(what), {
+    state: 'doubtful',
+    mend: /the metadata fetched last is used/,
+  })
+  await publisher.close()
+  t.match(await patient.find(what), { state: 'doubtful', found: /ECONNREFUSED/ })
+  t.match(await patient.find('clock against the IdP'), { state: 'doubtful', mend: /date -u/ })
+})
+
+t.test('metadata from a file: there, of use, in time', async t => {
+  const patient = await startPatient(t, { metadataFile: true })
+  const { metadata, metadataFile: path, gateway } = patient
+  t.match(await patient.find(what), { state: 'right', found: /idp\.xml: / })
+  await writeFile(
+    path,
+    metadata.replace('entityID=', 'validUntil="2031-01-01T00:00:00Z" entityID='),
+  )
+  const clock = { ...systemClock, now: () => Date.UTC(2031, 0, 1) - 3 * day }
+  t.match(await patient.find('end of the IdP metadata', { clock }), {
+    state: 'doubtful',
+    found: 'in 3 days',
+    mend: /restart/,
+  })
+  const { saml } = gateway.config
+  const config = patient.configWith({
+    saml: { ...saml, idpMetadata: { from: 'file', path: '/nonexistent/idp.xml' } },
+  })
+  t.match(await patient.find(what, { config }), { state: 'wrong', found: /cannot be read/ })
+  await writeFile(path, 'nonsense')
+  t.match(await patient.find(what), { state: 'wrong', mend: /and restart/ })
+})
+
+t.test('metadata has to be signed where its certificate is named', async t => {
+  const patient = await startPatient(t)
+  const { saml } = patient.gateway.config
+  const certificate = `${patient.directory}/signer.pem`
+  await writeFile(certificate, patient.idp.key.certificate)
+  const config = patient.configWith({ saml: { ...saml, idpMetadataCertificate: certificate } })
+  t.match(await patient.find(what, { config }), { state: 'wrong', found: /is not signed/ })
+})
+
+t.test('the clock of the identity provider is read where people sign on', async t => {
+  const patient = await startPatient(t)
+  const { publisher } = patient
+  const about = 'clock against the IdP'
+  t.match(await patient.find(about), { state: 'right' })
+  t.equal(publisher.seen('/sso')[0]?.method, 'HEAD')
+  t.notMatch(publisher.seen('/sso')[0]?.target, /SAMLRequest/, 'no login is begun')
+  for (const [seconds, state, found] of [
+    [-50, 'doubtful', /^ours is (49|50|51) s ahead$/],
+    [300, 'wrong', /^ours is (298|299|300|301) s behind$/],
+  ] as const) {
+    publisher.at('/sso', answer => {
+      const Date_ = new Date(Date.now() + seconds * 1000).toUTCString()
+      return reply({ status: 400, fields: { Date: Date_ } })(answer)
+    })
+    t.match(await patient.find(about), { state, found, mend: /NTP/ })
+  }
+})

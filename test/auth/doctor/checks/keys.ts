@@ -1,0 +1,92 @@
+import { chmod, chown, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { systemClock } from '../../../../lib/async/clock.ts'
+import { judgeOwnCertificate, judgeOwners } from '../../../../lib/auth/doctor/checks/keys.ts'
+import { selfSigned } from '../../../../lib/x509/self-signed.ts'
+import { startPatient } from '../../../fixtures/patient.ts'
+
+const day = 86_400_000
+
+t.test('the dynamic configuration: whose it is, who can read it, how long it is good', async t => {
+  const patient = await startPatient(t)
+  const { configPath, saml } = patient.gateway.config
+  const what = 'dynamic configuration'
+  t.match(await patient.find(what), { state: 'right' })
+  await chmod(configPath, 0o644)
+  t.match(await patient.find(what), { state: 'wrong', found: /mode 0644/, mend: /chmod 600/ })
+  await chmod(configPath, 0o600)
+  const renamed = patient.configWith({ saml: { ...saml, entityId: 'https://other.example.org' } })
+  t.match(await patient.find(what, { config: renamed }), { state: 'wrong', found: /was made for/ })
+  const lost = patient.configWith({ configPath: join(patient.directory, 'new.json') })
+  t.match(await patient.find(what, { config: lost }), {
+    state: 'right',
+    found: /does not exist yet/,
+  })
+  t.match(
+    await patient.find('service', { config: lost }),
+    { state: 'wrong' },
+    'without its keys the service cannot be asked',
+  )
+  const nowhere = patient.configWith({ configPath: '/nonexistent/app.json' })
+  t.match(await patient.find(what, { config: nowhere }), {
+    state: 'wrong',
+    found: /directory \/nonexistent does not exist/,
+  })
+  const later = (days: number) => ({ ...systemClock, now: () => Date.now() + days * day })
+  for (const [days, state, found] of [
+    [0, 'right', /^until \d{4}/],
+    [3630, 'doubtful', /, 19 days$|, 20 days$/],
+    [3700, 'wrong', /^expired on/],
+  ] as const) {
+    t.match(await patient.find('own SAML certificate', { clock: later(days) }), { state, found })
+  }
+  await writeFile(configPath, '{')
+  t.match(await patient.find(what), { state: 'wrong', found: /it is not JSON/ })
+})
+
+t.test(
+  'files of another owner than their directory are told, with the command that mends it',
+  t => {
+    const directory = { path: '/var/lib/authproxy', owner: 998, mode: 0o700 }
+    const file = (name: string, owner: number) => {
+      return { path: `/var/lib/authproxy/${name}`, owner, mode: 0o600 }
+    }
+    t.same(judgeOwners(directory, [file('app.json', 998)]), [])
+    t.match(judgeOwners(directory, [file('app.json', 998), file('app.json.revoked.json', 0)]), [
+      {
+        state: 'wrong',
+        found:
+          '/var/lib/authproxy/app.json.revoked.json belongs to user 0, its directory to user 998',
+        mend: /chown --reference=\/var\/lib\/authproxy \/var\/lib\/authproxy\/app\.json\.revoked\.json/,
+      },
+    ])
+    t.end()
+  },
+)
+
+t.test(
+  'the owner is seen on disk',
+  { skip: process.getuid?.() !== 0 && 'SKIPPED: only root can give a file away' },
+  async t => {
+    const patient = await startPatient(t)
+    await chown(patient.gateway.config.configPath, 65_534, 65_534)
+    t.match(await patient.find('owner of files'), { state: 'wrong', found: /user 65534/ })
+  },
+)
+
+t.test('an old key that still decrypts is mentioned', async t => {
+  const now = Date.now()
+  const pair = async (retires?: number) => ({
+    ...(await selfSigned({
+      ...{ name: 'app.example.org', now, lifetime: 400 * day, modulusLength: 1024 },
+      serialNumber: Buffer.alloc(8, 1),
+    })),
+    ...{ kid: 'a', created: now, retires },
+  })
+  const found = /the one before decrypts until \d{4}-/
+  const newest = await pair()
+  t.match(judgeOwnCertificate([newest, await pair(now + 20 * day)], now), { state: 'right', found })
+  const retired = judgeOwnCertificate([newest, await pair(now - day)], now)
+  t.notMatch(retired, { found })
+})

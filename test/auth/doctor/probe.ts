@@ -1,0 +1,145 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import {
+  fingerprint,
+  type ProbeAnswer,
+  probeField,
+  readAnswer,
+  readQuestion,
+  sealAnswer,
+  sealQuestion,
+} from '../../../lib/auth/doctor/probe.ts'
+import { domain, startGateway } from '../../fixtures/gateway.ts'
+import { RawClient } from '../../fixtures/raw-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+
+const key = () => ({ kid: randomBytes(4).toString('hex'), key: randomBytes(32) })
+const random = randomBytes
+
+t.test('a question is good once sealed, for a minute, with one of our keys', async t => {
+  const own = [key(), key()]
+  const now = 1_000_000
+  const asked = sealQuestion({ nonce: 'n', padding: 10 }, now, { keys: own, random })
+  t.same(readQuestion(asked, now, own), { nonce: 'n', padding: 10 })
+  t.same(readQuestion(asked, now + 59_000, own.slice(0, 1)), { nonce: 'n', padding: 10 })
+  for (const [what, value, at, keys] of [
+    ['too late', asked, now + 60_000, own],
+    ['from the future', asked, now - 1, own],
+    ['another key', asked, now, [key()]],
+    ['no key', asked, now, []],
+    ['changed', `${asked.slice(0, -2)}AA`, now, own],
+    ['nothing', '', now, own],
+    ['too long', 'x'.repeat(100_000), now, own],
+  ] as const) {
+    t.equal(readQuestion(value, at, keys), undefined, what)
+  }
+  const greedy = sealQuestion({ nonce: 'n', padding: 1e9 }, now, { keys: own, random })
+  t.equal(readQuestion(greedy, now, own), undefined, 'more padding than is given')
+})
+
+const answer: ProbeAnswer = {
+  nonce: 'n',
+  instance: 'i',
+  version: '1.2.3',
+  config: 'c',
+  waiting: ['domain'],
+  method: 'GET',
+  target: '/?a=1',
+  host: domain,
+  forwardedProto: 'https',
+  forwardedFor: '192.0.2.1',
+  peer: '127.0.0.1',
+  trusted: true,
+  cookies: 7,
+  upgrade: false,
+  looped: false,
+}
+
+t.test('an answer is read by holders of the keys, and belongs to one question', async t => {
+  const keys = [key()]
+  const text = sealAnswer(answer, { keys, random })
+  t.same(readAnswer(`${text}\n`, 'n', keys), answer)
+  t.equal(readAnswer(text, 'm', keys), undefined, 'an old answer out of a cache')
+  t.equal(readAnswer(text, 'n', [key()]), undefined)
+  t.equal(readAnswer('<html>', 'n', keys), undefined)
+  const asked = sealQuestion({ nonce: 'n', padding: 0 }, 0, { keys, random })
+  t.equal(readAnswer(asked, 'n', keys), undefined, 'a question sent back is no answer')
+  t.notMatch(text, /1\.2\.3|192\.0\.2\.1|example/, 'the edge cannot read it')
+})
+
+t.test('the instance answers a probe on any path, before everything else', async t => {
+  const clock = new ManualClock(1_700_000_000_000)
+  const gateway = await startGateway(t, { clock, proxy: { trustedProxies: ['127.0.0.1'] } })
+  const keys = gateway.saml.keys.sealing()
+  const ask = async (target: string, fields: Record<string, string> = {}, padding = 0) => {
+    const question = sealQuestion({ nonce: 'n', padding }, clock.now(), { keys, random })
+    const client = await RawClient.connect(t, gateway.port)
+    const response = await client.get(target, { Host: domain, [probeField]: question, ...fields })
+    return { response, answer: readAnswer(response.text, 'n', keys) }
+  }
+  for (const path of ['/', '/saml/acs', '/__authproxy-redirect?x=1', '/a%2Fb;c']) {
+    const { response, answer } = await ask(path)
+    t.equal(response.status, 200)
+    t.equal(response.fields.get('Cache-Control'), 'no-store')
+    t.match(answer, { target: path, host: domain, method: 'GET', peer: '127.0.0.1', cookies: 0 })
+  }
+  t.match(
+    (await ask('/', { 'X-Forwarded-For': '192.0.2.1', 'X-Forwarded-Proto': 'http' })).answer,
+    {
+      forwardedFor: '192.0.2.1',
+      forwardedProto: 'http',
+      trusted: true,
+      looped: false,
+      config: fingerprint(gateway.config),
+      waiting: [],
+    },
+  )
+  const { answer } = await ask('/', { Cookie: 'a=b' })
+  t.equal(answer?.cookies, 3)
+  const again = await ask('/', { 'X-Authproxy-Instance-ID': answer?.instance ?? '' })
+  t.equal(again.answer?.looped, true)
+  t.equal(
+    (await ask('/', {}, 9000)).response.fields
+      .all('X-Authproxy-Padding')
+      .reduce((sum, value) => sum + value.length, 0),
+    9000,
+  )
+})
+
+t.test('to strangers there is no such thing as a probe', async t => {
+  const clock = new ManualClock(1_700_000_000_000)
+  const backend = await ScriptedOrigin.listen(t)
+  backend.at('*', reply({ content: 'the application' }))
+  const gateway = await startGateway(t, {
+    clock,
+    target: backend.url(''),
+    settings: { passthroughPaths: ['/open/'] },
+  })
+  const client = await RawClient.connect(t, gateway.port)
+  const now = clock.now()
+  const keys = gateway.saml.keys.sealing()
+  const late = sealQuestion({ nonce: 'n', padding: 0 }, now - 60_000, { keys, random })
+  const foreign = sealQuestion({ nonce: 'n', padding: 0 }, now, { keys: [key()], random })
+  const plain = await client.get('/', { Host: domain })
+  for (const value of ['', 'x', late, foreign, 'x'.repeat(5000)]) {
+    const answer = await client.get('/', { Host: domain, [probeField]: value })
+    t.equal(answer.status, plain.status)
+    t.equal(answer.text.replace(/"requestId":.*/, ''), plain.text.replace(/"requestId":.*/, ''))
+    const open = await client.get('/open/', { Host: domain, [probeField]: value })
+    t.equal(open.text, 'the application')
+  }
+  for (const { fields } of backend.requests) t.notOk(fields.has(probeField), 'it is not forwarded')
+  const good = sealQuestion({ nonce: 'n', padding: 0 }, now, { keys, random })
+  const count = backend.requests.length
+  await client.get('/open/', { Host: domain, [probeField]: good })
+  t.equal(backend.requests.length, count, 'nor is a good one')
+  t.notMatch(JSON.stringify(gateway.log.lines), good, 'and none is logged')
+})
+
+t.test('a fingerprint tells configurations apart', async t => {
+  const gateway = await startGateway(t)
+  const { config } = gateway
+  t.equal(fingerprint({ ...config }), fingerprint(config))
+  t.not(fingerprint({ ...config, passthroughPaths: ['/new/'] }), fingerprint(config))
+})

@@ -1,0 +1,187 @@
+/**
+ * A form that hits a session that has ended, from the post to the backend: the whole gateway.
+ */
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { alice, sp } from '../../fixtures/idp.ts'
+import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
+import type { WholeBrowser } from '../../fixtures/whole-browser.ts'
+import { startWhole, type WholeOptions } from '../../fixtures/whole-gateway.ts'
+
+t.setTimeout(90_000)
+
+const own = { 'Sec-Fetch-Site': 'same-origin', Origin: sp.baseUrl }
+const cross = { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' }
+const bert = { name: 'bert', email: 'bert@example.org' }
+
+function endSession(browser: WholeBrowser) {
+  for (const name of browser.cookies.keys()) {
+    if (name.startsWith('__authproxy_session')) browser.cookies.delete(name)
+  }
+}
+
+/** Somebody has been signed in, and the session has run out as browsers see it: its cookie is gone. */
+async function expired(t: Test, more: WholeOptions = {}) {
+  const clock = new ManualClock(Date.UTC(2030, 0, 1))
+  const whole = await startWhole(t, { profile: 'entra', clock, ...more })
+  const { browser, idp } = whole
+  await browser.signIn(idp)
+  endSession(browser)
+  const type = { 'Content-Type': 'text/plain' }
+  /** Posts a form without a session and signs in as `user`; the page behind the login. */
+  const postAndSignIn = async (
+    { target = '/save?id=7', content = 'a=1' as string | Buffer, fields = type as object } = {},
+    user: Parameters<typeof idp.respond>[0]['user'] = alice,
+  ) => {
+    clock.advance(61_000) // or it would look like a loop
+    const asked = readAsked(await browser.post(target, content, { ...own, ...fields }))
+    const taken = await browser.deliver(idp, { inResponseTo: asked.id, user })
+    return browser.navigate(pathOf(hrefOf(taken)))
+  }
+  const sendAgain = (
+    page: Awaited<ReturnType<typeof postAndSignIn>>,
+    fields = own,
+    to?: string,
+  ) => {
+    const action = /action="([^"]*)"/.exec(htmlOf(page))?.[1] ?? ''
+    const target = to ?? pathOf(action.replaceAll('&#61;', '=').replaceAll('&amp;', '&'))
+    return browser.post(target, formOf(inputsOf(htmlOf(page))), fields)
+  }
+  /** Each once: the access log has them too. */
+  const codes = () => [...new Set(whole.codes())]
+  return { ...whole, clock, postAndSignIn, sendAgain, codes }
+}
+
+const boundary = '----WebKitFormBoundaryx'
+const multipart = Buffer.concat([
+  Buffer.from(
+    `--${boundary}\r\nContent-Disposition: form-data; name="text"\r\n\r\nGr\u00fc\u00dfe\r\n`,
+  ),
+  Buffer.from(
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+  ),
+  randomBytes(300_000),
+  Buffer.from(`\r\n--${boundary}--\r\n`),
+])
+
+t.test('every kind of form arrives byte for byte, files and all', async t => {
+  const { postAndSignIn, sendAgain, backend, browser } = await expired(t)
+  for (const [contentType, content] of [
+    ['application/x-www-form-urlencoded', Buffer.from('text=a%26b&x=%FF+')],
+    ['application/x-www-form-urlencoded; charset=windows-1252', Buffer.from('text=%E4')],
+    ['text/plain', Buffer.from('free text, no=form\r\nat all\u00e9')],
+    [`multipart/form-data; boundary=${boundary}`, multipart],
+  ] as const) {
+    const page = await postAndSignIn({ content, fields: { 'Content-Type': contentType } })
+    t.match(page.fields.get('Content-Security-Policy'), /form-action 'self' https:/)
+    const answer = await sendAgain(page)
+    t.equal(htmlOf(answer), 'the application', contentType)
+    const request = backend.requests.at(-1)
+    t.equal(request?.method, 'POST')
+    t.equal(request?.target, '/save?id=7')
+    t.equal(request?.fields.get('Content-Type'), contentType)
+    t.equal(request?.fields.get('Origin'), sp.baseUrl)
+    t.equal(request?.fields.get('X-Authproxy-User'), 'alice@example.org')
+    t.ok(request?.content.equals(content), `${content.length} bytes`)
+    endSession(browser)
+  }
+  t.equal(backend.requests.length, 4)
+})
+
+t.test('it is sent once', async t => {
+  const { postAndSignIn, sendAgain, backend, browser, codes } = await expired(t)
+  const page = await postAndSignIn()
+  const state = browser.cookies.get('__Host-authproxy_state') ?? ''
+  t.equal((await sendAgain(page)).status, 200)
+  const again = await sendAgain(page)
+  t.equal(again.status, 409)
+  t.match(htmlOf(again), /sent already/)
+  browser.cookies.set('__Host-authproxy_state', state)
+  t.equal((await sendAgain(page)).status, 409, 'whatever the browser says')
+  browser.cookies.set('__Host-authproxy_state', state)
+  const id = inputsOf(htmlOf(page))['__authproxy_form']
+  const back = await browser.navigate(`/__authproxy-redirect?flow=${id}`)
+  t.equal(back.status, 409)
+  t.match(htmlOf(back), 'href="/save?id')
+  t.equal(backend.requests.length, 1)
+  t.same(codes(), ['resubmission_gone'])
+})
+
+t.test('it goes to the address it was for and to no other, once even when several ask', async t => {
+  const { postAndSignIn, sendAgain, backend, browser } = await expired(t)
+  t.equal((await sendAgain(await postAndSignIn(), own, '/delete')).status, 409)
+  t.equal(backend.requests.length, 0)
+  endSession(browser)
+  const page = await postAndSignIn()
+  const answers = await Promise.all([sendAgain(page), sendAgain(page), sendAgain(page)])
+  t.same(answers.map(({ status }) => status).sort(), [200, 409, 409])
+  t.equal(backend.requests.length, 1)
+})
+
+t.test('somebody else who logs in never sends it', async t => {
+  const { postAndSignIn, sendAgain, backend, browser, codes } = await expired(t)
+  const page = await postAndSignIn({}, bert)
+  t.equal(page.status, 403)
+  t.match(htmlOf(page), /signed in as another user/)
+  t.notMatch(htmlOf(page), '<form')
+  t.same(codes(), ['resubmission_other_user'])
+  t.equal(backend.requests.length, 0)
+  endSession(browser)
+  t.notMatch(htmlOf(await postAndSignIn()), '<form', 'what bert fills in is no form of alice')
+  endSession(browser)
+  t.equal((await sendAgain(await postAndSignIn())).status, 200, 'but she has her own')
+})
+
+t.test('nor does somebody who logs in between the page and its post', async t => {
+  const { postAndSignIn, sendAgain, backend, browser, idp, codes } = await expired(t)
+  const page = await postAndSignIn()
+  const state = browser.cookies.get('__Host-authproxy_state') ?? ''
+  endSession(browser)
+  await browser.signIn(idp, { user: bert })
+  browser.cookies.set('__Host-authproxy_state', state)
+  t.equal((await sendAgain(page)).status, 403)
+  t.equal(backend.requests.length, 0)
+  t.same(codes(), ['resubmission_other_user'])
+})
+
+t.test('a page of another site cannot have it sent, and a stranger’s browser neither', async t => {
+  const { postAndSignIn, sendAgain, backend, newBrowser, idp, codes } = await expired(t)
+  const page = await postAndSignIn()
+  t.equal((await sendAgain(page, cross)).status, 403)
+  const other = newBrowser()
+  await other.signIn(idp)
+  const stolen = await other.post('/save?id=7', formOf(inputsOf(htmlOf(page))), own)
+  t.equal(stolen.status, 409)
+  t.same(codes(), ['resubmission_foreign', 'resubmission_gone'])
+  t.equal(backend.requests.length, 0)
+  t.equal((await sendAgain(page)).status, 200, 'its own page still can')
+})
+
+t.test('what cannot be kept is refused before the login, and says so', async t => {
+  const { browser, newBrowser, backend, codes } = await expired(t, {
+    settings: { saml: { replaySize: '100K' } },
+  })
+  const form = { 'Content-Type': `multipart/form-data; boundary=${boundary}` }
+  const large = await browser.post('/save', multipart, { ...own, ...form })
+  t.equal(large.status, 401)
+  t.match(htmlOf(large), /was not kept[\s\S]*too large[\s\S]*102400 bytes/)
+  const stranger = await newBrowser().post('/save', 'a=1', own)
+  t.match(htmlOf(stranger), /the sender is not known/)
+  t.match(htmlOf(await browser.post('/save', 'a=1', cross)), /another site/)
+  const json = { ...own, 'Sec-Fetch-Mode': 'cors', 'Content-Type': 'application/json' }
+  const script = await browser.post('/api', '{}', json)
+  t.equal(script.status, 401)
+  t.match(JSON.parse(htmlOf(script)), { error: 'login_required', kept: false })
+  t.equal(backend.requests.length, 0)
+  t.same(codes(), ['request_not_kept'])
+})
+
+t.test('other posts of the same length pass as they are', async t => {
+  const { browser, idp, backend } = await expired(t)
+  await browser.signIn(idp)
+  for (const content of ['x'.repeat(33), `__authproxy_form=${'!'.repeat(16)}`]) {
+    t.equal((await browser.post('/save', content, own)).status, 200)
+    t.equal(backend.requests.at(-1)?.content.toString(), content)
+  }
+})

@@ -1,0 +1,78 @@
+import t from 'tap'
+import { ManualClock } from '../../../../lib/async/clock.ts'
+import { messageBounds, WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
+import { ScriptedIdp } from '../../../fixtures/idp.ts'
+import { rsaPair } from '../../../fixtures/saml-keys.ts'
+
+const rules = { certificates: [rsaPair('idp').certificate], decryptionKeys: [], allowSha1: false }
+
+function open(
+  t: { teardown(action: () => unknown): void },
+  options: { threads?: number; waiting?: number } = {},
+) {
+  const clock = new ManualClock(0)
+  const pool = new WorkerPool(clock, { ...messageBounds, ...options })
+  t.teardown(() => pool.close())
+  const verify = (bytes = response) => pool.run({ kind: 'response', bytes, rules })
+  return { clock, pool, verify }
+}
+
+const response = Buffer.from(new ScriptedIdp('okta', { now: () => 0 }).respond({}))
+
+t.test('jobs get verdicts, more of them than there are threads', async t => {
+  const { pool, verify } = open(t, { threads: 1 })
+  const verdicts = await Promise.all([1, 2, 3].map(() => verify()))
+  t.strictSame(
+    verdicts.map(verdict => verdict.ok),
+    [true, true, true],
+  )
+  t.match(await verify(Buffer.from('<a')), {
+    ok: false,
+    because: 'xml_not-well-formed',
+  })
+  const logout = { bytes: Buffer.from('<a/>'), rules: { ...rules, signedOutside: false } }
+  t.match(await pool.run({ kind: 'logout', ...logout }), {
+    ok: false,
+    because: 'logout_form',
+  })
+})
+
+t.test('a job beyond its deadline costs its thread, and the next has another', async t => {
+  const { verify, clock } = open(t, { threads: 1 })
+  const late = verify()
+  const waiting = verify()
+  clock.advance(10_000)
+  await t.rejects(late, { code: 'verifier_deadline' })
+  await t.rejects(waiting, { code: 'verifier_deadline' })
+  t.equal((await verify()).ok, true)
+})
+
+t.test('a job that waits begins when the one before it ends at its deadline', async t => {
+  const { verify, clock } = open(t, { threads: 1 })
+  const late = verify()
+  clock.advance(5000)
+  const waiting = verify()
+  clock.advance(5000)
+  await t.rejects(late, { code: 'verifier_deadline' })
+  t.equal((await waiting).ok, true)
+})
+
+t.test('a queue that is full refuses', async t => {
+  const { verify } = open(t, { threads: 1, waiting: 1 })
+  const first = verify()
+  const second = verify()
+  await t.rejects(verify(), { code: 'verifier_busy' })
+  t.strictSame(
+    (await Promise.all([first, second])).map(verdict => verdict.ok),
+    [true, true],
+  )
+})
+
+t.test('closing ends what is under way and what waits', async t => {
+  const { pool, verify } = open(t, { threads: 1 })
+  const both = [verify(), verify()]
+  const settled = Promise.allSettled(both)
+  await pool.close()
+  t.match(await settled, [{ status: 'rejected' }, { status: 'rejected' }])
+  await t.rejects(verify(), { code: 'verifier_crashed' })
+})

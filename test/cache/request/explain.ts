@@ -1,0 +1,57 @@
+import t from 'tap'
+import { configCheck } from '../../../lib/cache/config/load-config.ts'
+import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
+import { routeRules } from '../../../lib/cache/policy/routing.ts'
+import { explain } from '../../../lib/cache/request/explain.ts'
+import { decodeConfig } from '../../../lib/config/config-file.ts'
+
+const surroundings = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }
+const own = { names: new Set<string>(), addresses: new Set<string>(), ports: new Set([3142]) }
+const text = `
+domains: [new.example.org]
+passthrough_domains: [old.example.org]
+remap:
+  - { from: old.example.org, to: new.example.org }
+  - { from: new.example.org/far, to: far.example.org }`
+
+/** The findings about a URL, nothing being stored. */
+async function findings(url: string) {
+  const loaded = decodeConfig(text, 'f.yaml', configCheck({}, surroundings))
+  if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
+  const config = loaded.value
+  const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
+  const found = await explain(url, { rules, store: { get: async () => undefined }, now: 0 })
+  return Object.fromEntries(found.map(({ question, answer }) => [question, answer]))
+}
+
+t.test(
+  'of two admitted targets the stricter admission is told, as the pipeline takes it',
+  async t => {
+    t.match(await findings('http://old.example.org/debian/dists/stable/Release'), {
+      'Routed by': 'remap[0], from old.example.org to new.example.org',
+      'Routed to': 'http://new.example.org/debian/dists/stable/Release',
+      'Admitted by': 'old.example.org (at any address)',
+      Key: 'http://new.example.org/debian/dists/stable/Release',
+      'A request now': 'is passed through without being stored (passthrough)',
+    })
+  },
+)
+
+t.test('a target that is routed to a host of no list is refused', async t => {
+  const found = await findings('new.example.org/far/x')
+  t.match(found, { 'Routed to': 'http://far.example.org/x', 'Refused by': 'domains' })
+  t.notOk(Object.hasOwn(found, 'Key'))
+})
+
+t.test('what is no file of an archive is told in a sentence', async t => {
+  for (const [url, question, answer] of [
+    ['http://new.example.org/../x', 'Asked for', /climbs above its root/],
+    ['http://localhost:3142/_cachesvc/', 'Asked for', /a page of this proxy/],
+    ['http://localhost:3142/x', 'Asked for', /names no host/],
+    ['ftp://new.example.org/', 'Asked for', /./],
+  ] as const) {
+    const found = await findings(url)
+    t.strictSame(Object.keys(found), [question], url)
+    t.match(found[question], answer)
+  }
+})

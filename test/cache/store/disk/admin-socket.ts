@@ -1,0 +1,159 @@
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { createConnection, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ManualClock, systemClock } from '../../../../lib/async/clock.ts'
+import {
+  type AdminSocket,
+  askOwner,
+  ownDirectory,
+  type RequestHandler,
+} from '../../../../lib/cache/store/disk/admin-socket.ts'
+import { Failure } from '../../../../lib/errors.ts'
+import { createMemoryLog } from '../../../../lib/log/log.ts'
+import { startChild } from '../../../fixtures/store/child.ts'
+
+const clock = systemClock
+const parts = () => ({ clock, log: createMemoryLog() })
+
+async function owned(t: Test, handle?: RequestHandler) {
+  const directory = t.testdir({})
+  const socket = await ownDirectory(directory, parts())
+  t.teardown(() => socket.release())
+  socket.answer(handle)
+  return { directory, socket }
+}
+
+t.test('the second owner is refused with a sentence that names the first', async t => {
+  const directory = t.testdir({})
+  const socket = await ownDirectory(directory, parts())
+  const refusal = await ownDirectory(directory, parts()).catch(error => error)
+  t.ok(refusal instanceof Failure)
+  t.match(refusal, {
+    code: 'directory-in-use',
+    message: new RegExp(
+      `^The cache directory ${directory} is in use by process ${process.pid} on .*, running since 20`,
+    ),
+  })
+  await socket.release()
+  const next = await ownDirectory(directory, parts())
+  await next.release()
+})
+
+t.test('of many that begin at once exactly one wins, also over a dead owner', async t => {
+  const directory = t.testdir({})
+  for (let round = 0; round < 5; round += 1) {
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 8 }, () => ownDirectory(directory, parts())),
+    )
+    const winners = outcomes.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
+    t.equal(winners.length, 1)
+    await Promise.all(winners.map((socket: AdminSocket) => socket.release()))
+  }
+  t.equal((await readdir(directory)).length, 1, 'dead ones are cleared away')
+})
+
+t.test('a killed owner does not keep the directory', async t => {
+  const directory = t.testdir({})
+  const child = startChild(t, 'hold', { directory })
+  t.equal(await child.line(), 'open')
+  await t.rejects(ownDirectory(directory, parts()), {
+    message: new RegExp(`in use by process ${child.pid} on `),
+  })
+  await child.kill()
+  const socket = await ownDirectory(directory, parts())
+  await socket.release()
+})
+
+t.test('an owner that does not answer still owns the directory', async t => {
+  const directory = await mkdtemp(join(tmpdir(), 'silent-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  const manual = new ManualClock(0)
+  const silent = createServer(() => manual.advance(1000))
+  await new Promise<void>(resolve => silent.listen(join(directory, 'lock.3'), resolve))
+  t.teardown(() => silent.close())
+  await t.rejects(ownDirectory(directory, { clock: manual, log: createMemoryLog() }), {
+    message: /in use by another process \(.* does not answer\)/,
+  })
+})
+
+t.test('a path longer than a socket address may be is no obstacle', async t => {
+  const name = 'd'.repeat(150)
+  const directory = join(t.testdir({ [name]: {} }), name)
+  const socket = await ownDirectory(directory, parts())
+  await t.rejects(ownDirectory(directory, parts()), { code: 'directory-in-use' })
+  await socket.release()
+})
+
+t.test('a plain file of that name, from a careless copy, is no owner', async t => {
+  const directory = t.testdir({})
+  await writeFile(join(directory, 'lock.7'), '')
+  t.equal(await askOwner(directory, 1, clock), undefined)
+  const socket = await ownDirectory(directory, parts())
+  t.strictSame(await readdir(directory), ['lock.8'])
+  t.equal((await stat(join(directory, 'lock.8'))).mode & 0o777, 0o600)
+  await socket.release()
+})
+
+t.test('a request and its answer', async t => {
+  const { directory, socket } = await owned(t, async request => ({ got: request }))
+  t.strictSame(await askOwner(directory, { a: ['ü', 1] }, clock), {
+    answer: { got: { a: ['ü', 1] } },
+  })
+  const many = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => askOwner(directory, n, clock)),
+  )
+  t.strictSame(
+    many.map(reply => reply?.answer),
+    Array.from({ length: 10 }, (_, n) => ({ got: n })),
+  )
+  socket.answer(undefined)
+  t.equal(await askOwner(directory, 1, clock), undefined, 'it takes no commands any more')
+})
+
+t.test('an absent owner is no error', async t => {
+  const { directory, socket } = await owned(t)
+  t.equal(await askOwner(directory, 1, clock), undefined, 'an owner that takes no commands')
+  await socket.release()
+  t.equal(await askOwner(directory, 1, clock), undefined, 'a dead owner')
+  t.equal(await askOwner(join(directory, 'absent'), 1, clock), undefined, 'no directory')
+  t.equal(await askOwner(t.testdir({}), 1, clock), undefined, 'no socket')
+})
+
+t.test('what the owner refuses is told with its reason', async t => {
+  const { directory } = await owned(t, async () => {
+    throw new Error('not today')
+  })
+  await t.rejects(askOwner(directory, 1, clock), { message: 'not today' })
+  const silly = 'x'.repeat(300 * 1024)
+  await t.rejects(askOwner(directory, silly, clock), 'a line that is too long')
+})
+
+t.test('connections that bring nothing, or nonsense, do no harm', async t => {
+  const { directory } = await owned(t, async () => 'fine')
+  const path = join(directory, 'lock.1')
+  for (const text of ['', 'nonsense\n', '{"a"', '\n\n\n', '\0'.repeat(1000)]) {
+    const socket = createConnection({ path })
+    socket.on('error', () => undefined)
+    socket.end(text)
+    await new Promise(resolve => socket.resume().on('close', resolve))
+  }
+  t.strictSame(await askOwner(directory, 1, clock), { answer: 'fine' })
+})
+
+t.test('an owner that does not answer a request is given up', async t => {
+  const manual = new ManualClock(0)
+  let asked = () => undefined as unknown
+  const began = new Promise(resolve => {
+    asked = () => resolve(undefined)
+  })
+  const { directory } = await owned(t, () => {
+    asked()
+    return new Promise(() => undefined)
+  })
+  const reply = askOwner(directory, 1, manual)
+  await began
+  manual.advance(10_000)
+  await t.rejects(reply, { message: /does not answer/ })
+})

@@ -1,0 +1,151 @@
+import t from 'tap'
+import type { OriginLimits } from '../../../lib/http/client/client.ts'
+import { Gate } from '../../fixtures/gate.ts'
+import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
+import type { Teardown } from '../../fixtures/raw-client.ts'
+import { inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+
+/** An origin whose `/held` answers wait, and a client that has `count` free connections to it. */
+async function withFree(t: Teardown, count: number, limits: Partial<OriginLimits> = {}) {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  origin.at('/held', reply({ before: gate }))
+  const { client, clock } = makeClient(t, { limits })
+  const get = async (path: string) => {
+    const answer = await client.request(asking(origin.url(path)))
+    await textOf(answer.content)
+    return answer
+  }
+  const all = Array.from({ length: count }, () => get('/held'))
+  await origin.arrived('/held', count)
+  gate.open()
+  await Promise.all(all)
+  await until(() => client.counts().busy === 0)
+  return { origin, client, clock, get }
+}
+
+t.test('the connection that was free last is taken first', async t => {
+  const { origin, client, clock, get } = await withFree(t, 3)
+  t.match(client.counts(), { free: 3, busy: 0, opened: 3 })
+  await get('/a')
+  const warm = origin.seen('/a')[0]?.connection
+  clock.advance(2000)
+  await get('/b')
+  t.equal(origin.seen('/b')[0]?.connection, warm)
+  clock.advance(2000)
+  await until(() => client.counts().free === 1)
+  await get('/c')
+  t.equal(origin.seen('/c')[0]?.connection, warm, 'the others have reached their idle end')
+})
+
+t.test('free connections are bounded, for one origin and for all', async t => {
+  const { client } = await withFree(t, 4, { freePerOrigin: 3 })
+  await until(() => client.counts().free === 3)
+  const second = await withFree(t, 4, { free: 2 })
+  await until(() => second.client.counts().free === 2)
+  t.equal(second.client.counts().opened, 4)
+})
+
+t.test('an origin that hints how long it keeps connections is believed', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const hint = (timeout: number) => reply({ fields: { 'Keep-Alive': `timeout=${timeout}, max=9` } })
+  origin.at('/', inTurn(hint(2), hint(100), hint(0)))
+  const { client, clock } = makeClient(t)
+  for (const lasts of [1500, 30_000]) {
+    await client.request(asking(origin.url('/')))
+    await until(() => client.counts().free === 1)
+    clock.advance(lasts - 1)
+    t.equal(client.counts().free, 1)
+    clock.advance(1)
+    await until(() => client.counts().free === 0)
+  }
+  await client.request(asking(origin.url('/')))
+  await until(() => client.counts().busy === 0)
+  t.equal(client.counts().free, 0, 'not kept at all')
+})
+
+t.test('a free connection that ends, or says something unasked, is dropped', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  origin.at('/chatty', async answer => {
+    await answer.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+    await gate.pass()
+    await answer.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
+  })
+  const { client } = makeClient(t)
+  await client.request(asking(origin.url('/chatty')))
+  await until(() => client.counts().free === 1)
+  gate.open()
+  await until(() => client.counts().free === 0)
+  t.match(await client.request(asking(origin.url('/'))), { status: 404, reused: false })
+  await until(() => client.counts().free === 1)
+  await origin.drop('fin')
+  await until(() => client.counts().free + client.counts().busy === 0)
+  t.equal(client.counts().opened, 2)
+})
+
+t.test('trusted and untrusted requests never share a connection', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const { client } = makeClient(t, { isPublic: () => true })
+  for (const trusted of [true, false]) {
+    const answer = await client.request(asking(origin.url('/'), { trusted }))
+    t.equal(answer.reused, false)
+    await textOf(answer.content)
+  }
+  t.equal(origin.connections, 2)
+})
+
+t.test('a failed attempt gives its place to the next in line', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  let lookups = 0
+  const gate = new Gate()
+  const lookup = async () => {
+    lookups += 1
+    await gate.pass()
+    if (lookups === 1) throw new Error('not this time')
+    return ['127.0.0.1']
+  }
+  const { client, clock } = makeClient(t, { lookup, limits: { perOrigin: 1 } })
+  const uri = `http://name.example.org:${origin.port}/`
+  const first = client.request(asking(uri))
+  const second = client.request(asking(uri))
+  await gate.reached
+  t.match(client.counts(), { busy: 1, waiting: 1 })
+  clock.advance(1)
+  gate.open()
+  await t.rejects(first, { code: 'ORIGIN_DNS_FAILED' })
+  await t.rejects(second, { code: 'ORIGIN_DNS_FAILED' }, 'the failure is remembered for a second')
+  clock.advance(1000)
+  t.match(await client.request(asking(uri)), { status: 404 })
+  await until(() => client.counts().free === 1)
+})
+
+t.test('what is passed to one client has connections of its own', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client } = makeClient(t, { limits: { perOrigin: 1 } })
+  await client.request(asking(origin.url('/slow'), { line: 'passed' }))
+  t.equal((await client.request(asking(origin.url('/')))).status, 404)
+})
+
+t.test('all origins together have so many connections, free ones make room', async t => {
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  const origins = await Promise.all([1, 2, 3].map(() => ScriptedOrigin.listen(t)))
+  for (const one of origins) one.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client } = makeClient(t, { limits: { all: 2 } })
+  const [a, b, c] = origins
+  if (a === undefined || b === undefined || c === undefined) throw new Error('three origins')
+  const slow = await client.request(asking(a.url('/slow')))
+  await textOf((await client.request(asking(b.url('/')))).content)
+  await until(() => client.counts().free === 1)
+  await client.request(asking(c.url('/slow')))
+  await until(() => client.counts().busy === 2)
+  await t.rejects(client.request(asking(b.url('/'))), { code: 'ORIGIN_QUEUE_FULL' })
+  gate.open()
+  await textOf(slow.content)
+  await until(() => client.counts().free === 2)
+  t.equal((await client.request(asking(b.url('/')))).status, 404)
+})
