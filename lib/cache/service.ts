@@ -192,10 +192,7 @@ async function startWith(
       return rules.routes
     },
     statistics: () => report(statistics.days, statistics.today),
-    usage: async () => ({
-      ...store.usage(),
-      filesystem: await store.fileSystem(),
-    }),
+    usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
     health: () => store.health(),
     verification: () => verification,
     metrics: async () => {

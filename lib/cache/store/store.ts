@@ -145,10 +145,7 @@ export class Store extends Shelves {
     const { journal, blobs } = this.#parts
     if (this.#arriving.get(key)?.digest === digest) this.#arriving.delete(key)
     const gone = journal.remove(key, digest)
-    if (content) {
-      journal.removeRows(journal.index.referring(digest))
-      await blobs.discard(digest)
-    }
+    if (content) await blobs.discard(digest)
     return gone
   }
 
@@ -196,14 +193,14 @@ export class Store extends Shelves {
     this.#parts.retention.daily(unusedDays)
   }
 
-  /** Makes everything that was stored so far survive a power cut. Rejects when the disk fails. */
-  checkpoint(): Promise<void> {
-    return this.#parts.checkpoints.run()
-  }
-
   /** Answers requests of commands that run beside this process; undefined takes none any more. */
   answerCommands(handle: RequestHandler | undefined): void {
     this.#socket.answer(handle)
+  }
+
+  /** Makes everything that was stored so far survive a power cut. Rejects when the disk fails. */
+  checkpoint(): Promise<void> {
+    return this.#parts.checkpoints.run()
   }
 
   /** Fails downloads under way, writes down what is pending, lets the directory go. */
@@ -215,11 +212,10 @@ export class Store extends Shelves {
     await downloads.close(closing())
     await this.#proving
     await checkpoints.close()
-    try {
-      await checkpoints.run({ clean: true })
-      await journal.close()
-    } catch (error) {
-      this.log.warn('not everything could be written down', { because: explainError(error) })
+    for (const step of [() => checkpoints.last(), () => journal.close()]) {
+      await step().catch(error => {
+        this.log.warn('not everything could be made durable', { because: explainError(error) })
+      })
     }
     health.close()
     await super.close()
@@ -243,7 +239,7 @@ export class Store extends Shelves {
   }
   /** Whether the content that an unclean stop left is what it says; what is not goes, with its entries. */
   #prove(digest: string, size: number): Promise<boolean> {
-    const { unproven, journal, blobs, checkpoints } = this.#parts
+    const { unproven, blobs, checkpoints } = this.#parts
     return this.#proofs.run(digest, async () => {
       const onRead = (): void => {
         if (this.#closed) throw closing()
@@ -252,15 +248,13 @@ export class Store extends Shelves {
       // Verified content has come under this digest meanwhile.
       if (!unproven.has(digest)) return true
       if (examined.found === 'unknown') return false
-      const found = examined.found === 'whole' ? examined.digests.get('sha256') : undefined
-      if (found === digest) {
+      if (examined.found === 'whole' && examined.digests.get('sha256') === digest) {
         blobs.fresh.add(digest)
         unproven.delete(digest)
         checkpoints.soon()
         return true
       }
       this.log.warn('a content did not survive the last stop', { digest })
-      journal.removeRows(journal.index.referring(digest))
       await blobs.discard(digest)
       return false
     })

@@ -89,6 +89,7 @@ export function wire(options: StoreOptions): StoreParts {
     layout,
     clock,
     named: digest => journal.index.references(digest),
+    unname: digest => journal.removeRows(journal.index.referring(digest)),
     changed: digest => {
       contents.forget(digest)
       unproven.delete(digest)

@@ -46,3 +46,15 @@ t.test('killed at fifty moments, never a wrong byte', { timeout: 110_000 }, asyn
   }
   t.ok(served > 50, `${served} contents were served`)
 })
+
+t.test('a large download goes on after kill -9 where a checkpoint was', async t => {
+  const directory = t.testdir({})
+  const child = startChild(t, 'download', { directory })
+  while ((await child.line()) !== 'under way');
+  await child.kill()
+  const { store } = await opened(t, { directory })
+  const download = await store.resumable('http://archive.example.org/large')?.resume()
+  t.equal(download?.size, 9 << 20)
+  const begun = Array.from({ length: 9 }, (_, n) => Buffer.alloc(1 << 20, n))
+  t.equal(download?.digestSoFar(), sha256(Buffer.concat(begun)))
+})

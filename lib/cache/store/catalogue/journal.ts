@@ -51,6 +51,8 @@ export class Journal extends Catalogue {
   #soon = false
   /** The name of the log survives a power cut. */
   #named = false
+  /** The disk failed to flush the log: the kernel forgets what it could not write, and only a new file can be relied on. */
+  #spoiled = false
 
   constructor(parts: JournalParts) {
     super(parts)
@@ -148,11 +150,17 @@ export class Journal extends Catalogue {
     return this.#writing
   }
 
-  /** Notes up to where contents survive a power cut, and makes the log itself do so. */
+  /**
+   * Notes up to where contents survive a power cut, and makes the log itself do so. Rejects when the disk fails; after a failed
+   * flush also until `tidy` has written the log anew.
+   */
   async mark(durable: Durable): Promise<void> {
+    if (this.#spoiled) throw new Error('the log of entries could not be flushed')
     await this.#turns.run('log', async () => {
       await this.#log.append([encodeRecord({ is: 'durable', ...durable })])
+      this.#spoiled = true
       await this.#log.sync()
+      this.#spoiled = false
       if (!this.#named) await this.parts.disk.syncDirectory(dirname(this.parts.layout.log))
       this.#named = true
     })
@@ -163,7 +171,7 @@ export class Journal extends Catalogue {
   async tidy(): Promise<void> {
     const { position } = this
     const dead = position - this.index.live
-    if (position > smallLog && dead > position / 2) {
+    if (this.#spoiled || (position > smallLog && dead > position / 2)) {
       await this.compact()
       return
     }
@@ -202,6 +210,7 @@ export class Journal extends Catalogue {
         this.file = compacted.log
         this.durable = compacted.durable
         this.#named = false
+        this.#spoiled = false
         from.close()
       },
     )

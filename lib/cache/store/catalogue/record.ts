@@ -15,9 +15,10 @@
  * A name is the first 16 digits of the SHA-256 of a key. Unknown properties are ignored.
  */
 import type { Seconds } from '../../../async/clock.ts'
+import { isRecord, type JsonObject } from '../../../json.ts'
 import { isDigest } from '../disk/layout.ts'
 import { checkEntry, type Entry } from '../entry.ts'
-import { isCount, isRecord, type Properties, seal, unseal } from './sealed-line.ts'
+import { isCount, seal, unseal } from './sealed-line.ts'
 
 export type LogRecord =
   | { readonly is: 'header'; readonly generation: string }
@@ -55,7 +56,7 @@ export function decodeRecord(line: Buffer): LogRecord | undefined {
   return value && recordOf(value)
 }
 
-function shapeOf(record: LogRecord): Properties {
+function shapeOf(record: LogRecord): JsonObject {
   switch (record.is) {
     case 'header':
       return { log: logVersion, generation: record.generation }
@@ -72,7 +73,7 @@ function shapeOf(record: LogRecord): Properties {
   }
 }
 
-function recordOf(value: Properties): LogRecord | undefined {
+function recordOf(value: JsonObject): LogRecord | undefined {
   const { log, generation, entry, used, uses, gone, durable, unproven, clean } = value
   if (isRecord(entry)) {
     const checked = checkEntry(entry)

@@ -7,16 +7,15 @@
  * JSON has no raw line feed: damage ends with its line.
  */
 import { crc32 } from 'node:zlib'
+import { isRecord, type JsonObject } from '../../../json.ts'
 
-export type Properties = Readonly<Record<string, unknown>>
-
-export function seal(value: Properties): Buffer {
+export function seal(value: JsonObject): Buffer {
   const json = JSON.stringify(value)
   return Buffer.from(`${crc32(json).toString(16).padStart(8, '0')} ${json}\n`)
 }
 
 /** What was sealed in a line, its line feed included; undefined for anything else. */
-export function unseal(line: Buffer): Properties | undefined {
+export function unseal(line: Buffer): JsonObject | undefined {
   if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return undefined
   const json = line.subarray(9, -1)
   if (Number.parseInt(line.toString('latin1', 0, 8), 16) !== crc32(json)) return undefined
@@ -26,10 +25,6 @@ export function unseal(line: Buffer): Properties | undefined {
   } catch {
     return undefined
   }
-}
-
-export function isRecord(value: unknown): value is Properties {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 export function isCount(value: unknown): value is number {

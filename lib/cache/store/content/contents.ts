@@ -4,6 +4,9 @@
  * Content of at most 4 MiB is kept whole from its second reading on, not the first: a mirror run or an installer that reads
  * thousands of packages once would otherwise push out the indexes every machine asks for. What is forgotten while it is being
  * read is not kept: it may be the wrong bytes.
+ *
+ * Clients who take their time keep what they read in memory after the tier has let it go. So what was read whole and is still
+ * in use anywhere is counted, and beyond twice the memory of the tier content is streamed.
  */
 import { LRUCache } from 'lru-cache'
 import type { Source } from '../../../bytes/source.ts'
@@ -31,6 +34,11 @@ export class Contents {
   readonly #memory: LRUCache<string, Buffer> | undefined
   readonly #seen = new LRUCache<string, true>({ max: remembered })
   readonly #loads = new Map<string, Promise<Buffer | undefined>>()
+  /** Bytes that were read whole and not yet collected as garbage. */
+  #inUse = 0
+  readonly #collected = new FinalizationRegistry<number>(length => {
+    this.#inUse -= length
+  })
 
   constructor(parts: ContentsParts) {
     this.#parts = parts
@@ -49,7 +57,8 @@ export class Contents {
     const { digest, size } = wanted
     const bytes = this.#memory?.get(digest)
     if (bytes?.length === size) return part(bytes, wanted)
-    const again = this.#seen.has(digest) && size <= mostInMemory && size < this.#parts.memory
+    const room = Math.min(mostInMemory, this.#parts.memory, 2 * this.#parts.memory - this.#inUse)
+    const again = this.#seen.has(digest) && size < room
     if (size <= small || again) {
       return this.#whole(digest, size).then(whole => whole && part(whole, wanted))
     }
@@ -94,11 +103,16 @@ export class Contents {
     const { disk, layout } = this.#parts
     const file = await disk.openIfThere(layout.blob(digest))
     if (file === undefined) return undefined
+    this.#inUse += size
+    let whole: Buffer | undefined
     try {
       const [found, bytes] = await Promise.all([file.look(), file.bytes(0, size)])
-      return found.isFile() && found.size === size && bytes.length === size ? bytes : undefined
+      if (found.isFile() && found.size === size && bytes.length === size) whole = bytes
+      return whole
     } finally {
       file.close()
+      if (whole === undefined) this.#inUse -= size
+      else this.#collected.register(whole.buffer, size)
     }
   }
 

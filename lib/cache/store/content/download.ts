@@ -132,10 +132,13 @@ export class Download {
 
   /**
    * The content from `first` to `last` inclusive, or to the end, following the growth. It ends early when the content is
-   * shorter, and fails with the download. Throws when `canJoin(first)` is false.
+   * shorter, and fails with the download, or at once when `canJoin(first)` is false.
    */
   open(first: number, last?: number): Source {
-    if (!this.canJoin(first)) throw this.#failure ?? tooLate(first)
+    if (!this.canJoin(first)) {
+      const error = this.#failure ?? tooLate(first)
+      return { next: take => take(error, undefined), close() {} }
+    }
     const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
     if (this.#stored !== undefined && this.#unread) {
       return this.#parts.reopen(this.#stored, first, Math.min(end, this.size))

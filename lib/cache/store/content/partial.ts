@@ -10,9 +10,11 @@
  * The bytes are hashed again before they are used.
  */
 import { basename, join } from 'node:path'
-import { isCount, isRecord, seal, unseal } from '../catalogue/sealed-line.ts'
+import { isRecord } from '../../../json.ts'
+import { isCount, seal, unseal } from '../catalogue/sealed-line.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import { isDigest, type Layout, temporarySuffix } from '../disk/layout.ts'
+import { DiskHung } from '../disk/slots.ts'
 import type { Expectation } from './expectation.ts'
 
 /** What a download is to be continued by. */
@@ -76,7 +78,7 @@ export async function findPartials(
     const stem = basename(name, sidecarSuffix)
     const part = `${stem}${temporarySuffix}`
     const path = join(layout.temporary, part)
-    const found = names.includes(part) ? await readSidecar(disk, path) : undefined
+    const found = names.includes(part) ? await readable(disk, path) : undefined
     const other = found && partials.get(found.key)
     if (found !== undefined && (other === undefined || other.bytes < found.bytes)) {
       partials.set(found.key, found)
@@ -118,6 +120,16 @@ export async function openPartial(
 }
 
 const pieceBytes = 1024 * 1024
+
+/** What cannot be read is no reason not to start. */
+async function readable(disk: Disk, path: string): Promise<Partial | undefined> {
+  try {
+    return await readSidecar(disk, path)
+  } catch (error) {
+    if (error instanceof DiskHung) throw error
+    return undefined
+  }
+}
 
 async function readSidecar(disk: Disk, path: string): Promise<Partial | undefined> {
   const file = await disk.open(sidecarOf(path), 'reading')

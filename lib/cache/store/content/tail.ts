@@ -1,13 +1,20 @@
 /**
  * The latest pieces of a growing content, in memory, by reference. Knows positions, not readers or files.
  */
-import type { Piece } from '../../../bytes/piece.ts'
+import { Piece } from '../../../bytes/piece.ts'
 
 interface Held {
   /** Where its first byte stands in the content. */
   readonly start: number
   piece: Piece
 }
+
+/**
+ * A smaller piece that does not continue the one before is copied together with its neighbours: an origin that sends single
+ * bytes as chunks would else cost a hundred times their memory.
+ */
+const smallPiece = 16 * 1024
+const copiedTogether = 64 * 1024
 
 /** Buffers one write takes at most (IOV_MAX is 1,024). */
 const mostPieces = 512
@@ -16,6 +23,8 @@ export class Tail {
   /** Position after the newest byte: the size of the content so far. */
   end: number
   #held: Held[] = []
+  /** Memory that small pieces are copied to. */
+  #room = Buffer.alloc(0)
 
   /** `end` is what there is already, elsewhere. */
   constructor(end = 0) {
@@ -39,9 +48,11 @@ export class Tail {
   }
 
   /** Takes a piece over. */
-  append(piece: Piece): void {
+  append(arrived: Piece): void {
     const last = this.#held.at(-1)
-    this.end += piece.bytes.length
+    this.end += arrived.bytes.length
+    const alone = !last?.piece.precedes(arrived) && arrived.bytes.length < smallPiece
+    const piece = alone ? this.#copied(arrived) : arrived
     if (last?.piece.precedes(piece)) last.piece = last.piece.joined(piece)
     else this.#held.push({ start: this.end - piece.bytes.length, piece })
   }
@@ -74,6 +85,15 @@ export class Tail {
   clear(): void {
     for (const { piece } of this.#held) piece.release()
     this.#held = []
+  }
+
+  #copied(piece: Piece): Piece {
+    const { bytes } = piece
+    if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(copiedTogether)
+    const copy = this.#room.subarray(0, bytes.copy(this.#room))
+    this.#room = this.#room.subarray(bytes.length)
+    piece.release()
+    return new Piece(copy)
   }
 
   /** Which piece has the byte at `position`, by halving. */

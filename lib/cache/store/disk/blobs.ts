@@ -16,6 +16,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { Disk, DiskFile } from './disk.ts'
 import type { Layout } from './layout.ts'
+import { DiskHung } from './slots.ts'
 
 export interface BlobsParts {
   readonly disk: Disk
@@ -23,10 +24,18 @@ export interface BlobsParts {
   readonly clock: Clock
   /** Whether an entry names this content. */
   readonly named: (digest: string) => boolean
+  /** Forgets the entries that name a content. */
+  readonly unname: (digest: string) => void
   /** Told of a digest whose file has changed or goes. */
   readonly changed: (digest: string) => void
   /** Told when a content is named that a checkpoint must flush, and when one is no longer named by any entry. */
   readonly soon: () => void
+}
+
+/** A content that no entry names, not yet or no more. One that is named and freed again is another. */
+export interface Unnamed {
+  readonly digest: string
+  readonly since: Milliseconds
 }
 
 export class Blobs {
@@ -34,8 +43,9 @@ export class Blobs {
   fresh = new Set<string>()
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
-  /** Contents that no entry names, not yet or no more, and since when. */
-  readonly #unnamed = new Map<string, Milliseconds>()
+  /** Contents that were found wrong, until verified content takes their place. */
+  readonly #wrong = new Set<string>()
+  readonly #unnamed = new Map<string, Unnamed>()
 
   constructor(parts: BlobsParts) {
     this.#parts = parts
@@ -43,18 +53,18 @@ export class Blobs {
 
   /** Whether the content is there: an entry may name it. */
   has(digest: string): boolean {
-    return this.#unnamed.has(digest) || this.#parts.named(digest)
+    return this.#known(digest) && !this.#wrong.has(digest)
   }
 
   /** No entry names it any more. */
   freed(digest: string): void {
-    this.#unnamed.set(digest, this.#parts.clock.elapsed())
+    this.#unnamed.set(digest, { digest, since: this.#parts.clock.elapsed() })
     this.#parts.soon()
   }
 
   /** Contents that no entry has named since `before`. */
-  unnamed(before: Milliseconds): readonly string[] {
-    return [...this.#unnamed].filter(([, since]) => since <= before).map(([digest]) => digest)
+  unnamed(before: Milliseconds): readonly Unnamed[] {
+    return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 
   /** Gives a finished file its name, in place of any that has it. Rejects when the disk fails. */
@@ -62,31 +72,30 @@ export class Blobs {
     const { disk, layout, changed } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
-      const flushed = this.has(digest)
+      const flushed = this.#known(digest)
       if (flushed) await file.sync()
       await disk.rename(path, place)
       changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.fresh.add(digest)
+      this.#wrong.delete(digest)
       if (!this.#parts.named(digest)) this.freed(digest)
     })
   }
 
-  /**
-   * Removes a content that no entry has named since `before`. Answers whether it is gone. The log must say so even after a power
-   * cut.
-   */
-  remove(digest: string, before: Milliseconds): Promise<boolean> {
+  /** Removes a content unless it was named meanwhile. Answers whether it is gone. The log must say so even after a power cut. */
+  remove(unnamed: Unnamed): Promise<boolean> {
+    const { digest } = unnamed
     return this.#turns.run(digest, async () => {
-      const since = this.#unnamed.get(digest)
-      if (since === undefined || since > before) return false
+      if (this.#unnamed.get(digest) !== unnamed) return false
       this.#unnamed.delete(digest)
+      this.#wrong.delete(digest)
       if (this.#parts.named(digest)) return false
       try {
         await this.#remove(digest)
         return true
       } catch (error) {
-        this.#unnamed.set(digest, since)
+        this.#unnamed.set(digest, unnamed)
         throw error
       }
     })
@@ -101,22 +110,44 @@ export class Blobs {
     })
   }
 
-  /** Makes a content survive a power cut. One that is gone meanwhile needs no more. */
+  /**
+   * Makes a content survive a power cut. One that is gone meanwhile needs no more. Rejects when the disk fails; what it
+   * failed to take is then removed, for the kernel forgets what it could not write and says of the next flush that all is well.
+   */
   async flush(digest: string): Promise<void> {
     const { disk, layout } = this.#parts
     const file = await disk.openIfThere(layout.blob(digest))
-    await file?.sync().finally(() => file.close())
+    try {
+      await file?.sync()
+    } catch (error) {
+      if (!(error instanceof DiskHung)) await this.discard(digest)
+      throw error
+    } finally {
+      file?.close()
+    }
   }
 
-  /** Removes a content that is not what it says, whichever entries name it. Those who read it go on. */
+  /**
+   * Removes a content that is not what it says, and the entries that name it, unless verified content takes its place
+   * meanwhile. Those who read it go on.
+   */
   discard(digest: string): Promise<void> {
+    const { disk, layout, changed, unname } = this.#parts
+    unname(digest)
+    this.#wrong.add(digest)
+    changed(digest)
     return this.#turns.run(digest, async () => {
-      const { disk, layout, changed } = this.#parts
+      if (!this.#wrong.has(digest)) return
       changed(digest)
       await disk.removeTree(layout.blob(digest))
       // What comes under this digest next is flushed first: entries from before may still name it after a power cut.
       this.freed(digest)
     })
+  }
+
+  /** The log names it, or did until lately. */
+  #known(digest: string): boolean {
+    return this.#unnamed.has(digest) || this.#parts.named(digest)
   }
 
   async #remove(digest: string): Promise<void> {

@@ -25,6 +25,12 @@ export interface CheckpointParts {
 const interval: Milliseconds = 5_000
 const mostFresh = 256
 
+/** Contents flushed at once. */
+const flushedAtOnce = 4
+
+/** So many are flushed when the store closes; more are hashed at the next start. */
+const mostAtClose = 4_096
+
 export class Checkpoints {
   readonly #parts: CheckpointParts
   #running: Promise<void> = Promise.resolve()
@@ -56,6 +62,21 @@ export class Checkpoints {
     await this.#running
   }
 
+  /** The last one; the store closes. Rejects when the disk fails or when it would take too long: nothing is proven then. */
+  async last(): Promise<void> {
+    const { size } = this.#parts.blobs.fresh
+    if (size > mostAtClose) throw new Error(`${size} contents are not yet durable`)
+    await this.run({ clean: true })
+  }
+
+  async #flush(digests: ReadonlySet<string>): Promise<void> {
+    const rest = digests.values()
+    const lane = async (): Promise<void> => {
+      for (const digest of rest) await this.#parts.blobs.flush(digest)
+    }
+    await Promise.all(Array.from({ length: flushedAtOnce }, lane))
+  }
+
   #start(): void {
     this.#cancel?.()
     this.#cancel = undefined
@@ -68,19 +89,19 @@ export class Checkpoints {
   async #run(clean: boolean): Promise<void> {
     const { journal, blobs, unproven, savePartials } = this.#parts
     await journal.flush()
+    await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
     const durable = journal.position
     const { fresh } = blobs
     blobs.fresh = new Set()
     const left = [...unproven]
     try {
-      for (const digest of fresh) await blobs.flush(digest)
+      await this.#flush(fresh)
       if (!clean && (await savePartials())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
     } catch (error) {
       for (const digest of fresh) blobs.fresh.add(digest)
       throw error
     }
-    await journal.tidy()
   }
 }

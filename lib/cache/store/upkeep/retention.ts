@@ -11,7 +11,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs } from '../disk/blobs.ts'
+import type { Blobs, Unnamed } from '../disk/blobs.ts'
 import type { Disk } from '../disk/disk.ts'
 import { isDigest, type Layout, shards } from '../disk/layout.ts'
 
@@ -60,7 +60,7 @@ const firstSweep: Milliseconds = 15 * 60 * 1000
 /** Rows removed at once, and looked at; files removed at once. */
 const rowsAtOnce = 2_000
 const rowsLookedAt = 16_384
-const filesAtOnce = 4
+const filesAtOnce = 2
 
 export class Retention {
   readonly #parts: RetentionParts
@@ -91,13 +91,17 @@ export class Retention {
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
       const freed =
-        unusedDays > 0 ? await this.#removeUnused((now - unusedDays * day) / 1000, signal) : []
+        unusedDays > 0
+          ? await this.#removeUnused((now - unusedDays * day) / 1000, signal)
+          : new Set()
       swept.entriesRemoved = before.count - index.count
       swept.bytesFreed = before.bytes - index.bytes
-      const moment = clock.elapsed()
-      const due = [...freed, ...blobs.unnamed(moment - grace)]
+      const since = clock.elapsed() - grace
+      const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
+        return one.since <= since || freed.has(one.digest)
+      })
       if (due.length > 0) await checkpoint()
-      swept.blobsRemoved = await this.#removeContents(due, moment, signal)
+      swept.blobsRemoved = await this.#removeContents(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
     return { ...swept, entriesKept: index.count, blobsKept: index.contents }
@@ -130,25 +134,24 @@ export class Retention {
   async #collect(): Promise<void> {
     const { journal, blobs, clock, checkpoint } = this.#parts
     if (journal.incomplete) return
-    const before = clock.elapsed() - grace
-    const due = blobs.unnamed(before)
+    const due = blobs.unnamed(clock.elapsed() - grace)
     if (due.length > 0) {
       await checkpoint()
-      await this.#removeContents(due, before, this.#closing.signal)
+      await this.#removeContents(due, this.#closing.signal)
     }
     if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
   }
 
   /** Removes entries last used before a moment, in seconds. Answers the digests they alone named. */
-  async #removeUnused(before: number, signal: AbortSignal): Promise<readonly string[]> {
+  async #removeUnused(before: number, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const { journal } = this.#parts
     const { index } = journal
-    const freed: string[] = []
+    const freed = new Set<string>()
     let unused: number[] = []
     const remove = (): void => {
       const digests = new Set(unused.map(row => index.digest(row)))
       journal.removeRows(unused)
-      freed.push(...[...digests].filter(digest => !index.references(digest)))
+      for (const digest of digests) if (!index.references(digest)) freed.add(digest)
       unused = []
     }
     let looked = 0
@@ -165,17 +168,13 @@ export class Retention {
   }
 
   /** A few at a time, so that requests go first. Answers how many are gone. */
-  async #removeContents(
-    digests: readonly string[],
-    before: Milliseconds,
-    signal: AbortSignal,
-  ): Promise<number> {
-    const rest = digests.values()
+  async #removeContents(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
+    const rest = contents.values()
     let removed = 0
     const worker = async (): Promise<void> => {
-      for (const digest of rest) {
+      for (const content of rest) {
         signal.throwIfAborted()
-        if (await this.#parts.blobs.remove(digest, before)) removed += 1
+        if (await this.#parts.blobs.remove(content)) removed += 1
       }
     }
     await Promise.all(Array.from({ length: filesAtOnce }, worker))

@@ -3,7 +3,14 @@ import { basename, join } from 'node:path'
 import t from 'tap'
 import { seeded } from '../../../fixtures/seeded-random.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
-import { all, keyOf, keysOf, numbered, openJournal } from '../../../fixtures/store/journal.ts'
+import {
+  all,
+  keyOf,
+  keysOf,
+  numbered,
+  openJournal,
+  openReader,
+} from '../../../fixtures/store/journal.ts'
 import { sha256, until } from '../../../fixtures/store/opened.ts'
 
 const keys = (numbers: Iterable<number>) => [...numbers].map(keyOf).sort()
@@ -185,3 +192,21 @@ t.test(
     t.ok((await stat(layout.log)).size < size / 10)
   },
 )
+
+t.test('after a failed flush only a log that was written anew is marked', async t => {
+  const scripted = scriptedFiles()
+  const { journal, layout } = await openJournal(t, { files: scripted.files })
+  journal.put(numbered(1))
+  await journal.flush()
+  const durable = { durable: journal.position, unproven: [], clean: false }
+  const { ino } = await stat(layout.log)
+  scripted.decide = call => (call === 'fdatasync' ? { code: 'EIO' } : 'done')
+  await t.rejects(journal.mark(durable), { code: 'EIO' })
+  scripted.decide = () => 'done'
+  await t.rejects(journal.mark(durable), { message: /could not be flushed/ })
+  await journal.tidy()
+  t.not((await stat(layout.log)).ino, ino)
+  await journal.mark({ ...durable, durable: journal.position })
+  await journal.close()
+  t.strictSame(await (await openReader(t.testdirName)).get(keyOf(1)), numbered(1))
+})

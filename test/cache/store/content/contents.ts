@@ -248,3 +248,18 @@ t.test('content is served while it is being stored', async (t: Test) => {
     t.ok((await readFile(new Layout(directory).blob(entry.digest))).equals(content))
   }
 })
+
+t.test('what slow clients keep in memory after the tier has let it go is bounded', async t => {
+  const { store } = await opened(t, { memory: 4 * MiB })
+  const kept: Content[] = []
+  for (let n = 0; n < 12; n += 1) {
+    const content = bytesOf(MiB)
+    const entry = await keep(store, `${key}${n}`, content)
+    await store.content(entry)
+    const again = await store.content(entry)
+    if (again?.kind === 'bytes') kept.push(again)
+    t.ok((await contentBytes(again))?.equals(content))
+  }
+  t.ok(kept.length > 4, 'more than the tier holds')
+  t.ok(kept.length <= 8, `${kept.length} MiB are held`)
+})

@@ -1,5 +1,6 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { BlockPool } from '../../../../lib/bytes/block-pool.ts'
 import { Piece } from '../../../../lib/bytes/piece.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { type Grown, grown, hand, KiB, pieceIn, settle } from '../../../fixtures/store/growing.ts'
@@ -88,6 +89,25 @@ t.test('small content touches the disk when all of it is there, in one write', a
   t.ok((await readFile(path)).equals(content))
 })
 
+t.test('single bytes of one block that do not lie together are copied together', async t => {
+  const { download } = grown(t)
+  const reader = hand(download)
+  const pool = new BlockPool({ limit: 1 << 20 })
+  const content = bytesOf(5_000)
+  const block = pool.take()
+  if (block === undefined) throw new Error('there is no block')
+  for (const [i, byte] of content.entries()) {
+    block.memory[i * 6] = byte
+    block.retain()
+    download.take(new Piece(block.memory.subarray(i * 6, i * 6 + 1), block))
+  }
+  block.release()
+  download.complete()
+  t.ok(await reader.take())
+  t.ok(reader.bytes().equals(content), 'they are one piece')
+  reader.leave()
+})
+
 t.test('single bytes cost memory like bytes', async t => {
   const { download } = grown(t)
   const reader = hand(download)
@@ -145,7 +165,7 @@ t.test('discarding fails readers with the reason and leaves no file', async t =>
     const piece = new Piece(Buffer.alloc(1))
     t.throws(() => download.take(piece), { message: 'the origin went away' })
     t.throws(() => download.complete(), { message: 'the origin went away' })
-    t.throws(() => download.open(0), { message: 'the origin went away' })
+    await t.rejects(hand(download).take(), { message: 'the origin went away' })
     await until(async () => (await readdir(new Layout(directory).temporary)).length === 0)
     await until(async () => (await openBelow(directory)).length === 0)
   }

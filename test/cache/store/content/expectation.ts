@@ -61,7 +61,7 @@ t.test('wrong content: readers are cut before the end and nothing is stored', as
   await cut
   t.equal(reader.size, 136 * KiB)
   t.notOk(download.canJoin(0))
-  t.throws(() => download.open(0), { code: 'wrong-digest' })
+  await t.rejects(hand(download).take(), { code: 'wrong-digest' })
   const layout = new Layout(directory)
   t.strictSame(await readdir(layout.temporary), [])
   t.strictSame(await readdir(layout.blobs), [])

@@ -1,4 +1,4 @@
-import { readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
@@ -121,10 +121,12 @@ t.test('a torn note, a file without one, and everything else goes at the start',
   await writeFile(path, (await readFile(path)).subarray(0, -9))
   await writeFile(join(layout.temporary, 'alone.json'), await readFile(path))
   await writeFile(join(layout.temporary, 'alone.part'), 'x')
+  await writeFile(join(layout.temporary, 'folder.part'), 'x')
+  await mkdir(join(layout.temporary, 'folder.json'))
   const { store, log } = await opened(t, { directory })
   t.equal(store.resumable(key), undefined)
   t.strictSame(await temporary(directory), [])
-  t.match(log.lines, [{ facts: { removed: 4 } }])
+  t.match(log.lines, [{ facts: { removed: 6 } }])
 })
 
 t.test('what is fetched anew makes the beginning of it void', async t => {

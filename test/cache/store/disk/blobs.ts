@@ -69,9 +69,11 @@ t.test('the log says that an entry is gone before its content goes', async t => 
 t.test('where the disk fails to say so, nothing is removed', async t => {
   const scripted = scriptedFiles()
   const { store, directory, clock } = await opened(t, { files: scripted.files })
-  const path = new Layout(directory).blob((await keep(store, key, bytesOf(500))).digest)
+  const layout = new Layout(directory)
+  const path = layout.blob((await keep(store, key, bytesOf(500))).digest)
   store.remove(key)
-  scripted.decide = call => (call === 'fdatasync' ? { code: 'EIO' } : 'done')
+  scripted.decide = (call, about) =>
+    call === 'fdatasync' && about === layout.log ? { code: 'EIO' } : 'done'
   clock.advance(60_000)
   await until(() => !store.health().writable)
   t.ok(await readFile(path))
@@ -163,3 +165,51 @@ t.test('whatever comes and goes at the same time, what an entry names is there',
     await store.close()
   }
 })
+
+t.test('verified content that comes while wrong bytes are evicted stays', async t => {
+  const scripted = scriptedFiles()
+  const { store, directory } = await opened(t, { files: scripted.files })
+  const content = bytesOf(500)
+  const entry = await keep(store, key, content)
+  const path = new Layout(directory).blob(entry.digest)
+  scripted.decide = (call, about) =>
+    call === 'rename' && about.endsWith('.part') ? 'hang' : 'done'
+  const again = keep(store, key, content)
+  await until(() => scripted.calls.filter(call => call.startsWith('rename')).length > 1)
+  const evicted = store.evict(key, { digest: entry.digest, content: true })
+  scripted.decide = () => 'done'
+  scripted.release()
+  await Promise.all([again, evicted])
+  t.ok((await readFile(path)).equals(content))
+})
+
+t.test('what was evicted cannot be named until it comes again', async t => {
+  const { store } = await opened(t)
+  const content = bytesOf(500)
+  const entry = await keep(store, key, content)
+  const evicted = store.evict(key, { digest: entry.digest, content: true })
+  t.match(store.put(entry), { stored: false })
+  await evicted
+  t.match(store.put(entry), { stored: false })
+  await keep(store, key, content)
+  t.ok((await contentBytes(await store.content(entry)))?.equals(content))
+})
+
+t.test(
+  'a content the disk failed to flush is not taken for durable by the next checkpoint',
+  async t => {
+    const scripted = scriptedFiles()
+    const { store, directory } = await opened(t, { files: scripted.files })
+    const lost = await keep(store, key, bytesOf(500))
+    const path = new Layout(directory).blob(lost.digest)
+    scripted.decide = (call, about) =>
+      call === 'fdatasync' && about === path ? { code: 'EIO' } : 'done'
+    await t.rejects(store.checkpoint(), { code: 'EIO' })
+    scripted.decide = () => 'done'
+    await store.checkpoint()
+    t.equal(await store.get(key), undefined)
+    await t.rejects(readFile(path), { code: 'ENOENT' })
+    await keep(store, key, bytesOf(500))
+    t.ok(await store.get(key))
+  },
+)
