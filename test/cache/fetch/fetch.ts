@@ -6,14 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
+import { Piece } from '../../../lib/bytes/piece.ts'
+import type { Source } from '../../../lib/bytes/source.ts'
 import { classify } from '../../../lib/cache/archive/path.ts'
-import { Fetcher } from '../../../lib/cache/fetch/fetch.ts'
+import { Fetcher, type FetcherOptions } from '../../../lib/cache/fetch/fetch.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { openStore } from '../../../lib/cache/store/store.ts'
+import type { OriginResponse } from '../../../lib/http/client/client.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
 import { silentLog } from '../../../lib/log/log.ts'
 
-async function fetcherForTest(t: { teardown(act: () => unknown): void }) {
+async function fetcherForTest(
+  t: { teardown(act: () => unknown): void },
+  ask?: FetcherOptions['ask'],
+) {
   const directory = await mkdtemp(join(tmpdir(), 'cachesvc-'))
   const clock = new ManualClock(0)
   const store = await openStore({ directory, clock, log: silentLog, memory: 0 })
@@ -22,8 +29,10 @@ async function fetcherForTest(t: { teardown(act: () => unknown): void }) {
     clock,
     log: silentLog,
     // An origin that says nothing, ever.
-    ask: (_uri, _fields, signal) =>
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    ask:
+      ask ??
+      ((_uri, _fields, signal) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))),
     onFetched: () => undefined,
     onImpostor: () => undefined,
     failureMemory: 10_000,
@@ -33,7 +42,7 @@ async function fetcherForTest(t: { teardown(act: () => unknown): void }) {
     await store.close()
     await rm(directory, { recursive: true, force: true })
   })
-  return fetcher
+  return Object.assign(fetcher, { store })
 }
 
 function hostNamed(host: string): TargetUri {
@@ -89,4 +98,26 @@ t.test('what is fetched because it was not there need not be looked for meanwhil
   fetcher.fetch({ ...stored, stored: entry })
   t.ok(fetcher.isFetching(stored.key))
   t.notOk(fetcher.isFetchedAnew(stored.key), 'a revalidation is not told apart by its key')
+})
+
+t.test('what cannot be stored lets the connection of its origin go', async t => {
+  let closed = false
+  const content: Source = {
+    next: take => take(undefined, new Piece(Buffer.from('!<arch>\n'))),
+    close: () => {
+      closed = true
+    },
+  }
+  const response: OriginResponse = {
+    ...{ status: 200, reason: 'OK', version: '1.1', fields: Fields.empty, length: 1000 },
+    ...{ content, address: '192.0.2.1', reused: false, trailers: undefined },
+  }
+  const fetcher = await fetcherForTest(t, async () => response)
+  fetcher.store.download = () => {
+    throw new Error('the store takes nothing')
+  }
+  const { found } = fetcher.fetch(wanted(hostNamed('archive.example.org')))
+  t.match(await found, { kind: 'failed' })
+  t.ok(closed)
+  t.equal(fetcher.count, 0)
 })
