@@ -10,7 +10,7 @@ import { readPost } from './binding/post.ts'
 import { checkRedirectSignature, type RedirectMessage, readRedirect } from './binding/redirect.ts'
 import { decodeBase64 } from './core/encoding.ts'
 import type { ResponseRules } from './core/verify-response.ts'
-import { keepState, stateOf } from './login-state.ts'
+import { keepKnown, stateOf } from './login-state.ts'
 import { newId, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
@@ -104,9 +104,12 @@ async function readMessage(
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
   // Without the last login, signing in again after this does not count as a loop.
-  const { last, ...state } = stateOf(saml, request).state
+  const { last, logout } = stateOf(saml, request).state
   const cookies = saml.sessions.end(request)
-  const fields = last === undefined ? cookies : cookies.plus('Set-Cookie', keepState(saml, state))
+  const fields =
+    last === undefined
+      ? cookies
+      : cookies.plus('Set-Cookie', keepKnown(saml, logout === undefined ? {} : { logout }))
   if (session === undefined) return signedOut(saml, 'unknown', fields)
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')
@@ -131,6 +134,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     ...signingOut,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
-    fields: cookies.plus('Set-Cookie', keepState(saml, { ...state, logout: id })),
+    fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),
   })
 }

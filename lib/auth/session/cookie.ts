@@ -9,9 +9,11 @@
 import type { Seconds } from '../../async/clock.ts'
 import {
   type CookieOptions,
+  type CookiePair,
   cookiePairs,
   largestCookie,
   setCookie,
+  withoutCookies,
 } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
 
@@ -28,10 +30,30 @@ export function isOwnCookie(name: string): boolean {
   return /^(?:__(?:Host|Secure)-)?_{0,2}authproxy[_.-]/i.test(name)
 }
 
+/** What every name of ours has in it. */
+const WORD = /authproxy/gi
+
+/** The cookies of a request that may be ours, in the order they came. */
+export function ownCookies(fields: Fields): readonly CookiePair[] {
+  return cookiePairs(fields, WORD).filter(({ name }) => isOwnCookie(name))
+}
+
+/** The values of the cookies of a name of ours, in the order they came. */
+export function ownValues(fields: Fields, name: string): readonly string[] {
+  return ownCookies(fields)
+    .filter(pair => pair.name === name)
+    .map(pair => pair.value)
+}
+
+/** The fields less our cookies. */
+export function withoutOwnCookies(fields: Fields): Fields {
+  return withoutCookies(fields, WORD, isOwnCookie)
+}
+
 /** The tokens the cookies of a request may hold, the likeliest first, all different. */
 export function tokensIn(fields: Fields): readonly string[] {
   const held = new Map<string, readonly string[]>()
-  for (const { name, value } of cookiePairs(fields)) {
+  for (const { name, value } of ownCookies(fields)) {
     if (!isSessionCookie(name)) continue
     const values = held.get(name) ?? []
     if (values.length < MOST_CANDIDATES) held.set(name, [...values, value])
@@ -42,7 +64,7 @@ export function tokensIn(fields: Fields): readonly string[] {
 
 /** Cookies of ours in a request: how many, and how large with their names. */
 export function sessionCookies(fields: Fields): { readonly count: number; readonly bytes: number } {
-  const own = cookiePairs(fields).filter(({ name }) => isSessionCookie(name))
+  const own = ownCookies(fields).filter(({ name }) => isSessionCookie(name))
   return {
     count: own.length,
     bytes: own.reduce((sum, { name, value }) => sum + name.length + value.length + 3, 0),
@@ -96,7 +118,7 @@ function line(name: string, value: string, options: CookieOptions): ['Set-Cookie
 }
 
 function heldNames(fields: Fields): readonly string[] {
-  const names = cookiePairs(fields).map(({ name }) => name)
+  const names = ownCookies(fields).map(({ name }) => name)
   return [...new Set(names.filter(isSessionCookie))].slice(0, 16)
 }
 

@@ -13,7 +13,7 @@ t.test('refused: without a login under way nothing is even parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }), '/saml/acs?again')
   t.strictSame(lab.codes, ['login_cookie_missing'])
-  lab.browser.cookies.set('__Host-authproxy_state', 's1.AAAA')
+  lab.browser.cookies.set(`__Host-authproxy_login.${'A'.repeat(27)}`, 's1.AAAA')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }))
   t.equal(lab.codes.at(-1), 'login_cookie_invalid')
 })

@@ -4,6 +4,7 @@
 import t from 'tap'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
+import { hrefOf } from '../../../fixtures/saml-browser.ts'
 import { SamlLab } from '../../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
@@ -118,7 +119,10 @@ t.test('refused: an answer to the request of another browser', async t => {
   const victim = lab.browser.other()
   const asked = await lab.browser.login('/')
   const own = await victim.login('/')
-  await victim.deliver(good(lab, asked.id), asked.relayState)
+  const answer = await victim.deliver(good(lab, asked.id), asked.relayState)
+  t.equal(answer.status, 303)
+  t.match(hrefOf(answer), 'resume=1', 'it begins a login of its own')
+  await victim.deliver(good(lab, asked.id), own.relayState)
   t.strictSame(lab.codes, ['in_response_to'])
   t.strictSame(lab.subjects, [])
   await victim.deliver(good(lab, own.id), own.relayState)
