@@ -75,7 +75,7 @@ export function resubmit(
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
   const { state } = stateOf(saml, request)
-  const key = state.flows.find(flow => flow.id === id && flow.done)?.form
+  const key = state.flows.find(flow => flow.id === id)?.form
   const place = { owner: ownerOf(session), target }
   const taken = key === undefined ? ({ because: 'gone' } as const) : saml.forms.take(id, key, place)
   const setCookie = Fields.of(['Set-Cookie', dropFlow(id)])

@@ -197,17 +197,19 @@ function resumed(
   return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
 }
 
-/** Whether everything about an assertion is right, but the login its request and RelayState both name is not known. */
+/**
+ * Whether everything about an assertion is right, but the login its RelayState names is not known any more, here or at the IdP:
+ * one that has lost its own state (SimpleSAMLphp, when the same person has just signed in in another tab) answers no request,
+ * and repeats the RelayState alone.
+ */
 function unknownAlone(
   { because, findings }: Extract<AssertionVerdict, { ok: false }>,
   { relayState = '' }: PostedMessage,
 ): boolean {
   const [failed, ...more] = findings.filter(({ ok }) => !ok)
-  return (
-    because === 'in_response_to' &&
-    more.length === 0 &&
-    failed?.received === requestIdOf({ id: relayState })
-  )
+  if (more.length > 0) return false
+  if (because === 'unsolicited') return true
+  return because === 'in_response_to' && failed?.received === requestIdOf({ id: relayState })
 }
 
 const codes = {

@@ -45,7 +45,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
       : lostSession(saml, request, { code: 'session_cookie_missing', state })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
-  const flow = state.flows.find(each => each.id === id && each.done)
+  const flow = state.flows.find(each => each.id === id)
   const signedIn = { title: 'Signed in', label: 'Continue', restore: id }
   // A login nothing is known of any more, or a reload: only the tab can know where it was going.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })

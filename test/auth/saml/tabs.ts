@@ -116,6 +116,27 @@ t.test('a known login beside the answer to an unknown one: it goes on or begins 
   t.equal(lab.subjects.length, 1)
 })
 
+t.test(
+  'an IdP that forgot the request and repeats the RelayState: on with a session, else again',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const [one = new Tab(lab), two = new Tab(lab)] = tabsOf(lab, 2)
+    await one.open('/one#1')
+    await two.open('/two#2')
+    const { browser, idp } = lab
+    const forgetful = () => browser.deliver(idp.respond({}), one.asked?.relayState)
+    t.match(hrefOf(await forgetful()), 'resume=1')
+    t.equal(lab.subjects.length, 0, 'it signs nobody in')
+    await two.answered()
+    await two.arrive()
+    const on = await browser.get(pathOf(hrefOf(await forgetful())))
+    t.equal(hrefOf(on), `${base}/one`)
+    t.match(htmlOf(on), `data-restore="${one.asked?.relayState}"`)
+    t.equal(lab.subjects.length, 1)
+    t.same(lab.codes, [])
+  },
+)
+
 t.test('an answer that is wrong in more than its request is refused, as ever', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')

@@ -81,7 +81,15 @@ for (const [what, code, answer] of wrong) {
 refuses('an answer to a request that was not made', 'in_response_to', lab =>
   lab.idp.respond({ inResponseTo: '_other' }),
 )
-refuses('an answer to no request', 'unsolicited', lab => lab.idp.respond({}))
+t.test('refused: an answer to no request', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  await lab.browser.deliver(lab.idp.respond({}))
+  t.strictSame(lab.codes, ['unsolicited'])
+  const named = await lab.browser.deliver(lab.idp.respond({}), asked.relayState)
+  t.match(hrefOf(named), 'resume=1', 'with a RelayState of ours the login begins again')
+  t.strictSame(lab.subjects, [])
+})
 refuses('an assertion to no request in a response that names ours', 'in_response_to', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, assertion: { inResponseTo: undefined } }),
 )
