@@ -70,6 +70,11 @@ t.test('tabs that log in at the same time', { skip: noStage, timeout: 600_000 },
         await page.waitForURL(`${stage.idp.base}/**`)
         await stage.submit(page, users.ada)
       }
+      // The identity provider keeps the first form of one session only, and asks again in tabs that lost theirs.
+      await ends(stage, pages.slice(-1))
+      for (const page of pages) {
+        if (page.url().startsWith(stage.idp.base)) await stage.submit(page, users.ada)
+      }
       t.same(await ends(stage, pages), addresses)
       await context.close()
     }

@@ -157,7 +157,8 @@ export class Sessions {
         {
           what: 'subject',
           ok: false,
-          expected: 'email, sAMAccountName or NameID, not empty, without control characters',
+          expected:
+            'email, sAMAccountName or NameID, not empty, without control characters and white space other than spaces',
           received: `attributes: ${attributes.map(({ name }) => name).join(', ') || 'none'}`,
         },
       ],

@@ -147,7 +147,7 @@ function sessionOf(claims: JwtClaims): ReadSession | undefined {
   try {
     return {
       id: text(sid),
-      subject: text(sub),
+      subject: named(sub),
       attributes: attributesOf(claims),
       issuer: text(idp),
       nameId: nid === undefined ? undefined : nameIdOf(nid),
@@ -191,6 +191,12 @@ function list(found: unknown): readonly unknown[] {
 function text(found: unknown): string {
   if (typeof found === 'string') return found
   throw new Error('not a text')
+}
+
+/** A session of no one is none. */
+function named(found: unknown): string {
+  if (text(found) !== '') return text(found)
+  throw new Error('empty')
 }
 
 function number(found: unknown): number {

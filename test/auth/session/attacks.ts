@@ -46,6 +46,7 @@ t.test('tokens nobody signed, or signed for another purpose, are no sessions', a
     'not yet valid': sign(own, { ...claims, nbf: 9_999_999_999 }),
     'another version': sign(own, { ...claims, v: 2 }),
     'no subject': sign(own, { ...claims, sub: undefined }),
+    'an empty subject': sign(own, { ...claims, sub: '' }),
     'a bomb': sign(own, { ...claims, attrs: undefined, z: 'A'.repeat(1000) }),
     'changed payload': `${header}.${encode({ ...claims, sub: 'admin' })}.${signature}`,
     'an encrypted token': `${encode({ alg: 'PBES2-HS256+A128KW', enc: 'A128GCM', p2c: 1e9 })}.a.b.c.d`,
