@@ -14,6 +14,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
+import { isNavigation } from './access/navigation.ts'
 import {
   cameWithoutTls,
   isForeignSocket,
@@ -114,7 +115,7 @@ export async function answer<A extends Response | TakenOver>(
       const opened = await openResubmission(request, clock)
       if ('request' in opened) {
         const answered = await pass({ request: opened.request, session }, facts)
-        return mayCarryCookies(answered)
+        return mayCarryCookies(request, answered)
           ? withLines(answered, await sessions.renewal(session, request))
           : answered
       }
@@ -195,12 +196,18 @@ function challenge(address: string): Fields {
   return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
 }
 
-/** A session in use is kept alive, but never in a response that a cache may keep for others. */
-function mayCarryCookies(answered: Response | TakenOver): boolean {
-  return 'fields' in answered && !SHARED.test(answered.fields.get('Cache-Control') ?? '')
+/**
+ * A session in use is kept alive, but never in a response that a cache may keep for others: only in one that says it is for one
+ * user, or must be asked for again, or in a page a person opens that does not say the contrary.
+ */
+function mayCarryCookies(request: Request, answered: Response | TakenOver): boolean {
+  if (!('fields' in answered)) return false
+  const control = answered.fields.all('Cache-Control').join(',')
+  return !SHARED.test(control) && (PRIVATE.test(control) || isNavigation(request))
 }
 
 const SHARED = /(?:^|[,\s])(?:public|s-maxage|immutable)\b/i
+const PRIVATE = /(?:^|[,\s])(?:private|no-store|no-cache)(?=$|[,\s=])/i
 
 function withLines<A extends Response | TakenOver>(answered: A, lines: Fields | undefined): A {
   if (lines === undefined || !('fields' in answered)) return answered

@@ -8,6 +8,7 @@ import { isOwnPost } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
+import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { authnRequestXml } from './binding/message-xml.ts'
 import { beginFlow, depthOf, keepKnown, newFlowId, requestIdOf, stateOf } from './login-state.ts'
 import { lostSession } from './lost-session-page.ts'
@@ -69,8 +70,16 @@ export async function startLogin(
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
-    fields: setCookies(beginFlow(saml, state, { flow, small: navigates })),
+    fields: setCookies([
+      ...beginFlow(saml, state, { flow, small: navigates }),
+      ...newBrowserLine(saml, request),
+    ]),
   })
+}
+
+/** A browser without a name gets one now: tabs that log in at the same time come back with the same. */
+function newBrowserLine({ random }: Saml, { fields }: Request): readonly string[] {
+  return browserIn(fields) === undefined ? [browserLine(newBrowser(random))] : []
 }
 
 function setCookies(lines: readonly string[]): Fields {

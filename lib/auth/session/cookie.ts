@@ -5,7 +5,12 @@
  * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`
  * in the first, `<tag>:<part>` in the others. The random tag tells parts of one token from those of another, which a browser
  * may hold beside them: with another Path or Domain, or after a write that was only half done.
+ *
+ * `__Host-authproxy_browser`: a random name of the browser, which no neighbour under the parent domain can set. A token holds its
+ * hash, so that a session of another browser is none in this one. It is made before a login and kept by the next ones: tabs
+ * that log in at the same time would otherwise take it from each other.
  */
+import { createHash } from 'node:crypto'
 import type { Seconds } from '../../async/clock.ts'
 import {
   type CookieOptions,
@@ -48,6 +53,30 @@ export function ownValues(fields: Fields, name: string): readonly string[] {
 /** The fields less our cookies. */
 export function withoutOwnCookies(fields: Fields): Fields {
   return withoutCookies(fields, WORD, isOwnCookie)
+}
+
+const BROWSER = '__Host-authproxy_browser'
+/** As long as the longest session may last. */
+const BROWSER_AGE: Seconds = 30 * 86_400
+
+/** The browser of a request by its cookie, for `browserLine` and `browserHash`; undefined when it has no name yet. */
+export function browserIn(fields: Fields): string | undefined {
+  return ownValues(fields, BROWSER).find(value => /^[\w-]{22}$/.test(value))
+}
+
+/** A name for a browser that has none. */
+export function newBrowser(random: (size: number) => Buffer): string {
+  return random(16).toString('base64url')
+}
+
+/** The Set-Cookie value that gives a browser its name. The IdP's answer has to bring it, so it is SameSite=None. */
+export function browserLine(name: string): string {
+  return setCookie(BROWSER, name, { maxAge: BROWSER_AGE, sameSite: 'None' })
+}
+
+/** What a token keeps of the name of its browser: the name itself is no one's to read there. */
+export function browserHash(name: string): string {
+  return createHash('sha256').update(name).digest('base64url').slice(0, 22)
 }
 
 /** The tokens the cookies of a request may hold, the likeliest first, all different. */

@@ -10,7 +10,16 @@ import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
-import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
+import {
+  browserHash,
+  browserIn,
+  browserLine,
+  clearingLines,
+  newBrowser,
+  sessionCookies,
+  tokensIn,
+  writeToken,
+} from './cookie.ts'
 import type { Revocation, RevocationList } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
@@ -65,7 +74,9 @@ export class Sessions {
       )
     }
     const now = clock.now()
+    const browser = browserIn(request.fields) ?? newBrowser(random)
     const session: Session = {
+      browser: browserHash(browser),
       id: random(16).toString('hex'),
       subject: identity.subject,
       attributes: identity.attributes,
@@ -83,7 +94,7 @@ export class Sessions {
     const written = await this.#write(session, request)
     return 'tooLarge' in written
       ? { refuse: this.#tooLarge(request, session, written.tooLarge) }
-      : { setCookie: written, session }
+      : { setCookie: written.plus('Set-Cookie', browserLine(browser)), session }
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
@@ -124,10 +135,17 @@ export class Sessions {
   async #look({ fields }: Pick<Request, 'fields'>) {
     const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
+    const name = browserIn(fields)
+    const browser = name === undefined ? undefined : browserHash(name)
     for (const token of tokensIn(fields)) {
       const session = await tokens.verify(token)
       if (typeof session === 'string') {
         reasons.push(session)
+        continue
+      }
+      // Of another browser: a neighbour under the parent domain may have set it.
+      if (session.browser !== browser) {
+        reasons.push('other-browser')
         continue
       }
       // Older than sessions may be by now, which its token cannot know; or ended before its time.

@@ -95,6 +95,7 @@ t.test('groups are chosen and shortened as told', t => {
 
 function session(attributes: Readonly<Record<string, readonly string[]>>, who = 'ada'): Session {
   return {
+    browser: '',
     id: 's',
     subject: who,
     attributes: new Map(Object.entries(attributes)),
