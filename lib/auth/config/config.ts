@@ -56,6 +56,8 @@ export function configOf(values: SettingValues, instance: string) {
       idpMetadataCertificate: values.idpMetadataCertificate,
       /** Where remote metadata is kept between starts. */
       metadataCacheFile: `${configPath}.idp-metadata.xml`,
+      /** Where IDs that were used up are kept between starts. */
+      usedIdsFile: `${configPath}.used.json`,
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
       allowSha1: allowSHA1,

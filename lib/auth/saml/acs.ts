@@ -70,7 +70,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
   if (flow !== undefined) used.push(`request ${flow.id}`)
-  if (!saml.replayCache.consume(used, checked.until)) {
+  if (!(await saml.replayCache.consume(used, checked.until))) {
     return refuse({ code: 'replay', findings: checked.findings })
   }
   return startSession(saml, request, { verified, checked, flow, known: carried.state, posted })

@@ -38,7 +38,7 @@ export async function answerRequest(
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
   if (problem !== undefined) return refuse(problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
-  if (!saml.replayCache.consume([`logout ${message.id}`], until)) return refuse('replay')
+  if (!(await saml.replayCache.consume([`logout ${message.id}`], until))) return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)

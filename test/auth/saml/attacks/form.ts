@@ -31,6 +31,7 @@ t.test('refused: forms and base64 that are not what they should be', async t => 
     [`${formOf({ SAMLResponse: real })}&${formOf({ SAMLResponse: real })}`, 'form_malformed'],
     ['SAMLResponse=%zz', 'form_malformed'],
     ['nothing=at+all', 'form_malformed'],
+    [`SAMLResponse=x${'&a'.repeat(101)}`, 'form_malformed'],
     [`SAMLResponse=${'A'.repeat(1_100_000)}`, 'form_too_large'],
   ]
   for (const [content, code] of cases) {
