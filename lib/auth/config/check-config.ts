@@ -96,6 +96,14 @@ export function crossCheck(values: SettingValues): {
       )
     }
   }
+  for (const [index, prefix] of values.passthroughPaths.entries()) {
+    if (!prefix.endsWith('/')) {
+      warn(
+        ['passthroughPaths', index],
+        `lets every path pass that begins so, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
+      )
+    }
+  }
   if (values.saml.allowUnsignedLogout) {
     warn(['saml', 'allowUnsignedLogout'], 'anybody who knows a NameID can end that user’s sessions')
   }

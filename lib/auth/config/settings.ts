@@ -20,6 +20,7 @@ import {
   moment,
   origin,
   pathPrefix,
+  requestSigning,
   sha256,
   token,
   url,
@@ -50,8 +51,8 @@ export const settings = group('', {
   ).says(
     'A PEM file with the certificates the metadata has to be signed with. Metadata that is not is refused.',
   ),
-  samlRequestSigning: setting(oneOf('auto', 'always', 'never'), 'auto').says(
-    'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks.',
+  samlRequestSigning: setting(requestSigning, 'auto').says(
+    'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks; `true` is `always`, `false` is `never`.',
   ),
   passthroughPaths: setting(
     listOf(pathPrefix, 'path prefixes'),

@@ -68,6 +68,8 @@ export function newId(saml: Saml): string {
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
   const [path = ''] = returnTo.split(/[?#]/)
+  // Without its dot segments it would be another host to those who resolve it: `/.//host`.
+  if (new URL(`https://own.invalid${path}`).pathname.startsWith('//')) return '/'
   return path.startsWith('/saml/') || path === returnPath ? '/' : returnTo
 }
 

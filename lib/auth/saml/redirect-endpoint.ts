@@ -10,9 +10,11 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { isNavigation } from '../access/navigation.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
-import { startLogin } from './login.ts'
+import { cannotLogIn, needsLogin } from '../pages/needs-login.ts'
+import { type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
 import { lostSession } from './lost-session-page.ts'
 import { returnPath, type Saml, safeReturn } from './parts.ts'
@@ -27,21 +29,21 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
     return session === undefined
-      ? startLogin(saml, request, { returnTo })
+      ? begin(saml, request, { returnTo })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const { state } = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
     // A browser is sent here with the ID of its login; without one it followed a bookmark, to sign in.
-    if (id === undefined) return startLogin(saml, request, { returnTo: '/' })
+    if (id === undefined) return begin(saml, request, { returnTo: '/' })
     const resumes = query.has('resume')
     if (!query.has('again')) {
       const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow')}&again=1`
       return linkPage(saml, { title: 'Signing in', label: 'Continue', href })
     }
     return resumes
-      ? startLogin(saml, request, { returnTo: '/', instead: id })
+      ? begin(saml, request, { returnTo: '/', instead: id })
       : lostSession(saml, request, { code: 'session_cookie_missing', state })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
@@ -68,6 +70,15 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     // The application may redirect to any address with TLS after a post.
     formAction: ['https:'],
   })
+}
+
+/** An image or a script of another site must not begin logins, which displace those of tabs: the checks of any first request. */
+async function begin(saml: Saml, request: Request, login: LoginStart): Promise<Response> {
+  const { domain, baseUrl: base } = saml.config()
+  const { returnTo } = login
+  if (!isNavigation(request)) return needsLogin(request, loginAddress(base, returnTo))
+  const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
+  return cannot ?? startLogin(saml, request, login)
 }
 
 /** Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more. */

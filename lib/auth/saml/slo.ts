@@ -49,19 +49,24 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
 }
 
 /**
- * Asks the person first when an image, a page fetched ahead, or a form of another site may have caused the request: none of them
- * can answer the question.
+ * A person who opens the address is signed out at once, wherever the link was. Asks first when an image, a frame, a page fetched
+ * ahead, or a form of another origin may have caused the request: none of them can answer the question. HEAD changes nothing.
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
-  return isUnmeant(request)
+  return request.method === 'HEAD' || isUnmeant(request, saml.config().baseUrl)
     ? saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
     : begin(saml, request)
 }
 
-function isUnmeant({ fields }: Request): boolean {
-  if (fields.get('Sec-Fetch-Site') === 'cross-site') return true
+function isUnmeant({ method, fields }: Request, baseUrl: string): boolean {
   const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
   if (/prefetch|prerender/i.test(purpose)) return true
+  const site = fields.get('Sec-Fetch-Site')
+  const foreign = site === 'cross-site' || site === 'same-site'
+  const origin = fields.get('Origin')
+  if (method === 'POST') return foreign || (origin !== undefined && origin !== baseUrl)
+  const isPage = fields.get('Sec-Fetch-Mode') === 'navigate'
+  if (foreign) return !isPage || fields.get('Sec-Fetch-Dest') !== 'document'
   // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
   if (fields.get('Sec-Fetch-Mode') === 'no-cors') return true
   const place = fields.get('Sec-Fetch-Dest')

@@ -109,6 +109,8 @@ t.test('what is dangerous is said and done all the same', t => {
   t.match(warned(`${least}  trustedProxies: [10.0.0.0/8]\n`), /trustedProxies\[0\].*wide/)
   t.match(warned(least.replace('https://idp', 'http://idp')), /without TLS/)
   t.match(warned(least.replace(':8080', ':443')), /below 1024/)
+  t.match(warned(`${least}passthroughPaths: [/api]\n`), /such as \/api-admin/)
+  t.equal(warned(`${least}passthroughPaths: [/api/]\n`), '')
   t.end()
 })
 

@@ -117,7 +117,11 @@ t.test('no path sends a browser to another host', async t => {
   const cases: ReadonlyArray<readonly [string, string]> = [
     ['//evil.example', '/'],
     ['/\\evil.example', '/'],
-    ['/.//evil.example', '/.//evil.example'],
+    ['/.//evil.example', '/'],
+    ['/..//evil.example', '/'],
+    ['/%2e//evil.example', '/'],
+    ['/a/../\\evil.example', '/'],
+    ['/a//b', '/a//b'],
     ['/a\tb', '/'],
     ['https://evil.example', '/'],
     ['', '/'],

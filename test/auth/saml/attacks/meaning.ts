@@ -10,6 +10,12 @@ import { SamlLab } from '../../../fixtures/saml-lab.ts'
 const { refuses } = await attackedLab()
 
 // Names and namespaces.
+refuses('two Status, one of them Success', 'response_form', (lab, id) =>
+  edit(lab.idp.respond({ inResponseTo: id, signs: 'assertion' }), [
+    '</samlp:Status>',
+    '</samlp:Status><samlp:Status><samlp:StatusCode Value="urn:x"/></samlp:Status>',
+  ]),
+)
 refuses('a Response of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [ns.protocol, 'urn:oasis:names:tc:SAML:1.0:protocol']),
 )
