@@ -235,5 +235,6 @@ t.test('line breaks and other controls in attributes never make a field', async 
     fields?.get('X-Authproxy-Displayname'),
     'Ada%0D%0AX-Evil: 1%0D%0A%0D%0AGET /admin HTTP/1.1',
   )
-  t.equal(fields?.get('X-Authproxy-Groups'), 'a%2Cadmin,b%0Ac,Zo%C3%AB,%00,x%E2%80%A8y')
+  const groups = Buffer.from(fields?.get('X-Authproxy-Groups') ?? '', 'latin1').toString()
+  t.equal(groups, 'a%2Cadmin,b%0Ac,Zoë,%00,x\u2028y')
 })

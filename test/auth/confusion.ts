@@ -157,8 +157,6 @@ t.test('a name made of spaces costs what its length costs', t => {
     t.equal(encodeValue(`a${' '.repeat(80_000)}b`, encoding, false).length, 80_002)
     // It was half a minute.
     t.ok(performance.now() - began < 2000)
-    t.equal(encodeValue('  a b  ', encoding, false), '%20%20a b%20%20')
-    t.equal(encodeValue('   ', encoding, true), '%20%20%20')
   }
   t.end()
 })

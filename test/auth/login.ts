@@ -109,7 +109,7 @@ t.test(
       [`Content-Type: application/json\n${own}`, '{}', 'type'],
       [own, 'a=1', 'type'],
       [`${form}\n${own}`, 'x'.repeat(2000), 'too-large'],
-      [`${form}\n${own}`, `__authproxy_form=${'A'.repeat(16)}`, 'spent'],
+      [`${form}\n${own}`, `__authproxy_form=${'A'.repeat(27)}`, 'spent'],
     ] as const) {
       const answer = await post(`${fields}\nReferer: https://${domain}/page`, content)
       t.equal(answer.status, 401, because)

@@ -12,7 +12,7 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import type { ReplayCache } from './replay-cache.ts'
+import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
 /** What the SAML service is given. */
@@ -34,7 +34,7 @@ export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
   /** Verifies messages in threads. */
   readonly verifier: WorkerPool
-  readonly replayCache: ReplayCache
+  readonly replayCache: UsedIds
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
   readonly room: Room
@@ -68,6 +68,8 @@ export function newId(saml: Saml): string {
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
   const [path = ''] = returnTo.split(/[?#]/)
+  // Without its dot segments it would be another host to those who resolve it: `/.//host`.
+  if (new URL(`https://own.invalid${path}`).pathname.startsWith('//')) return '/'
   return path.startsWith('/saml/') || path === returnPath ? '/' : returnTo
 }
 

@@ -14,7 +14,7 @@ import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
 import { Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
-import { ReplayCache } from './replay-cache.ts'
+import { ReplayCache, type UsedIds } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
 import { messageBounds, WorkerPool } from './worker/pool.ts'
 
@@ -70,6 +70,8 @@ export interface SamlSubstitutes {
   readonly origin?: OriginClient
   /** Verifies messages; not closed with the service. */
   readonly verifier?: WorkerPool
+  /** Used IDs that several processes share; closed with the service. */
+  readonly usedIds?: UsedIds
 }
 
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
@@ -90,7 +92,8 @@ export async function createSamlService(
     ...parts,
     source,
     verifier,
-    replayCache: new ReplayCache(clock),
+    replayCache:
+      substitutes.usedIds ?? (await ReplayCache.open({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),
     outcomes: new Outcomes(),
@@ -108,7 +111,7 @@ export async function createSamlService(
     async close() {
       source.close()
       const closing = substitutes.verifier === undefined ? verifier.close() : undefined
-      await Promise.all([closing, origin.close()])
+      await Promise.all([closing, origin.close(), saml.replayCache.close()])
     },
   }
 }

@@ -10,7 +10,7 @@ import { readPost } from './binding/post.ts'
 import { checkRedirectSignature, type RedirectMessage, readRedirect } from './binding/redirect.ts'
 import { decodeBase64 } from './core/encoding.ts'
 import type { ResponseRules } from './core/verify-response.ts'
-import { keepState, stateOf } from './login-state.ts'
+import { keepKnown, stateOf } from './login-state.ts'
 import { newId, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
@@ -49,19 +49,24 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
 }
 
 /**
- * Asks the person first when an image, a page fetched ahead, or a form of another site may have caused the request: none of them
- * can answer the question.
+ * A person who opens the address is signed out at once, wherever the link was. Asks first when an image, a frame, a page fetched
+ * ahead, or a form of another origin may have caused the request: none of them can answer the question. HEAD changes nothing.
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
-  return isUnmeant(request)
+  return request.method === 'HEAD' || isUnmeant(request, saml.config().baseUrl)
     ? saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
     : begin(saml, request)
 }
 
-function isUnmeant({ fields }: Request): boolean {
-  if (fields.get('Sec-Fetch-Site') === 'cross-site') return true
+function isUnmeant({ method, fields }: Request, baseUrl: string): boolean {
   const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
   if (/prefetch|prerender/i.test(purpose)) return true
+  const site = fields.get('Sec-Fetch-Site')
+  const foreign = site === 'cross-site' || site === 'same-site'
+  const origin = fields.get('Origin')
+  if (method === 'POST') return foreign || (origin !== undefined && origin !== baseUrl)
+  const isPage = fields.get('Sec-Fetch-Mode') === 'navigate'
+  if (foreign) return !isPage || fields.get('Sec-Fetch-Dest') !== 'document'
   // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
   if (fields.get('Sec-Fetch-Mode') === 'no-cors') return true
   const place = fields.get('Sec-Fetch-Dest')
@@ -104,9 +109,12 @@ async function readMessage(
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
   // Without the last login, signing in again after this does not count as a loop.
-  const { last, ...state } = stateOf(saml, request).state
+  const { last, logout } = stateOf(saml, request).state
   const cookies = saml.sessions.end(request)
-  const fields = last === undefined ? cookies : cookies.plus('Set-Cookie', keepState(saml, state))
+  const fields =
+    last === undefined
+      ? cookies
+      : cookies.plus('Set-Cookie', keepKnown(saml, logout === undefined ? {} : { logout }))
   if (session === undefined) return signedOut(saml, 'unknown', fields)
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')
@@ -131,6 +139,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     ...signingOut,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
-    fields: cookies.plus('Set-Cookie', keepState(saml, { ...state, logout: id })),
+    fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),
   })
 }

@@ -1,17 +1,16 @@
 import t, { type Test } from 'tap'
-import { logoutRequestXml, logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
-import {
-  checkRedirectSignature,
-  type MessageName,
-  readRedirect,
-  redirectAddress,
-} from '../../../lib/auth/saml/binding/redirect.ts'
+import { logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
+import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
 import { signElement } from '../../../lib/auth/saml/core/signature.ts'
 import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { sp } from '../../fixtures/idp.ts'
-import { formOf, hrefOf, htmlOf, inputsOf, pathOf } from '../../fixtures/saml-browser.ts'
+import { formOf, hrefOf, htmlOf, inputsOf } from '../../fixtures/saml-browser.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'
 import { keyPair, SamlLab, signIn } from '../../fixtures/saml-lab.ts'
+import {
+  logoutByRedirect as byRedirect,
+  logoutRequest as request,
+} from '../../fixtures/saml-logout.ts'
 
 const ours = { certificates: [keyPair('sp').certificate], allowSha1: false }
 
@@ -21,30 +20,6 @@ function sent(t: Test, address: string): string {
   if (typeof query !== 'object') throw new Error(`no message in ${address}`)
   t.equal(checkRedirectSignature(query, ours), undefined, 'signed by us')
   return query.bytes.toString()
-}
-
-/** A LogoutRequest of the IdP for the person of the lab. */
-function request(lab: SamlLab, more: Partial<Parameters<typeof logoutRequestXml>[0]> = {}): string {
-  const nameId = lab.subjects[0]?.nameId
-  if (nameId === undefined) throw new Error('there is no NameID')
-  return logoutRequestXml({
-    id: `_logout${Math.random()}`,
-    issuer: lab.idp.entityId,
-    issued: lab.clock.now(),
-    destination: sp.sloUrl,
-    nameId,
-    sessionIndex: lab.subjects[0]?.sessionIndex,
-    ...more,
-  })
-}
-
-function byRedirect(
-  name: MessageName,
-  xml: string,
-  key: ReturnType<typeof rsaPair> | 'unsigned' = rsaPair('idp'),
-): string {
-  const message = { name, xml, relayState: 'their state' }
-  return pathOf(redirectAddress(sp.sloUrl, message, key === 'unsigned' ? undefined : key))
 }
 
 t.test('signing out ends the session here and begins single logout', async t => {
@@ -244,8 +219,9 @@ t.test(
       {
         'Sec-Fetch-Site': 'cross-site',
         'Sec-Fetch-Mode': 'navigate',
-        'Sec-Fetch-Dest': 'document',
+        'Sec-Fetch-Dest': 'iframe',
       },
+      { 'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' },
     ]) {
       t.match(htmlOf(await lab.browser.get('/saml/slo', ...Object.entries(fields))), /Sign out\?/)
       t.equal(lab.browser.cookies.has('session'), true)

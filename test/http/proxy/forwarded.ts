@@ -49,3 +49,10 @@ t.test('whatever claims to know the client goes, in any spelling', t => {
   t.same([...withoutForwarding(fields)], [['X-Forwarded-Fortune', '5']])
   t.end()
 })
+
+t.test('what a client says of proxies and prefixes does not go on', t => {
+  const names = ['Proxy', 'PROXY', 'X-Forwarded-Prefix', 'X_Forwarded_Prefix']
+  const fields = Fields.of(...names.map(name => [name, 'x'] as const), ['Proxy-Status', 'kept'])
+  t.same(withoutForwarding(fields).flat, ['Proxy-Status', 'kept'])
+  t.end()
+})

@@ -16,6 +16,9 @@ export interface PostedMessage {
   readonly relayState: string | undefined
 }
 
+/** Fields of a form. IdPs send two or three; a form of half a million would keep the service busy. */
+const MOST_FIELDS = 100
+
 type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
 
 /** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
@@ -45,7 +48,9 @@ const reasons = {
 
 function readForm(form: string): PostedMessage | FormReason | undefined {
   const values = new Map<string, string>()
-  for (const piece of form.split('&')) {
+  const pieces = form.split('&', MOST_FIELDS + 1)
+  if (pieces.length > MOST_FIELDS) return 'form_malformed'
+  for (const piece of pieces) {
     const [, first = '', second = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
     const name = decodeFormText(first)
     const value = decodeFormText(second)

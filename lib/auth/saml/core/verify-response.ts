@@ -124,6 +124,9 @@ function checkSignaturePlaces(root: XmlElement, places: readonly XmlElement[]): 
 
 /** 3.2.2.1. An IdP need not sign that it refuses a login: all that follows is a page that says so. */
 function checkStatus(root: XmlElement): void {
+  if (childrenOf(root, ns.protocol, 'Status').length > 1) {
+    refuse('response_form', 'more than one Status')
+  }
   const found = childOf(root, ns.protocol, 'Status')
   const code = childOf(found, ns.protocol, 'StatusCode')
   const value = attributeOf(code, 'Value')

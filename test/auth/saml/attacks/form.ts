@@ -13,7 +13,7 @@ t.test('refused: without a login under way nothing is even parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }), '/saml/acs?again')
   t.strictSame(lab.codes, ['login_cookie_missing'])
-  lab.browser.cookies.set('__Host-authproxy_state', 's1.AAAA')
+  lab.browser.cookies.set(`__Host-authproxy_login.${'A'.repeat(27)}`, 's1.AAAA')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }))
   t.equal(lab.codes.at(-1), 'login_cookie_invalid')
 })
@@ -31,6 +31,7 @@ t.test('refused: forms and base64 that are not what they should be', async t => 
     [`${formOf({ SAMLResponse: real })}&${formOf({ SAMLResponse: real })}`, 'form_malformed'],
     ['SAMLResponse=%zz', 'form_malformed'],
     ['nothing=at+all', 'form_malformed'],
+    [`SAMLResponse=x${'&a'.repeat(101)}`, 'form_malformed'],
     [`SAMLResponse=${'A'.repeat(1_100_000)}`, 'form_too_large'],
   ]
   for (const [content, code] of cases) {

@@ -4,11 +4,18 @@
 import t from 'tap'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
+import { hrefOf } from '../../../fixtures/saml-browser.ts'
 import { SamlLab } from '../../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
 
 // Names and namespaces.
+refuses('two Status, one of them Success', 'response_form', (lab, id) =>
+  edit(lab.idp.respond({ inResponseTo: id, signs: 'assertion' }), [
+    '</samlp:Status>',
+    '</samlp:Status><samlp:Status><samlp:StatusCode Value="urn:x"/></samlp:Status>',
+  ]),
+)
 refuses('a Response of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [ns.protocol, 'urn:oasis:names:tc:SAML:1.0:protocol']),
 )
@@ -80,7 +87,15 @@ for (const [what, code, answer] of wrong) {
 refuses('an answer to a request that was not made', 'in_response_to', lab =>
   lab.idp.respond({ inResponseTo: '_other' }),
 )
-refuses('an answer to no request', 'unsolicited', lab => lab.idp.respond({}))
+t.test('refused: an answer to no request', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  await lab.browser.deliver(lab.idp.respond({}))
+  t.strictSame(lab.codes, ['unsolicited'])
+  const named = await lab.browser.deliver(lab.idp.respond({}), asked.relayState)
+  t.match(hrefOf(named), 'resume=1', 'with a RelayState of ours the login begins again')
+  t.strictSame(lab.subjects, [])
+})
 refuses('an assertion to no request in a response that names ours', 'in_response_to', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, assertion: { inResponseTo: undefined } }),
 )
@@ -118,7 +133,10 @@ t.test('refused: an answer to the request of another browser', async t => {
   const victim = lab.browser.other()
   const asked = await lab.browser.login('/')
   const own = await victim.login('/')
-  await victim.deliver(good(lab, asked.id), asked.relayState)
+  const answer = await victim.deliver(good(lab, asked.id), asked.relayState)
+  t.equal(answer.status, 303)
+  t.match(hrefOf(answer), 'resume=1', 'it begins a login of its own')
+  await victim.deliver(good(lab, asked.id), own.relayState)
   t.strictSame(lab.codes, ['in_response_to'])
   t.strictSame(lab.subjects, [])
   await victim.deliver(good(lab, own.id), own.relayState)
