@@ -180,6 +180,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       log.warn('PROXY-ERROR response_broke_off', { ...about, id: exchange.request.id, error })
     },
     limits: limitsOf(config),
+    fastPath: true,
   })
   const { drain } = config.timeouts
   stop.unshift(

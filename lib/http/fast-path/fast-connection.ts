@@ -117,7 +117,8 @@ export class FastConnection implements HeadReading, ResponseOwner {
     }
     this.#due.push(out)
     if (this.#due.length === 1) out.turn()
-    const read = { method, target, version, fields, content: emptyContent }
+    const interim = out.interim.bind(out)
+    const read = { method, target, version, fields, content: emptyContent, interim }
     const request = new LiveRequest(read, this.#connection, options)
     this.#connection.requests += 1
     underWay.add(request)

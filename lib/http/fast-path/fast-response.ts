@@ -9,7 +9,7 @@
  */
 
 import type { Socket } from 'node:net'
-import type { Fields } from '../message/field.ts'
+import { Fields } from '../message/field.ts'
 import type { ResponseWriter, Taken } from '../server/response-writer.ts'
 import { type ResponseHead, responseText } from '../wire/response-text.ts'
 
@@ -47,6 +47,7 @@ export class FastResponse implements ResponseWriter {
   #trailers = ''
   #last = false
   #chunked = false
+  #begun = false
 
   constructor(to: ResponseOwner) {
     this.#to = to
@@ -84,12 +85,22 @@ export class FastResponse implements ResponseWriter {
     this.#last = true
   }
 
+  /** Early hints (RFC 8297), when nothing has to leave before them. */
+  interim(status: number, fields: Fields): void {
+    const links = fields.all('Link')
+    if (status !== 103 || links.length === 0 || this.#held !== undefined || this.#begun) return
+    FastResponse.flush()
+    const { lines } = Fields.of(...links.map(link => ['Link', link] as const))
+    this.#to.socket.write(`HTTP/1.1 103 Early Hints\r\n${lines}\r\n`, 'latin1')
+  }
+
   get chunked(): boolean {
     return this.#chunked
   }
 
   head(head: ResponseHead): void {
     const { path } = this.#to
+    this.#begun = true
     this.#chunked = head.hasContent && head.length === undefined
     const date = head.fields.has('Date') ? '' : path.dateLine
     this.#head = responseText(head, date + (this.#last ? 'Connection: close\r\n' : path.keepAlive))

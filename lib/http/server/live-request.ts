@@ -63,7 +63,7 @@ export class LiveRequest implements Request, UnderWay {
   /** Made when first asked for: most hits never need it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
-    if (this.#over) this.#controller.abort()
+    if (this.#over) this.#controller.abort(over)
     return this.#controller.signal
   }
 
@@ -82,9 +82,12 @@ export class LiveRequest implements Request, UnderWay {
     if (this.#over) return
     this.#over = true
     this.#whenOver?.()
-    this.#controller?.abort()
+    this.#controller?.abort(over)
   }
 }
+
+/** One for all: making an error for each request costs more than many a request. */
+const over = new Error('the exchange is over')
 
 /** Names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {

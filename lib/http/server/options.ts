@@ -27,8 +27,7 @@ export interface HttpServerOptions {
   readonly clock: Clock
   readonly limits: HttpServerLimits
   /**
-   * Whether plain requests take the fast path (fast-path/fast-path.ts), which sends no interim responses. Other requests go to
-   * Node's server, which does.
+   * Whether plain requests take the fast path (fast-path/fast-path.ts). Other requests go to Node's server.
    */
   readonly fastPath?: boolean
   /** Makes it a TLS listener. */
