@@ -18,7 +18,7 @@ import { returnPath, type Saml, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
 import { type Refusal, refused } from './refusal-page.ts'
 import { formPage, redirect } from './send.ts'
-import { verify } from './verify.ts'
+import { clientOf, verify } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
@@ -37,8 +37,9 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const bytes = decodeBase64(posted.encoded)
   if (bytes === undefined) return refuse({ code: 'base64' })
   if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
+  const client = clientOf(saml, request, open.length > 0)
   const verified = await verify(saml, rules =>
-    saml.verifier.run({ kind: 'response', bytes, rules }),
+    saml.verifiers.login.run({ kind: 'response', bytes, rules }, client),
   )
   if (!verified.ok) return refuse(verified.refusal)
 

@@ -32,8 +32,8 @@ export interface SamlParts {
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
-  /** Verifies messages in threads. */
-  readonly verifier: WorkerPool
+  /** Verify messages in threads: a pool each, so that messages of one kind never wait for those of the other. */
+  readonly verifiers: { readonly login: WorkerPool; readonly logout: WorkerPool }
   readonly replayCache: ReplayCache
   readonly forms: KeptForms
   /** Memory for forms that are being read. */

@@ -16,7 +16,7 @@ import { Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
 import { ReplayCache } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
-import { messageBounds, WorkerPool } from './worker/pool.ts'
+import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
 /** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
 export interface SamlService {
@@ -68,8 +68,8 @@ const FORMS = 128 * 1024 * 1024
 export interface SamlSubstitutes {
   /** Fetches the metadata; closed with the service. */
   readonly origin?: OriginClient
-  /** Verifies messages; not closed with the service. */
-  readonly verifier?: WorkerPool
+  /** Verify messages; not closed with the service. */
+  readonly verifiers?: Saml['verifiers']
 }
 
 /** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
@@ -85,11 +85,14 @@ export async function createSamlService(
     await origin.close()
     throw error
   })
-  const verifier = substitutes.verifier ?? new WorkerPool(clock, messageBounds)
+  const verifiers = substitutes.verifiers ?? {
+    login: new WorkerPool(clock, loginBounds),
+    logout: new WorkerPool(clock, logoutBounds),
+  }
   const saml: Saml = {
     ...parts,
     source,
-    verifier,
+    verifiers,
     replayCache: new ReplayCache(clock),
     forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),
@@ -107,8 +110,8 @@ export async function createSamlService(
     readings: () => readingsOf(saml),
     async close() {
       source.close()
-      const closing = substitutes.verifier === undefined ? verifier.close() : undefined
-      await Promise.all([closing, origin.close()])
+      const own = substitutes.verifiers === undefined ? Object.values(verifiers) : []
+      await Promise.all([...own.map(verifier => verifier.close()), origin.close()])
     },
   }
 }

@@ -15,7 +15,8 @@ import { newId, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { answerRequest, signedOut, signingOut, takeAnswer } from './slo-messages.ts'
-import { verify } from './verify.ts'
+import { clientOf, verify } from './verify.ts'
+import type { Client } from './worker/fair-queue.ts'
 
 /** A message by either binding; only HTTP-Redirect has a signature beside the message. */
 type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
@@ -73,7 +74,9 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
   const { name, relayState } = message
-  const read = await verify(saml, rules => readMessage(saml, message, rules))
+  const { found } = stateOf(saml, request)
+  const client = clientOf(saml, request, found === 'state')
+  const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
     return answerRequest(saml, read, { request, relayState })
@@ -87,7 +90,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
 async function readMessage(
   saml: Saml,
   message: Message,
-  rules: ResponseRules,
+  { rules, client }: { readonly rules: ResponseRules; readonly client: Client },
 ): Promise<LogoutMessage> {
   const { bytes, binding } = message
   const because = checkRedirectSignature(message, rules)
@@ -96,7 +99,7 @@ async function readMessage(
     return { ok: false, because, problem: 'the signature over the query does not hold' }
   }
   const job = { kind: 'logout', bytes, rules: { ...rules, signedOutside: signed } } as const
-  const read = await saml.verifier.run(job)
+  const read = await saml.verifiers.logout.run(job, client)
   return read.ok && binding === 'redirect' ? { ...read, signed } : read
 }
 
