@@ -4,7 +4,7 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
-import { signElement } from './core/signature.ts'
+import { signElement } from './signature/signature.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
 

@@ -7,7 +7,7 @@ import {
   type SigningKey,
   type SigningOptions,
   signElement,
-} from '../../auth/saml/core/signature.ts'
+} from '../../auth/saml/signature/signature.ts'
 import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
 import { escapeXml } from '../../auth/saml/core/xml.ts'
 import { encryptElement } from './encrypt.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
 import { messageLimits } from '../../../lib/auth/saml/core/scan.ts'
-import { verifySignature } from '../../../lib/auth/saml/core/signature.ts'
+import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
 import { attributeOf, parseXml } from '../../../lib/auth/saml/core/xml.ts'
 import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {

@@ -6,7 +6,7 @@ import {
   readRedirect,
   redirectAddress,
 } from '../../../lib/auth/saml/binding/redirect.ts'
-import { signElement } from '../../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../../lib/auth/saml/signature/signature.ts'
 import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { sp } from '../../fixtures/idp.ts'
 import { formOf, hrefOf, htmlOf, inputsOf, pathOf } from '../../fixtures/saml-browser.ts'

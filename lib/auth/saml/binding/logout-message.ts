@@ -11,7 +11,7 @@ import {
   readNameId,
   type WrittenInstant,
 } from '../core/read-assertion.ts'
-import { isSigned, signedContent } from '../core/signature.ts'
+import { isSigned, signedContent } from '../signature/signature.ts'
 import type { NameId } from '../core/subject.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'

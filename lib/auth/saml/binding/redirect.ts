@@ -13,7 +13,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { decodeBase64, decodeFormText } from '../core/encoding.ts'
 import type { MessageReason } from '../core/message.ts'
 import { messageLimits } from '../core/scan.ts'
-import type { SignatureRules, SigningKey } from '../core/signature.ts'
+import type { SignatureRules, SigningKey } from '../signature/signature.ts'
 import { signatureMethods } from '../core/vocabulary.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'

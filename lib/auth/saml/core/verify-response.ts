@@ -18,7 +18,7 @@ import {
 } from './read-assertion.ts'
 import { messageLimits } from './scan.ts'
 import { signedAssertionOf } from './second-opinion.ts'
-import { isSigned, type SignatureRules, signedContent } from './signature.ts'
+import { isSigned, type SignatureRules, signedContent } from '../signature/signature.ts'
 import { ns, shortName, status } from './vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, parseXml, type XmlElement } from './xml.ts'
 

@@ -2,7 +2,7 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../../../lib/auth/saml/signature/signature.ts'
 import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'

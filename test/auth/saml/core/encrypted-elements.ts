@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap'
 import { logoutRequestXml } from '../../../../lib/auth/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../../../lib/auth/saml/binding/redirect.ts'
-import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../../../lib/auth/saml/signature/signature.ts'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { type ProfileName, profiles } from '../../../../lib/tools/dev-idp/profile.ts'

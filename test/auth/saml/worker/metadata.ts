@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
-import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../../../lib/auth/saml/signature/signature.ts'
 import type { MetadataRules } from '../../../../lib/auth/saml/metadata/idp-metadata.ts'
 import {
   IdpMetadataSource,

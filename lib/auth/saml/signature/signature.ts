@@ -6,8 +6,8 @@
  * the parent's ID, an ID that occurs once, two known transforms, known algorithms. The library only computes.
  */
 import { type SignatureAlgorithm, SignedXml } from 'xml-crypto'
-import { readMessage, refuse } from './message.ts'
-import { digestMethods, ns, signatureMethods, transforms } from './vocabulary.ts'
+import { readMessage, refuse } from '../core/message.ts'
+import { digestMethods, ns, signatureMethods, transforms } from '../core/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -16,7 +16,7 @@ import {
   cutOut,
   type XmlDocument,
   type XmlElement,
-} from './xml.ts'
+} from '../core/xml.ts'
 
 export interface SignatureRules {
   /** Certificates in PEM; a signature by the key of any of them counts. */
