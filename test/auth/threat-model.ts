@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { signElement } from '../../lib/auth/saml/signature/signature.ts'
+import { signElement } from '../../lib/auth/saml/signature/sign.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { assertionXml, responseXml } from '../../lib/tools/dev-idp/response.ts'
 import { arranged } from '../fixtures/attacked.ts'

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
-import { messageLimits } from '../../../lib/auth/saml/core/scan.ts'
-import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
+import { messageLimits } from '../../../lib/auth/saml/core/message.ts'
 import { attributeOf, parseXml } from '../../../lib/auth/saml/core/xml.ts'
+import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
 import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {
   formOf,
@@ -107,7 +107,7 @@ t.test('an IdP that takes requests by POST only gets a form, signed inside', asy
   const parsed = parseXml(Buffer.from(message, 'base64'), messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   const rules = { certificates: [keyPair('sp').certificate], allowSha1: false }
-  t.ok(verifySignature(parsed, parsed.root, rules))
+  t.ok(verifySignature(parsed.root, parsed.root, rules))
   t.match(parsed.text, /RequestedAuthnContext Comparison="exact"/)
   t.match(asked.response.fields.get('X-Form-Action'), /https:/)
 })

@@ -6,8 +6,8 @@ import {
   readRedirect,
   redirectAddress,
 } from '../../../lib/auth/saml/binding/redirect.ts'
-import { signElement } from '../../../lib/auth/saml/signature/signature.ts'
 import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { sp } from '../../fixtures/idp.ts'
 import { formOf, hrefOf, htmlOf, inputsOf, pathOf } from '../../fixtures/saml-browser.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'

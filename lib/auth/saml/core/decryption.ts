@@ -19,8 +19,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { decodeBase64 } from './encoding.ts'
-import { refuse } from './message.ts'
-import { messageLimits } from './scan.ts'
+import { messageLimits, refuse } from './message.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'
 import {
   allNamed,
@@ -141,7 +140,7 @@ const MASKS = ['sha1', 'sha224', 'sha256', 'sha384', 'sha512']
 const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
   [digestMethods.sha1, 'sha1'],
   [digestMethods.sha256, 'sha256'],
-  ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
+  [digestMethods.sha384, 'sha384'],
   [digestMethods.sha512, 'sha512'],
   // Wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],

@@ -4,12 +4,12 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
+import { agreed } from '../core/agreement.ts'
 import { parseDuration, parseInstant } from '../core/instant.ts'
-import { type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
-import { metadataLimits } from '../core/scan.ts'
-import { verifySignature } from '../signature/signature.ts'
+import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
 import { attributeOf, childrenOf, type XmlElement } from '../core/xml.ts'
+import { verifySignature } from '../signature/signature.ts'
 import { type IdpKey, readKeys } from './idp-key.ts'
 
 export interface Endpoint {
@@ -58,14 +58,14 @@ export function readIdpMetadata(
 ): MetadataVerdict {
   try {
     const document = readMessage(bytes, metadataLimits)
-    const { root } = document
+    const { root } = agreed(document)
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
       const problem = 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor'
       refuse('metadata_form', problem)
     }
     const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
     const idp = readEntity(choose(candidates, entityId))
-    if (certificates !== undefined) verifySignature(document, root, { certificates, allowSha1 })
+    if (certificates !== undefined) verifySignature(root, root, { certificates, allowSha1 })
     return { ok: true, idp }
   } catch (error) {
     return refusedBy(error)
