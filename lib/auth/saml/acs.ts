@@ -23,7 +23,7 @@ import { clientOf, verify } from './verify.ts'
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
   const refuse = (refusal: Refusal) => refused(saml, request, refusal)
-  const posted = await readPost(request, saml)
+  const posted = await readPost(request, saml, messageLimits)
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 

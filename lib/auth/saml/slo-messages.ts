@@ -42,14 +42,15 @@ export async function answerRequest(
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)
-  await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
+  const everywhere = await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
   // This browser's own session ends when the message names it, and stays when it is another person's.
   const meant =
     session !== undefined &&
     session.issuer === issuer &&
     session.nameId?.value === nameId.value &&
     (sessionIndexes.length === 0 || sessionIndexes.includes(session.sessionIndex ?? ''))
-  const fields = meant ? saml.sessions.end(request) : undefined
+  // Browsers hold the cookie back from the form of another site, so without one it is taken away unseen.
+  const fields = meant || session === undefined ? saml.sessions.end(request) : undefined
   saml.outcomes.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
   const [endpoint] = saml.source.current()?.singleLogout ?? []
@@ -57,7 +58,11 @@ export async function answerRequest(
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
   const issued = saml.clock.now()
-  const answers = { inResponseTo: message.id, status: status.success }
+  const ended = everywhere || meant
+  const answers = {
+    inResponseTo: message.id,
+    status: ended ? status.success : status.responder,
+  }
   const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
   return sendMessage(saml, {
     ...signingOut,
@@ -90,10 +95,11 @@ export async function takeAnswer(
 
 function checkHead(saml: Saml, message: MessageHead): string | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
-  const { version, id, issuer, destination, issued } = message
+  const { version, id, issuer, destination, issued, signed } = message
   if (version !== '2.0' || id === '') return 'version'
   if (issuer === undefined || issuer !== saml.source.current()?.entityId) return 'issuer'
-  if (destination !== undefined && destination !== sloUrl) return 'destination'
+  // A signed message names where it goes (saml-bindings sections 3.4.5.2 and 3.5.5.2), or it could be played to another service.
+  if (destination === undefined ? signed : destination !== sloUrl) return 'destination'
   const now = saml.clock.now()
   const moment = issued?.moment
   if (moment === undefined || moment > now + clockSkew) return 'issue_instant'

@@ -9,6 +9,7 @@ import { logoutRequestXml } from './binding/message-xml.ts'
 import { readPost } from './binding/post.ts'
 import { checkRedirectSignature, type RedirectMessage, readRedirect } from './binding/redirect.ts'
 import { decodeBase64 } from './core/encoding.ts'
+import { logoutLimits } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
 import { keepState, stateOf } from './login-state.ts'
 import { newId, type Saml } from './parts.ts'
@@ -23,6 +24,8 @@ type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
+  // A HEAD comes from a program that looks ahead, never from a person.
+  if (request.method === 'HEAD') return askFirst(saml)
   const message = request.method === 'POST' ? await readPosted(saml, request) : readQuery(request)
   if (message === undefined) return beginAsked(saml, request)
   return 'code' in message
@@ -40,7 +43,7 @@ function readQuery({ target }: Request): Message | Refusal | undefined {
 
 async function readPosted(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
   if (request.fields.get('Content-Type') === undefined) return undefined
-  const posted = await readPost(request, saml)
+  const posted = await readPost(request, saml, logoutLimits)
   if (posted === undefined) return undefined
   if (typeof posted === 'string') return { code: posted }
   const { name, encoded, relayState } = posted
@@ -54,13 +57,28 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
  * can answer the question.
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
-  return isUnmeant(request)
-    ? saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
-    : begin(saml, request)
+  const { baseUrl } = saml.config()
+  return isForeign(request, baseUrl) || isUnmeant(request) ? askFirst(saml) : begin(saml, request)
+}
+
+function askFirst(saml: Saml): Response {
+  return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
+}
+
+/**
+ * Whether a page of another origin is behind the request, one of the same site included, unless a person has followed a link there.
+ * Browsers without Sec-Fetch-Site say it by Origin when they post; our own pages send no referrer, and so the Origin `null`.
+ */
+function isForeign({ method, fields }: Request, baseUrl: string): boolean {
+  const site = fields.get('Sec-Fetch-Site')
+  if (site === 'same-origin' || site === 'none') return false
+  if (site === undefined) return (fields.get('Origin') ?? baseUrl) !== baseUrl
+  const followed =
+    fields.get('Sec-Fetch-User') === '?1' && fields.get('Sec-Fetch-Dest') === 'document'
+  return method === 'POST' || !followed
 }
 
 function isUnmeant({ fields }: Request): boolean {
-  if (fields.get('Sec-Fetch-Site') === 'cross-site') return true
   const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
   if (/prefetch|prerender/i.test(purpose)) return true
   // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
@@ -73,8 +91,14 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
   if (saml.source.current() === undefined) {
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
-  const { name, relayState } = message
-  const { found } = stateOf(saml, request)
+  const { name, relayState, signature } = message
+  const { found, state } = stateOf(saml, request)
+  // Without a signature a message by redirect can only be refused, unless it answers a logout that this browser has begun.
+  const awaited = name === 'SAMLResponse' && state.logout !== undefined
+  const hopeless = signature === undefined && !awaited && !saml.config().allowUnsignedLogout
+  if (message.binding === 'redirect' && hopeless) {
+    return logoutRefused(saml, request, { code: 'signature_missing' })
+  }
   const client = clientOf(saml, request, found === 'state')
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)

@@ -107,9 +107,14 @@ export class Sessions {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
-  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
-  async revoke(which: Revocation): Promise<void> {
-    await this.#options.revocations?.add(which)
+  /**
+   * Ends sessions everywhere, copies included, as far as the revocation list is on; false when it is off. Settles when that is
+   * on disk.
+   */
+  async revoke(which: Revocation): Promise<boolean> {
+    const { revocations } = this.#options
+    await revocations?.add(which)
+    return revocations !== undefined
   }
 
   /** The session cookies a request carries, for pages that explain. No values. */
