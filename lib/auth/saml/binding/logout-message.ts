@@ -15,7 +15,14 @@ import {
 import type { NameId } from '../core/subject.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
-import { allNamed, attributeOf, childOf, childrenOf, type XmlElement } from '../core/xml.ts'
+import {
+  allNamed,
+  attributeOf,
+  childOf,
+  childrenOf,
+  trimXml,
+  type XmlElement,
+} from '../core/xml.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
 
 export interface LogoutRequest extends MessageHead {
@@ -68,7 +75,9 @@ function read(root: XmlElement, signed: boolean): LogoutMessage {
       kind: 'LogoutRequest',
       nameId: readNameId(root),
       encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,
-      sessionIndexes: childrenOf(root, ns.protocol, 'SessionIndex').map(index => index.text.trim()),
+      sessionIndexes: childrenOf(root, ns.protocol, 'SessionIndex').map(index =>
+        trimXml(index.text),
+      ),
       notOnOrAfter: instantOf(root, 'NotOnOrAfter'),
     }
   }

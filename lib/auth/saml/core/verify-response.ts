@@ -28,6 +28,7 @@ import {
   childOf,
   childrenOf,
   parseXml,
+  trimXml,
   type XmlDocument,
   type XmlElement,
 } from './xml.ts'
@@ -156,7 +157,7 @@ function checkStatus(root: XmlElement): void {
   if (value === status.success) return
   const innerValue = attributeOf(childOf(code, ns.protocol, 'StatusCode'), 'Value')
   const codes = [value, innerValue].filter(each => each !== undefined).map(shortName)
-  const message = childOf(found, ns.protocol, 'StatusMessage')?.text.trim().slice(0, 300) ?? ''
+  const message = trimXml(childOf(found, ns.protocol, 'StatusMessage')?.text ?? '').slice(0, 300)
   const said = message === '' ? '' : `: ${JSON.stringify(message)}`
   refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`)
 }

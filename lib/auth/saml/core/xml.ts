@@ -191,3 +191,13 @@ export function allNamed(root: XmlElement, ...names: readonly string[]): readonl
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"'\t\n\r]/g, character => `&#${character.charCodeAt(0)};`)
 }
+
+/** The text without the white space of XML 1.0 around it: other characters that look like spaces are part of a name. */
+export function trimXml(text: string): string {
+  let [from, to] = [0, text.length]
+  while (from < to && WHITE.includes(text.charAt(from))) from += 1
+  while (to > from && WHITE.includes(text.charAt(to - 1))) to -= 1
+  return text.slice(from, to)
+}
+
+const WHITE = '\t\n\r '

@@ -8,7 +8,7 @@ import { agreed } from '../core/agreement.ts'
 import { parseDuration, parseInstant } from '../core/instant.ts'
 import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
-import { attributeOf, childrenOf, type XmlElement } from '../core/xml.ts'
+import { attributeOf, childrenOf, trimXml, type XmlElement } from '../core/xml.ts'
 import { verifySignature } from '../signature/signature.ts'
 import { type IdpKey, readKeys } from './idp-key.ts'
 
@@ -149,10 +149,10 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     singleSignOn,
     singleLogout: endpointsOf(roles, 'SingleLogoutService', warnings),
     wantAuthnRequestsSigned: roles.some(role =>
-      ['true', '1'].includes((attributeOf(role, 'WantAuthnRequestsSigned') ?? '').trim()),
+      ['true', '1'].includes(trimXml(attributeOf(role, 'WantAuthnRequestsSigned') ?? '')),
     ),
     nameIdFormats: roles.flatMap(role =>
-      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => format.text.trim()),
+      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => trimXml(format.text)),
     ),
     validUntil,
     cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
@@ -198,7 +198,7 @@ function endpointsOf(
 
 /** Browsers are sent to a Location, so it must not name a script or a file. */
 function httpUri(text: string | undefined): string | undefined {
-  const trimmed = text?.trim()
+  const trimmed = text === undefined ? undefined : trimXml(text)
   return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
 }
 

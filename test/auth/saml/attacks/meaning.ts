@@ -3,6 +3,7 @@
  */
 import t from 'tap'
 import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
+import { sp } from '../../../fixtures/idp.ts'
 import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
 import { SamlLab } from '../../../fixtures/saml-lab.ts'
 
@@ -60,6 +61,25 @@ const wrong: ReadonlyArray<readonly [string, string, Parameters<SamlLab['idp']['
     'issuer',
     { response: { issuer: 'https://other-idp.example.org' } },
   ],
+  ...[...'\u00a0\u2000\u3000\ufeff'].flatMap(
+    space =>
+      [
+        [
+          `for an audience that ends in ${JSON.stringify(space)}`,
+          'audience',
+          { assertion: { audience: `${sp.entityId}${space}` } },
+        ],
+        [
+          `of an issuer that ends in ${JSON.stringify(space)}`,
+          'issuer',
+          {
+            assertion: {
+              issuer: `https://idp.example.org/00000000-0000-4000-8000-000000000000/${space}`,
+            },
+          },
+        ],
+      ] as const,
+  ),
   ['of SAML 1.1', 'version', { assertion: { version: '1.1' } }],
   [
     'confirmed by something other than its bearer',
