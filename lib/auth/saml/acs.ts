@@ -38,9 +38,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (bytes === undefined) return refuse({ code: 'base64' })
   if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
   const client = clientOf(saml, request, open.length > 0)
-  const verified = await verify(saml, rules =>
-    saml.verifiers.login.run({ kind: 'response', bytes, rules }, client),
+  const logins = open.length > 0 ? open.map(flow => flow.request) : [client.address]
+  const verified = await saml.tries.within(logins, () =>
+    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', bytes, rules }, client)),
   )
+  if (verified === undefined) return refuse({ code: 'encryption_tries' })
   if (!verified.ok) return refuse(verified.refusal)
 
   const expected = {

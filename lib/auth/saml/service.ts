@@ -12,7 +12,7 @@ import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
 import { type LoginStart, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import { Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
+import { DecryptionTries, Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
 import { loginAddress } from './redirect-endpoint.ts'
 import { ReplayCache } from './replay-cache.ts'
 import { samlRoutes } from './routes.ts'
@@ -93,6 +93,7 @@ export async function createSamlService(
     ...parts,
     source,
     verifiers,
+    tries: new DecryptionTries(),
     replayCache: new ReplayCache(clock),
     forms: new KeptForms(clock, parts.random),
     room: new Room(FORMS),

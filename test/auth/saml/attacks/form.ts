@@ -63,3 +63,19 @@ t.test('whatever is wrong, strangers see the same page', async t => {
   t.equal(new Set(answers).size, 1)
   t.equal(new Set(lab.codes).size, 4)
 })
+
+t.test('a login has so many tries to have something decrypted, at once or one by one', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  const guess = lab.idp.respond({
+    inResponseTo: asked.id,
+    encryptTo: rsaPair('stranger').certificate,
+  })
+  await Promise.all(Array.from({ length: 40 }, () => lab.browser.deliver(guess)))
+  t.equal(lab.codes.filter(code => code === 'encryption_key').length, 32)
+  t.equal(lab.codes.filter(code => code === 'encryption_tries').length, 8)
+  const other = lab.browser.other()
+  const again = await other.login('/')
+  await other.deliver(good(lab, again.id))
+  t.equal(lab.subjects.length, 1, 'another login is not concerned')
+})
