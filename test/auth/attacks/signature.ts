@@ -2,11 +2,11 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { digestMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { signatureMethods } from '../../../../lib/auth/saml/signature/method.ts'
-import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
-import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
+import { digestMethods } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { signatureMethods } from '../../../lib/auth/saml/signature/method.ts'
+import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
+import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../lib/tools/dev-idp/response.ts'
 import {
   attackedLab,
   edit,
@@ -14,9 +14,9 @@ import {
   good,
   part,
   signaturePart,
-} from '../../../fixtures/saml-attack.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { keyPair } from '../../../fixtures/saml-lab.ts'
+} from '../../fixtures/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml-keys.ts'
+import { keyPair } from '../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
 

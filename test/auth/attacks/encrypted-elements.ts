@@ -3,11 +3,11 @@
  * attribute.
  */
 import t from 'tap'
-import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import type { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
+import { attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml-keys.ts'
+import type { SamlLab } from '../../fixtures/saml-lab.ts'
 
 t.setTimeout(110_000)
 

@@ -10,7 +10,7 @@ import {
   part,
   signaturePart,
   wrapping,
-} from '../../../fixtures/saml-attack.ts'
+} from '../../fixtures/attack-toolkit.ts'
 
 const { refuses } = await attackedLab()
 

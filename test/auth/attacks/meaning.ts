@@ -2,10 +2,10 @@
  * Good signatures over assertions that are not for us, not now, or not to this browser.
  */
 import t from 'tap'
-import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { sp } from '../../../fixtures/idp.ts'
-import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
-import { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { sp } from '../../fixtures/idp.ts'
+import { assertionPart, attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
+import { SamlLab } from '../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
 
