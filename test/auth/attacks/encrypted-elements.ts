@@ -41,8 +41,8 @@ for (const [what, text] of [
   ['an undeclared prefix', '<saml:NameID>admin</saml:NameID>'],
   ['too many elements', within('<a/>'.repeat(2000))],
 ] as const) {
-  refuses(`an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))
-  refuses(`an EncryptedAttribute with ${what}`, 'encryption_key', attributed(attributeOf(text)))
+  refuses(`39: an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))
+  refuses(`39: an EncryptedAttribute with ${what}`, 'encryption_key', attributed(attributeOf(text)))
 }
 const stranger = { ...to, certificate: rsaPair('stranger').certificate }
 refuses(

@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('no path sends a browser to another host', async t => {
+t.test('40: no path sends a browser to another host', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const cases: ReadonlyArray<readonly [string, string]> = [
     ['//evil.example', '/'],

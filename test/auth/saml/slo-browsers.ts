@@ -9,7 +9,7 @@ import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
 import { byRedirect, request, sent } from '../../fixtures/saml-logout.ts'
 
 t.test(
-  'a page of another site asks first, and a person who follows a link there is signed out',
+  '70: a page of another site asks first, and a person who follows a link there is signed out',
   async t => {
     const lab = await SamlLab.open(t, 'entra')
     await signIn(lab)
@@ -28,7 +28,7 @@ t.test(
   },
 )
 
-t.test('a form of another origin signs no user out, and HEAD none at all', async t => {
+t.test('70: a form of another origin signs no user out, and HEAD none at all', async t => {
   const lab = await SamlLab.open(t, 'google')
   await signIn(lab)
   const post = (...fields: ReadonlyArray<readonly [string, string]>) =>
@@ -82,7 +82,7 @@ t.test(
   },
 )
 
-t.test('unsigned logout messages are refused before they are parsed', async t => {
+t.test('33: unsigned logout messages are refused before they are parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await signIn(lab)
   for (const name of ['SAMLRequest', 'SAMLResponse'] as const) {
@@ -92,7 +92,7 @@ t.test('unsigned logout messages are refused before they are parsed', async t =>
 })
 
 t.test(
-  'an image, a beacon or a page fetched ahead signs no user out, not even from our own pages',
+  '70: an image, a beacon or a page fetched ahead signs no user out, not even from our own pages',
   async t => {
     const lab = await SamlLab.open(t, 'google')
     await signIn(lab)

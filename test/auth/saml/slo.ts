@@ -116,7 +116,7 @@ t.test('a LogoutRequest for another user does not end this session', async t => 
   t.match(lab.revoked, [{ nameId: 'bob@example.org' }])
 })
 
-t.test('logout messages that are not taken touch no session', async t => {
+t.test('5, 33, 35: logout messages that are not taken touch no session', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await signIn(lab)
   const good = request(lab, { id: '_x' })

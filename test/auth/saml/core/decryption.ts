@@ -95,7 +95,7 @@ t.test('OAEP whose digest is SHA-256 and whose mask is SHA-1', async t => {
   })
 })
 
-t.test('what cannot be decrypted has one of three codes', async t => {
+t.test('38: what cannot be decrypted has one of three codes', async t => {
   const good = encrypted('<a/>', {
     content: 'aes256-cbc',
     key: 'rsa-oaep-mgf1p',

@@ -35,7 +35,7 @@ t.test('jobs get verdicts, more of them than there are threads', async t => {
   })
 })
 
-t.test('a job beyond its deadline costs its thread, and the next has another', async t => {
+t.test('20: a job beyond its deadline costs its thread, and the next has another', async t => {
   const { verify, clock } = open(t, { threads: 1 })
   const late = verify()
   const waiting = verify()
