@@ -21,13 +21,13 @@ export function canonicalText(
 ): string {
   const pieces: string[] = []
   const write = (each: XmlElement, around: Namespaces) => {
-    const rendered = new Map(around.rendered)
+    let { rendered } = around
     const scope =
       each.declares.size === 0 ? around.scope : new Map([...around.scope, ...each.declares])
     pieces.push('<', each.tag)
     for (const [prefix, uri] of used(each, scope, inclusive)) {
       if ((rendered.get(prefix) ?? '') === uri) continue
-      rendered.set(prefix, uri)
+      rendered = new Map(rendered).set(prefix, uri)
       pieces.push(prefix === '' ? ' xmlns="' : ` xmlns:${prefix}="`, escapeValue(uri), '"')
     }
     for (const { tag, value } of [...each.attributes].sort(byNamespace)) {

@@ -124,13 +124,14 @@ function signedInfo(root: XmlElement, signature: XmlElement): XmlDocument {
   return readMessage(canonicalText(root, info, { inclusive }), signedLimits)
 }
 
-/** Prefixes of an InclusiveNamespaces. */
-const MOST_PREFIXES = 32
+/** Characters of the PrefixList of an InclusiveNamespaces; IdPs name one or two prefixes. */
+const LONGEST_LIST = 256
 
 function prefixesOf(method: XmlElement | undefined): readonly string[] {
   const element = childOf(method, transforms.exclusive, 'InclusiveNamespaces')
-  const prefixes = (attributeOf(element, 'PrefixList') ?? '').split(/\s+/).filter(Boolean)
-  if (prefixes.length > MOST_PREFIXES) refuse('signature_form', 'too many inclusive namespaces')
+  const list = attributeOf(element, 'PrefixList') ?? ''
+  if (list.length > LONGEST_LIST) refuse('signature_form', 'too many inclusive namespaces')
+  const prefixes = list.split(/[\t\n\r ]+/).filter(Boolean)
   return prefixes.map(prefix => (prefix === '#default' ? '' : prefix))
 }
 
