@@ -65,6 +65,18 @@ refuses('18: the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
     algorithms: { signatureMethod: signatureMethods.rsaSha1, digestMethod: digestMethods.sha1 },
   }),
 )
+refuses('18: only the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
+  lab.idp.respond({
+    inResponseTo: id,
+    algorithms: { signatureMethod: signatureMethods.rsaSha1 },
+  }),
+)
+refuses('10: a third transform', 'signature_algorithm', (lab, id) =>
+  edit(good(lab, id), [
+    '</ds:Transforms>',
+    '<ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"/></ds:Transforms>',
+  ]),
+)
 refuses('18: only the digest is made with SHA-1', 'signature_sha1', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, algorithms: { digestMethod: digestMethods.sha1 } }),
 )
