@@ -17,7 +17,7 @@ export interface AtomicWriteOptions {
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined
   /** False leaves flushing to the kernel: for files whose loss costs a refetch and nothing else. */
   readonly durable?: boolean
-  /** Only where there is no such file yet: throws EEXIST when somebody else was first. */
+  /** Only where there is no such file yet: throws EEXIST when another process was first. */
   readonly exclusive?: boolean
 }
 

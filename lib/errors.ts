@@ -11,7 +11,7 @@ export type Facts = Readonly<Record<string, string | number | boolean | undefine
 export interface FailureDetails {
   readonly code: string
   readonly fault: Fault
-  /** A fixed sentence safe to show to anybody. */
+  /** A fixed sentence safe to show in public. */
   readonly publicText: string
   readonly facts?: Facts
   readonly cause?: unknown

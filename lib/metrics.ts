@@ -50,7 +50,7 @@ export class Metrics {
 
   counter<L extends string = never>(options: MetricOptions<L>): CounterMetric<L> {
     const { labels: names = [] } = options
-    // Looking a child up costs more than adding: what is added gathers here until somebody looks.
+    // Looking a child up costs more than adding: what is added gathers here until the next look.
     const gathered = new Map<string, { readonly labels: Labels<L>; sum: number }>()
     const counter: Counter = new Counter({
       ...this.#settings(options),
@@ -79,7 +79,7 @@ export class Metrics {
     return { set: (labels, value) => gauge.set(labels, value) }
   }
 
-  /** A gauge without labels that is asked when somebody looks. `read` must be quick and must not throw. */
+  /** A gauge without labels that is asked at each look. `read` must be quick and must not throw. */
   reading(options: Omit<MetricOptions<never>, 'labels'>, read: () => number): void {
     const gauge: Gauge = new Gauge({
       ...this.#settings(options),

@@ -65,7 +65,7 @@ export function escapeHtml(value: unknown): string {
   return String(value).replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
 }
 
-/** Mustache's look-up, except that a name nobody knows is an error. */
+/** Mustache's look-up, except that an unknown name is an error. */
 class StrictContext extends Mustache.Context {
   override push(view: unknown): StrictContext {
     return new StrictContext(view, this)

@@ -132,11 +132,10 @@ t.test('every reason word is explained', t => {
     t.ok(manual.includes(`.SS "Outcome ${word}"`), `man/cachesvc.8: ${word}`)
   }
   const asked = new Set(union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'))
-  const failures = ['lib/http/client/origin-errors.ts', ...files('lib/cache', '.ts')].flatMap(
-    path =>
-      [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
-        ([, code = '']) => code,
-      ),
+  const failures = ['lib/http/client/errors.ts', ...files('lib/cache', '.ts')].flatMap(path =>
+    [...read(path).matchAll(/'((?:ORIGIN|REDIRECT|NOT|FETCH)_[A-Z_]+)'/g)].map(
+      ([, code = '']) => code,
+    ),
   )
   // The first is told as a refusal by policy, the second ends the start; the others are explained elsewhere.
   const told = new Set(['ORIGIN_ADDRESS_REFUSED', 'ORIGIN_CA', ...asked])

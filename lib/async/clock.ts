@@ -1,5 +1,5 @@
 /**
- * Time as a parameter. Everything that asks for the time or waits takes a Clock, so tests turn the hands themselves.
+ * Time as a parameter. All code that reads the time or waits takes a Clock, so tests use a manual clock.
  */
 
 /** Milliseconds: a duration, or a moment since the Unix epoch where the name says so. */
@@ -11,7 +11,7 @@ export type Seconds = number
 export interface Clock {
   /** The moment, in milliseconds since the Unix epoch. */
   now(): Milliseconds
-  /** Milliseconds that only ever grow, whatever is done to the machine's clock: for durations. Only differences mean anything. */
+  /** Milliseconds that never go back, even when the machine's clock is set: for durations. Only differences mean anything. */
   elapsed(): Milliseconds
   /** Calls `action` once after `delay`; the answer cancels it. A pending timer never keeps the process alive. */
   after(delay: Milliseconds, action: () => void): () => void
@@ -33,7 +33,7 @@ interface Appointment {
   readonly action: () => void
 }
 
-/** A clock that stands still until `advance` is called: for tests and for nothing else. */
+/** A clock that stands still until `advance` is called: for tests only. */
 export class ManualClock implements Clock {
   #now: Milliseconds
   #elapsed: Milliseconds = 0

@@ -1,5 +1,5 @@
 /**
- * Something changed: whoever waits wakes and looks again.
+ * Wakes all waiters when something has changed, so that each checks again.
  */
 export class Change {
   #promise: Promise<void>

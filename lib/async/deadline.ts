@@ -1,5 +1,5 @@
 /**
- * A wait that cannot last for ever: it ends with the work, with its deadline, or when a signal says nobody wants it.
+ * Limits a wait: it ends with the work, with its deadline, or with its signal.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
@@ -14,8 +14,8 @@ export interface Limit {
 }
 
 /**
- * Settles as `work` does, or throws when the limit comes first. `stop` fires then: the work is to let go of what it holds,
- * for whatever it still answers is dropped.
+ * Settles as `work` does, or throws when the limit comes first. `stop` then fires, so that the work releases its resources; its
+ * result is dropped.
  */
 export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const { signal } = limit

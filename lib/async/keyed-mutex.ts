@@ -1,5 +1,5 @@
 /**
- * Turns at one thing: actions under the same name run one after another, under different names side by side.
+ * Runs actions under the same name one after another, and under different names at the same time.
  */
 export class Turns {
   readonly #last = new Map<string, Promise<void>>()

@@ -1,13 +1,12 @@
 /**
- * Waiting for one thing after another while an end may come. Promise.race against a promise that outlives the others keeps
- * the value of every race there ever was, since each hangs on it until it settles: a gigabyte, block by block. Nothing hangs
- * on an End but the wait that is under way.
+ * Waits for one promise after another until an end comes. Promise.race with a promise that stays pending keeps the values of
+ * all races in memory until it settles: the blocks of a whole download. An End keeps only the wait that is under way.
  */
 export class End {
   #come = false
   #wake: () => void = () => {}
 
-  /** It has come: who waits gets undefined, and so does everybody who asks later. */
+  /** Ends it: the waiting caller and all later callers get undefined. */
   readonly come = (): void => {
     this.#come = true
     this.#wake()

@@ -1,5 +1,5 @@
 /**
- * Values that may be there already: what comes next runs at once when they are, and later only when they are not.
+ * Handles values that may be ready already: the next step runs at once if they are, else when they are.
  */
 
 /** `next` of the value: the result when the value is there, a promise of it otherwise. */

@@ -4,8 +4,8 @@
 import type { Clock, Milliseconds } from './clock.ts'
 
 /**
- * Runs `task` every `interval`, first when one has passed. While a task that answers with a promise runs, no time counts; it
- * must not reject. The answer stops the repetition, though not a task that is running.
+ * Runs `task` every `interval`, first when one has passed. When the task returns a promise, the next interval begins after it
+ * has settled; it must not reject. The returned function stops the repetition, but not a running task.
  */
 export function repeat(
   clock: Clock,

@@ -1,5 +1,5 @@
 /**
- * One run for any number of callers who want the same thing at the same time.
+ * Runs a task once for all callers that want the same result at the same time.
  */
 export class SingleFlight<Result> {
   readonly #flights = new Map<string, Promise<Result>>()

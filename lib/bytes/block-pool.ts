@@ -11,7 +11,7 @@
 /** Bytes of a block. */
 export const blockBytes = 256 * 1024
 
-/** One block. Whoever takes it holds it; each further holder retains it, and each releases it once. */
+/** One block. The taker holds it; each further holder retains it, and each releases it once. */
 export class Block {
   readonly memory: Buffer
   readonly #pool: BlockPool
@@ -31,7 +31,7 @@ export class Block {
     this.#holders += 1
   }
 
-  /** Gives it back to its pool when the last holder lets go. Throws when nobody holds it: two would write into it then. */
+  /** Gives it back to its pool when the last holder lets go. Throws when it is not held: two would write into it then. */
   release(): void {
     if (this.#holders === 0) throw new Error('a block was released more often than it was held')
     this.#holders -= 1
@@ -59,12 +59,12 @@ export class BlockPool {
     this.#most = Math.max(2, Math.floor(limit / blockBytes))
   }
 
-  /** Bytes of blocks somebody holds. */
+  /** Bytes of blocks that are held. */
   get used(): number {
     return this.#held * blockBytes
   }
 
-  /** Whether so few blocks are left that whoever can should let go of some. */
+  /** Whether so few blocks are left that holders should let go of those they can spare. */
   get scarce(): boolean {
     return this.#held > this.#most - this.#most / 4
   }

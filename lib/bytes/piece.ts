@@ -20,12 +20,12 @@ export class Piece {
     return new Piece(whole ? this.bytes : this.bytes.subarray(from, to), this.#block)
   }
 
-  /** Whether `next` continues these bytes in the same block. */
+  /** Whether `next` continues these bytes in the same memory, with the same hold. */
   precedes(next: Piece): boolean {
     const { bytes } = this
     return (
-      this.#block !== undefined &&
       this.#block === next.#block &&
+      bytes.buffer === next.bytes.buffer &&
       bytes.byteOffset + bytes.length === next.bytes.byteOffset
     )
   }

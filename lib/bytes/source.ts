@@ -22,13 +22,20 @@ export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): 
   const gone = new AbortController()
   let blocks: AsyncIterator<Buffer> | undefined
   let closed = false
+  const step = (): Promise<IteratorResult<Buffer>> => {
+    try {
+      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
+      return blocks.next()
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
   return {
     next(take) {
-      blocks ??= make(gone.signal)[Symbol.asyncIterator]()
-      blocks.next().then(
-        step => {
+      step().then(
+        ({ done, value }) => {
           if (closed) return
-          take(undefined, step.done === true ? undefined : new Piece(step.value))
+          take(undefined, done === true ? undefined : new Piece(value))
         },
         (error: unknown) => {
           if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
@@ -39,7 +46,7 @@ export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): 
       if (closed) return
       closed = true
       gone.abort()
-      // A generator that is being asked ends when its signal fires; what it says then concerns nobody.
+      // A generator that is being asked ends when its signal fires; what it says then is ignored.
       void blocks?.return?.().then(undefined, () => undefined)
     },
   }

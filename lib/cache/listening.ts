@@ -12,7 +12,7 @@ import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
 import type { Listener } from './operations/sources.ts'
 
-/** The most requests on their way on one connection: apt sends ten. */
+/** The most requests under way on one connection: apt sends ten. */
 const pipelined = 100
 /** The longest time a request without content may take to arrive. */
 const requestTime = 60_000
@@ -30,13 +30,13 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
   }
 }
 
-/** What is to be listened on. */
+/** The configuration of listeners and the sockets handed over. */
 export interface ListenFrom {
   readonly config: Config
   readonly sockets: readonly InheritedSocket[]
 }
 
-/** Where clients speak TLS; the socket of the service manager for it is called `secure`. */
+/** Where to listen for TLS: sockets of the service manager with the name `secure`, else the configuration's address. */
 function securePlaces({ config, sockets }: ListenFrom) {
   const inherited = sockets.filter(({ name }) => name === 'secure')
   if (inherited.length > 0 || config.listenSecure === undefined) return inherited
@@ -48,7 +48,7 @@ function plainPlaces({ config, sockets }: ListenFrom) {
   return inherited.length > 0 ? inherited : config.listen
 }
 
-/** Whether these settings and sockets make a listener that clients speak TLS to. */
+/** Whether these settings and sockets make a TLS listener. */
 export function listensSecurely(from: ListenFrom): boolean {
   return securePlaces(from).length > 0
 }

@@ -1,11 +1,11 @@
 /**
- * The life of a request, step by step. The order is the argument: nothing is looked up before the policy has spoken, nothing
- * asked for with credentials comes near the store, and the network is asked last (docs/life-of-a-request.md).
+ * Takes a request through its steps (docs/life-of-a-request.md). The order is the security argument: the store is read after
+ * the policy has admitted the request, a request with credentials is not answered from the store, and the network comes last.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
-import type { OriginClient } from '../http/client/origin.ts'
+import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
@@ -31,12 +31,12 @@ export interface PipelineParts {
   readonly answerer: Answerer
   readonly origin: OriginClient
   readonly clock: Clock
-  /** Our name in Via, by which circles are seen. */
+  /** Our name in Via, by which loops are detected. */
   readonly pseudonym: string
   readonly onFetched: (bytes: number) => void
 }
 
-/** The proxy as a handler. CONNECT has a way of its own (tunnel.ts). */
+/** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
@@ -61,7 +61,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const admission = admitted(request, destination, rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
-    // 4. Under which name is it kept, and what may change about it?
+    // 4. Under which key is it stored, and can it change?
     const { asked, uri, key, archive, about, credentials } = destination
     const allowed = {
       request,
@@ -74,7 +74,7 @@ export function pipeline(parts: PipelineParts): Handler {
       tools: { now: parts.clock.now(), boundary: newBoundary, via },
     }
 
-    // 5. What does the store say, and is its word enough?
+    // 5. Does the store have it, and may it be used without asking the origin?
     const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
     const found = parts.store.peek(key) ?? parts.answerer.stored(key)
     const response = whenReady(found, stored => {
@@ -83,14 +83,14 @@ export function pipeline(parts: PipelineParts): Handler {
         negativeUntil: parts.negative.until(key),
         path: archive,
         directives: allowed.directives,
-        // Credentials for a host that routing replaced are not sent to the other.
+        // When routing replaced the host, the credentials are not sent.
         authorization: hasCredentials && credentials,
         passthrough: admission.allow === 'passthrough',
         settings: rules.config.freshness,
         now: allowed.tools.now,
       })
 
-      // 6. The answer.
+      // 6. The response.
       return answer(decision, allowed, admission, parts)
     })
     return whenReady(response, ready => sandboxed(ready, destination.mode))
@@ -128,7 +128,7 @@ function answer(
   }
 }
 
-/** Who asks comes first, then what for. */
+/** Checks the client first, then the target. */
 function admitted(
   request: Request,
   { asked, admission }: FileDestination,

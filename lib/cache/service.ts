@@ -1,15 +1,15 @@
 /**
- * Wiring and nothing else: which part is made of which, what a reload replaces, and in which order all of it stops.
+ * Starts the parts of the service, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import type { OriginResponse } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
-import type { OriginResponse } from '../http/client/origin.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import type { TargetUri } from '../http/message/target.ts'
-import { accessFacts } from '../http/server/access-log.ts'
+import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
@@ -40,7 +40,7 @@ import { report } from './stats/report.ts'
 import { openStore, type Store, type StoreOptions } from './store/store.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
-/** What reading the configuration again came to. */
+/** The result of reading the configuration again. */
 export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
 
 export interface ServiceOptions {
@@ -52,16 +52,16 @@ export interface ServiceOptions {
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
-  /** How the store creates its temporary files; for trials with failing disks. */
+  /** How the store creates its temporary files; for tests with failing disks. */
   readonly createFile?: StoreOptions['createFile']
 }
 
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** An origin that let a deadline pass is waited for by nobody for so long while the store has an answer. */
+/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
 const failureMemory = 10_000
-/** How often we look at our own addresses again. */
+/** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
 
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */

@@ -1,10 +1,10 @@
 /**
  * Reads a configuration file: YAML 1.2 in, checked values out, every problem at once with its line and column. The only
- * importer of yaml; what a file may say is told by the Check it is given.
+ * importer of yaml; the Check it is given defines the settings.
  *
  * # Facts
- * - Mistakes in the file must not cost much: size, nesting and aliases are bounded, keys are unique, text is UTF-8, and a
- *   file is one document.
+ * - A mistake in the file must not use much time or memory: size, nesting and aliases are bounded, keys are unique, text is
+ *   UTF-8, and a file is one document.
  * - `key:` without a value counts as absent: authors comment out the lines below it.
  */
 import {

@@ -1,6 +1,6 @@
 /**
- * What reading a value or a whole file gives: the values, or sentences that say what was found, what was expected and how to
- * mend it. Pure.
+ * The result of reading a value or a file: the value, or sentences that say what was found, what was expected and how to
+ * correct it. Pure.
  */
 
 /** What reading one value gives. */
@@ -16,7 +16,7 @@ export function wrong(problem: string): Read<never> {
   return { ok: false, problem }
 }
 
-/** The sentence of every kind of setting: `found X, expected Y; how to mend it`. */
+/** The sentence of all kinds of settings: `found X, expected Y; how to correct it`. */
 export function expected(found: unknown, what: string, mend?: string): Read<never> {
   return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
 }

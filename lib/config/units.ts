@@ -5,7 +5,7 @@
  * - A bare number is seconds for a duration and bytes for a size, as in the files our users come from.
  * - Size units are binary: K is 1024 bytes. `KB` is refused, because half its readers mean 1000.
  *
- * Pure. What is wrong with a text is a value, a sentence that can stand in an error message.
+ * Pure. A wrong text gives a sentence for the error message.
  */
 import type { Milliseconds } from '../async/clock.ts'
 import { type Read, wrong } from './reading.ts'

@@ -12,7 +12,7 @@ import { systemCode } from '../errors.ts'
 /** Writes bytes as `fs.write` does: `done` gets an error, or how many bytes were written. */
 export type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
 
-/** How long lines gather behind a text that has just been written, milliseconds: what kill -9 may cost. */
+/** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
 const gathering = 5
 
 /** After so many milliseconds a full pipe is tried again. */
@@ -112,7 +112,7 @@ export class GatheredLines {
     const message = 'log lines were lost: they were not read in time'
     const line = { level: 'warn', time: new Date().toISOString(), message, lines }
     this.#gather(`${JSON.stringify(line)}\n`)
-    // There was no room for this line either: it is still to be told.
+    // There was no room for this line either: it is reported later.
     if (this.#lost > 0) this.#lost = lines
   }
 }

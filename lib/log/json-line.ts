@@ -23,7 +23,7 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     const value = facts[name]
     if (value === undefined) continue
     const member = memberOf(name)
-    // A fact has the name of a member of the frame. This is rare; JSON.stringify decides which of them wins.
+    // A fact has the name of a member of the frame. This is rare; the object then keeps the later of the two.
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
     if (member.secret) line += member.before

@@ -4,7 +4,7 @@
  * # Facts
  * - A thread of libuv writes the lines, not the event loop: a journal that blocks must not stop a proxy. Lines gather for some
  *   milliseconds (gathered-lines.ts); kill -9 loses those. Every orderly end, crashes included, flushes first.
- * - Lines that wait for a slow reader are bounded. Beyond that they are lost, counted and told.
+ * - Lines that wait for a slow reader are bounded. Further lines are lost; their number is reported.
  */
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
@@ -15,7 +15,7 @@ import { clean, cleanText, printable } from './redact.ts'
 /** From the least severe to the most severe. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** Figures and words beside a message. `error` may be anything that was thrown. */
+/** Facts beside a message. `error` may be anything that was thrown. */
 export type LogFacts = Readonly<Record<string, unknown>>
 
 export interface Logger {
@@ -57,7 +57,7 @@ export interface LogOptions {
 /** Characters of lines that wait for a slow reader. */
 const MOST_WAITING = 8 * 1024 * 1024
 
-/** The daemon's log. It never throws: a broken pipe on standard output silences it and nothing more. */
+/** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
   // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
   const form = options.form ?? (options.to === undefined && isatty(1) ? 'plain' : 'json')

@@ -1,6 +1,6 @@
 /**
- * Redacts what a log must not hold: credentials in URLs and queries, and values whose names announce a secret. Pure, and linear
- * in the length of the text.
+ * Redacts secrets from log facts: credentials in URLs and queries, and values under the names of secrets. Pure, and linear in
+ * the length of the text.
  */
 import { explainError, Failure, systemCode } from '../errors.ts'
 
@@ -68,7 +68,7 @@ function redactUserinfo(text: string): string {
     const authority = text.slice(from, endOf(text, from, '/?#'))
     let at = authority.lastIndexOf('@')
     if (at < 0 && !LOOKS_LIKE_HOST.test(authority)) {
-      // A password with a bare slash ends the authority too early: better lose a path than keep that password.
+      // A password with a bare slash ends the authority too early: losing a path is better than keeping a password.
       const far = text.slice(from, from + 1024)
       at = far.slice(0, endOf(far, 0, '')).lastIndexOf('@')
     }

@@ -45,8 +45,8 @@ export function nameConstraints({ names, networks }: Permitted): RawExtension {
 const everywhere = ['0.0.0.0/0', '::/0'] as const
 
 /**
- * A predicate out of the name constraints among a certificate's extensions: whether it may issue for a DNS name or an IP
- * address. Constraints that cannot be read permit nothing.
+ * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Constraints that
+ * cannot be read permit nothing.
  */
 export function permitting(extensions: readonly RawExtension[]): (name: string) => boolean {
   const { asn1, structures } = library()

@@ -1,6 +1,6 @@
 /**
- * Makes a key pair with a self-signed certificate, as SAML wants it: identity providers compare the key and look at the dates,
- * and at nothing else.
+ * Makes a key pair with a self-signed certificate, for SAML: identity providers compare the key and check the dates, nothing
+ * else.
  */
 import { webcrypto } from 'node:crypto'
 import type { Milliseconds } from '../async/clock.ts'

@@ -24,7 +24,7 @@ import { library, type x509 } from './library.ts'
 
 export type { Permitted } from './extensions.ts'
 
-/** What is to be known of a certificate before it is used. */
+/** A certificate's properties. */
 export interface Certificate {
   readonly pem: string
   readonly der: Buffer

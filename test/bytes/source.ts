@@ -28,6 +28,13 @@ t.test('what an iteration throws is the error of the piece', async t => {
   await t.rejects(next(source), /broken/)
 })
 
+t.test('an iteration that cannot begin is an error of the first piece', async t => {
+  const source = sourceOf(() => {
+    throw new Error('not there any more')
+  })
+  await t.rejects(next(source), /not there/)
+})
+
 t.test('closing ends the iteration, and whoever waits hears nothing any more', async t => {
   let ended = false
   const source = sourceOf(async function* (signal) {

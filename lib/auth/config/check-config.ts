@@ -60,7 +60,7 @@ export function crossCheck(values: SettingValues): {
       ['proxy', 'targetDisableSSLVerify'],
       targetURL.scheme === 'http'
         ? 'has no effect: the backend is reached without TLS'
-        : 'whoever sits between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
+        : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
   }
   proxy.trustedProxies.forEach((network, index) => {
@@ -68,7 +68,7 @@ export function crossCheck(values: SettingValues): {
     if (Number(length) < (network.includes(':') ? 48 : 16)) {
       warn(
         ['proxy', 'trustedProxies', index],
-        'is a wide network: everybody in it can claim any client address; name exact addresses',
+        'is a wide network: every host in it can claim any client address; name exact addresses',
       )
     }
   })
@@ -99,7 +99,10 @@ export function crossCheck(values: SettingValues): {
     }
   }
   if (values.saml.allowUnsignedLogout) {
-    warn(['saml', 'allowUnsignedLogout'], 'anybody who knows a NameID can end that user’s sessions')
+    warn(
+      ['saml', 'allowUnsignedLogout'],
+      'every host that knows a NameID can end that user’s sessions',
+    )
   }
   if (values.identity.tokenAudience !== undefined && !values.identity.token) {
     warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')

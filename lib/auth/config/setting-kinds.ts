@@ -81,7 +81,7 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, found =>
   return found.length >= 16
     ? right(found)
     : wrong(
-        'found fewer than 16 characters, expected a token nobody guesses; try openssl rand -hex 32',
+        'found fewer than 16 characters, expected a token that cannot be guessed; try openssl rand -hex 32',
       )
 })
 

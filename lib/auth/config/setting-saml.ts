@@ -9,7 +9,7 @@ export const saml = group('How logins are asked for and judged.', {
     'The format of NameID that is asked for; `none` asks for none.',
   ),
   idpInitiated: setting(boolean, false).says(
-    'Takes logins nobody asked for, begun at the identity provider. Whoever has an account there can have others signed in under it, so leave it off where nobody needs it.',
+    'Takes logins begun at the identity provider. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
     'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
   ),
   forceAuthn: setting(boolean, false).says(
@@ -19,21 +19,23 @@ export const saml = group('How logins are asked for and judged.', {
     'Authentication contexts that are asked for. None as a rule.',
   ),
   authnContextComparison: setting(oneOf('exact', 'minimum', 'maximum', 'better'), 'exact').says(
-    'How `authnContext` is meant.',
+    'Comparison of `authnContext` with the context the identity provider used.',
   ),
   clockSkew: setting(duration('0s', '10m'), '90s').says(
-    'By how much the clock of the identity provider may differ.',
+    'Largest difference between the clocks of this server and of the identity provider.',
   ),
-  assertionAge: setting(duration('10s', '1h'), '5m').says('How old an assertion may be.'),
-  loginTime: setting(duration('1m', '1h'), '10m').says('How long a user may take to log in.'),
+  assertionAge: setting(duration('10s', '1h'), '5m').says('Largest age of an assertion.'),
+  loginTime: setting(duration('1m', '1h'), '10m').says(
+    'Time limit for a login, from the redirect to the identity provider to the return.',
+  ),
   allowSHA1: setting(boolean, false).says(
     'Takes signatures over SHA-1, which can be forged with enough money.',
   ),
   allowUnsignedLogout: setting(boolean, false).says(
-    'Ends sessions when a logout request comes without a signature. Anybody can send one.',
+    'Ends sessions when a logout request comes without a signature. Any host on the network can send one.',
   ),
   replaySize: setting(size('0', '8M'), '1M').says(
-    'The largest form, files included, that is kept in memory, encrypted with a key only the browser has, when the session has ended while it was filled in. It is sent once, as it was, after the same user has logged in. 0 keeps none.',
-    'Kept are forms of our own pages, in browsers somebody has been signed in with. For everything else (a larger one, another site’s, JSON) the answer is 401, and says that the request was not kept. Some 32 MiB are kept for all users together, four forms each; a restart loses them.',
+    'Largest form, files included, that is kept over a login. When a session has ended while a user filled in a form, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the same user has logged in. 0 keeps none.',
+    'Only forms of pages of this host are kept, in browsers that have been signed in before. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user; a restart loses them.',
   ),
 })

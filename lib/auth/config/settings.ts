@@ -42,7 +42,7 @@ export const settings = group('', {
     'A file with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
-    'Which identity provider of the metadata is meant, when it describes several.',
+    'Entity ID of the identity provider to use, when the metadata describes several.',
   ),
   idpMetadataCertificate: optional(
     absolutePath,
@@ -66,7 +66,7 @@ export const settings = group('', {
     {
       name: setting(text, '').says('What the token is called in the log.'),
       token: optional(token).says(
-        'The token itself. Better is `sha256`, which is of no use to whoever reads the file.',
+        'The token itself. Better is `sha256`, which is of no use to a reader of the file.',
       ),
       sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
       expires: optional(moment, 'never').says(
@@ -79,7 +79,7 @@ export const settings = group('', {
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file.',
-    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` does so without disturbing anybody.',
+    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` makes new keys and keeps all sessions valid.',
   ),
 
   proxy: group('What is listened on and what is forwarded to.', {
@@ -114,20 +114,20 @@ export const settings = group('', {
 
   session: group('Sessions, which live in a cookie of the browser.', {
     lifetime: setting(duration('1m', '30d'), '12h').says(
-      'The longest a session lasts, however busy. It ends earlier when the identity provider says so.',
+      'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'A session that is not used for so long is over.',
+      'Idle timeout of a session: it ends when it is not used for so long.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie dies with its session. When the list is damaged all sessions are over and everybody logs in once more; the log says so.',
+      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
     ),
   }),
 
-  identity: group('What is made of the attributes of an assertion.', {
+  identity: group('How attributes of an assertion are used.', {
     attributes: listOfGroups(
       'list of attributes',
       {
@@ -135,7 +135,7 @@ export const settings = group('', {
           'Its name here; the field is `X-Authproxy-` and this name.',
         ),
         from: setting(listOf(text, 'attribute names'), []).says(
-          'The names it arrives under, the first with a value wins.',
+          'Its names in assertions. The first one with a value is used.',
         ),
         list: setting(boolean, false).says('Whether it is a list whose commas have to be encoded.'),
       },
@@ -163,7 +163,7 @@ export const settings = group('', {
       'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a field. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the field is left out.',
     ),
     token: setting(boolean, false).says(
-      'Sends who is asking a second time as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can prove that a request came through here. It is good for two minutes at most and only at this backend; requests that pass without a login carry none.',
+      'Sends the identity of the user also as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
       'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
     ),
     tokenAudience: optional(text, '`https://` and `domain`').says(
@@ -174,7 +174,7 @@ export const settings = group('', {
   saml,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
-      'How long an old SAML key still decrypts. The identity provider has so long to notice the new certificate.',
+      'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate.',
     ),
   }),
 
@@ -186,7 +186,7 @@ export const settings = group('', {
       'none: there is no such listener',
       'admin:\n  listenAddress: 127.0.0.1:9080',
     ).says(
-      'Where `/healthz`, `/readyz` and `/metrics` are answered, to anybody who can connect. Every other path of the public listener belongs to the backend.',
+      'Where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
     ),
   }),
 

@@ -3,10 +3,11 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
+import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
+import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
+import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Lookup } from '../../http/client/name-lookup.ts'
-import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/origin.ts'
-import { OriginFailure, type OriginPhase } from '../../http/client/origin-errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 
@@ -109,13 +110,13 @@ async function send(
   if (!upgrade) return client.request(asked)
   const answer = await client.upgrade(asked)
   if ('content' in answer) return answer
-  answer.socket.destroy()
+  answer.transport.destroy()
   throw new Error('the server opened a WebSocket in place of this instance')
 }
 
-async function textOf(content: AsyncIterable<Buffer>): Promise<string> {
+async function textOf(content: Source): Promise<string> {
   let text = ''
-  for await (const block of content) {
+  for await (const block of iterate(content)) {
     text += block.toString('latin1')
     if (text.length > LONGEST) break
   }

@@ -6,11 +6,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { explainError, type Facts, Failure } from '../../errors.ts'
-import {
-  OriginAborted,
-  OriginFailure,
-  OriginRequestUnfit,
-} from '../../http/client/origin-errors.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
@@ -112,18 +108,19 @@ function pathOf({ target }: Request): string {
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
 export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
-  const cause = error instanceof OriginAborted ? error.cause : error
+  const origins = error instanceof OriginFailure ? error : undefined
+  const cause = origins?.code === 'ORIGIN_ABORTED' ? origins.cause : error
   if (cause instanceof ContentTooSlow)
     return failurePage({ request, code: 'client_too_slow', cause })
-  if (error instanceof OriginRequestUnfit) {
+  if (origins?.code === 'ORIGIN_REQUEST_UNFIT') {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }
   // The client reads no answer, and nothing has failed.
   if (error instanceof ClientGone) return gone
-  if (error instanceof OriginFailure) {
+  if (origins !== undefined) {
     if (request.signal.aborted) return gone
-    const code = error.code.toLowerCase().replace(/^origin_/, 'backend_')
-    const facts = { ...error.facts, problem: error.publicText }
+    const code = origins.code.toLowerCase().replace(/^origin_/, 'backend_')
+    const facts = { ...origins.facts, problem: origins.publicText }
     return failurePage({ request, code, as: 'backend', facts, cause: error })
   }
   const known = error instanceof Failure

@@ -3,7 +3,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
-import { OriginClient } from '../../http/client/origin.ts'
+import { OriginClient } from '../../http/client/client.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'

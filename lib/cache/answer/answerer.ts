@@ -1,12 +1,11 @@
 /**
- * From a decision to an answer, with the store and the origin at hand: hits, revalidations, misses, and HEAD, which never
- * downloads content. Whatever fails on the way falls to the next best answer: stored content beats an error, and an error is
- * one that apt will come back from.
+ * Answers a request as `lookup` decided: hits, revalidations, misses, and HEAD, which never downloads content. When something
+ * fails, stored content is used before an error, and an error is one after which apt tries again.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -30,7 +29,7 @@ export interface AnswererParts {
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
   readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
-  /** How long the stored copy is held back while the origin is asked. */
+  /** How long a client waits for the origin before it gets the stored copy. */
   readonly revalidationBudget: () => Milliseconds
 }
 
@@ -41,13 +40,13 @@ export class Answerer {
     this.#parts = parts
   }
 
-  /** What the store has. A disk under load is not asked for what is just being fetched because it is not there. */
+  /** The stored entry. The disk is not asked when the key is being fetched because it was absent. */
   stored(key: string): Entry | undefined | Promise<Entry | undefined> {
     const { fetcher, store } = this.#parts
     return fetcher.isFetchedAnew(key) ? undefined : store.get(key)
   }
 
-  /** The stored copy, at once when its content is in memory. Should the content turn out to be gone, the origin's. */
+  /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
     const { request, about, tools } = allowed
     const { store } = this.#parts
@@ -62,7 +61,7 @@ export class Answerer {
     })
   }
 
-  /** The stored copy, once the origin has said that it still holds, or has failed to. */
+  /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
     const { request, uri } = allowed
     const { fetcher, clock } = this.#parts
@@ -92,16 +91,16 @@ export class Answerer {
     }
   }
 
-  /** What the store does not have. */
+  /** Answers a miss. */
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
-    // A fetch may have ended between our look-up and here: whoever would start one looks again.
+    // A fetch may have ended between our look-up and here: a request that would start one looks again.
     const arrived = fetcher.isFlying(allowed.key) ? undefined : store.peek(allowed.key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
     return this.#fetchedAnew(allowed)
   }
 
-  /** From the origin, whatever the store says. */
+  /** Fetches from the origin without looking into the store. */
   async #fetchedAnew(allowed: Allowed): Promise<Response> {
     const { request, about, key } = allowed
     const { fetcher } = this.#parts
@@ -118,7 +117,7 @@ export class Answerer {
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
-        // 503 brings apt back in a moment.
+        // After a 503 apt tries again.
         return (
           (await this.#fromFilling(allowed, found.filling, flight.joined ? 'joined' : 'absent')) ??
           unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
@@ -140,14 +139,14 @@ export class Answerer {
     return represent(request, arrivingRepresentation(filling, because, about, tools), tools)
   }
 
-  /** HEAD asks with HEAD. A stored copy steps in when the origin does not answer in time, or is ill. */
+  /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
   async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
     const { request, about, tools } = allowed
     const { askHead, revalidationBudget } = this.#parts
     try {
       const asked = askHead(allowed.uri, request.signal)
       const response = await this.#withinDeadline(asked, entry && revalidationBudget())
-      await response?.content.return?.()
+      response?.content.close()
       if (entry !== undefined && response === undefined) {
         return this.fromStore(allowed, entry, 'stale-origin-slow')
       }
@@ -197,6 +196,6 @@ function passedBy(origin: string): Failure {
   return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
     code: 'NOT_JOINABLE',
     fault: 'internal',
-    publicText: 'The file is being fetched for somebody else and cannot be stored; try again.',
+    publicText: 'The file is being fetched for another client and cannot be stored; try again.',
   })
 }

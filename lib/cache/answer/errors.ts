@@ -1,10 +1,11 @@
 /**
- * The answers that are no content, each a status and a sentence. What apt makes of a status decided: an outage is 503 with a
- * text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that names the
- * setting, an origin's 404 stays a 404 (apt then looks for the next compression), and nothing is ever 507, which is final.
+ * Makes the responses without a file: a status and a sentence each. The statuses follow from what apt does with them: an outage
+ * is 503 with a text (apt keeps its lists and tries again; without a text it gives up), a refusal is 403 with a sentence that
+ * names the setting, an origin's 404 stays a 404 (apt then tries the next compression), and no response is 507, after which apt
+ * does not try again.
  */
 import { Failure } from '../../errors.ts'
-import { OriginAddressRefused } from '../../http/client/origin-errors.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -15,7 +16,7 @@ import type { DenyRule } from '../policy/policy.ts'
 import { type MissReason, verdictFacts } from '../rfc9111/outcome.ts'
 import { type About, cacheName } from './representation.ts'
 
-/** The origin's own word when it is not content: its status, and a sentence instead of its page. */
+/** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
   request: Request,
   said: { status: number; fields?: Fields; because: MissReason },
@@ -47,9 +48,9 @@ export function originSaid(
 }
 
 /**
- * Whether a status other than 200 answers what we ask, a plain GET for the whole file: client errors do, all but those about
- * conditions, ranges and proxies that we did not send or are. Anything else, a 206 or a redirect without a target among them,
- * is an origin that is ill.
+ * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies,
+ * conditions and ranges, which do not fit this request. Any other status, such as 206 or a redirect without a target, is a
+ * failure of the origin.
  */
 export function isAnswer(status: number): boolean {
   return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
@@ -92,14 +93,11 @@ export function refused(request: Request, rule: string, sentence: string): Respo
   )
 }
 
-/**
- * The policy's part in a failure: some of its rules can only be told on the way, after DNS or a redirect. Undefined when the
- * failure is nobody's will.
- */
+/** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
 export function refusalOf(
   error: unknown,
 ): { readonly deny: DenyRule; readonly sentence: string } | undefined {
-  if (error instanceof OriginAddressRefused) {
+  if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
       deny: 'public-address',
@@ -122,7 +120,7 @@ function retryAfter(fields: Fields): string | undefined {
   return value !== undefined && /^\d{1,4}$/.test(value) ? value : undefined
 }
 
-/** The answer when a handler throws: the failure's public words, or, for what nobody foresaw, a request ID to look for. */
+/** The response when a handler throws: the failure's public text, or for an unexpected error the request ID. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
   if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
@@ -135,7 +133,7 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
       }),
     )
   }
-  log.error('a request failed in a way nobody foresaw', { id: request.id, error })
+  log.error('a request failed unexpectedly', { id: request.id, error })
   return forMethod(
     request,
     textResponse(

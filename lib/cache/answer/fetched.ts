@@ -1,5 +1,5 @@
 /**
- * Files that are arriving, as representations, and HEAD answered by the origin's own head.
+ * Makes representations of files that are being fetched, and answers HEAD from the origin's head.
  */
 import { sourceOf } from '../../bytes/source.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -16,7 +16,7 @@ import { keptFields } from '../rfc9111/stored-response.ts'
 import { type About, type AnswerTools, cacheName, type Representation } from './representation.ts'
 import { baseFields, validatorsGiven } from './stored.ts'
 
-/** Content that is arriving from the origin, for whoever asked and all who ask meanwhile. */
+/** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
   { draft, length, download }: Filling,
   because: MissReason,
@@ -24,7 +24,7 @@ export function arrivingRepresentation(
   tools: AnswerTools,
 ): Representation {
   const told = Fields.of(
-    // RFC 9111 section 5.1: what comes from another cache on the way is not new.
+    // RFC 9111 section 5.1: content from another cache can be old already.
     ['Age', draft.initialAge > 0 ? String(currentAge(draft, tools.now)) : undefined],
     ['X-Cache', 'MISS'],
     [

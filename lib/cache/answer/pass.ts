@@ -1,13 +1,13 @@
 /**
- * One request, one answer, nothing stored and nothing shared: for hosts that are only passed through, for requests that carry
- * credentials, and for clients that forbid storing. The origin sees the client's own end-to-end fields and the client the
- * origin's own answer, redirects included.
+ * Passes a request through to the origin: nothing is stored and nothing shared. For hosts that are only passed through, for
+ * requests with credentials, and for clients that forbid storing. The origin gets the client's end-to-end fields, the client
+ * gets the origin's response, redirects included.
  */
 
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { sourceOf } from '../../bytes/source.ts'
-import type { OriginClient } from '../../http/client/origin.ts'
+import { iterate, sourceOf } from '../../bytes/source.ts'
+import type { OriginClient } from '../../http/client/client.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Content, Request, Response } from '../../http/message/message.ts'
@@ -69,9 +69,9 @@ export async function relay(
   )
     .plus('X-Cache', 'MISS')
     .plus('Cache-Status', cacheStatus)
-  // An error without a text makes apt give up at once, and so does 507 with one; with another it tries again.
+  // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
   if (response.status === 507 || (response.status >= 500 && response.length === 0)) {
-    await response.content.return?.()
+    response.content.close()
     return textResponse(
       response.status === 507 ? 503 : response.status,
       `The origin ${about.origin} answered ${response.status}.`,
@@ -79,22 +79,19 @@ export async function relay(
     )
   }
   if (request.method === 'HEAD' || response.status === 304) {
-    await response.content.return?.()
+    response.content.close()
     const length = request.method === 'HEAD' ? announced(response.fields) : {}
     return { status: response.status, fields, content: { kind: 'none' }, facts, ...length }
   }
   const content: Content = {
     kind: 'stream',
     length: response.length,
-    open: () => sourceOf(() => counted(response.content, options.onFetched)),
+    open: () => sourceOf(() => counted(iterate(response.content), options.onFetched)),
   }
   return { status: response.status, fields, content, facts }
 }
 
-/**
- * The client's end-to-end fields. Credentials in the URI become Authorization, as RFC 3986 section 3.2.1 would have a client
- * do, and go nowhere else.
- */
+/** The client's end-to-end fields. Credentials in the URI are sent as Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
   request: Request,
   uri: TargetUri,
@@ -115,7 +112,7 @@ function basic(userinfo: string): string {
   try {
     text = decodeURIComponent(userinfo)
   } catch {
-    // Not percent-encoded text: the bytes as they came are the best guess.
+    // Not percent-encoded: used as it came.
   }
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
 }

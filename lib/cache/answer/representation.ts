@@ -1,6 +1,6 @@
 /**
- * Answers GET and HEAD with a file, wherever its bytes are: preconditions (RFC 9110 section 13), then ranges (section 14), then
- * content. Every answer says why it was given: Age, X-Cache, Cache-Status (RFC 9211), Via.
+ * Answers GET and HEAD with a file, stored or arriving: preconditions (RFC 9110 section 13), then ranges (section 14), then
+ * content. Each response has Age, X-Cache, Cache-Status (RFC 9211) and Via.
  */
 import { whenReady } from '../../async/ready.ts'
 import { iterate, sourceOf } from '../../bytes/source.ts'
@@ -39,22 +39,22 @@ export interface AnswerTools {
 
 /** A file as it can be sent. */
 export interface Representation {
-  /** Bytes; undefined while only its end will tell. */
+  /** Bytes; undefined while the length is not known. */
   readonly size: number | undefined
   readonly validators: Validators
   /** All fields of the 200 but Content-Length. */
   readonly fields: Fields
-  /** Of these, what is ours to say: how old it is and where it came from. */
+  /** Those of them that this cache makes: age and origin of the content. */
   readonly told: () => Fields
   readonly facts: Facts
-  /** The bytes from `first` to `last`, both included, to the end when `last` is undefined. Undefined: they are gone. */
+  /** The bytes from `first` to `last`, both included, to the end when `last` is undefined. Undefined when they are missing. */
   readonly open: (
     first: number,
     last: number | undefined,
   ) => Content | undefined | Promise<Content | undefined>
 }
 
-/** The answer: 200, 206, 304, 412 or 416. Undefined when the bytes turn out to be gone. */
+/** The response: 200, 206, 304, 412 or 416. Undefined when the bytes are missing. */
 export function represent(
   request: Pick<Request, 'method' | 'fields'>,
   representation: Representation,

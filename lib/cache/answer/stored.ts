@@ -1,5 +1,5 @@
 /**
- * Stored files as representations: the fields an entry is answered with, worked out once for each entry, since hits are many.
+ * Makes representations of stored files. The response fields of an entry are made once and kept, because hits are frequent.
  */
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -64,7 +64,7 @@ function answersOf(entry: Entry): StoredAnswers {
   return made
 }
 
-/** What became of the request, as fields. */
+/** The fields that say where the response came from. */
 function told(because: StoredReason, via: string): readonly string[] {
   const cache = because === 'changed' ? 'MISS' : 'HIT'
   return ['X-Cache', cache, 'Cache-Status', cacheStatus[because], 'Via', via]
@@ -91,7 +91,7 @@ function afterQuestion(detail: HitReason): string {
   return formatCacheStatus(cacheName, { hit: false, forward: 'stale', detail })
 }
 
-/** The fields of a file, stored or arriving, without those that say what became of a request. */
+/** The fields of a file, stored or arriving, without those that say where the response came from. */
 export function baseFields(of: Pick<Entry, 'fields' | 'lastModified'>): Fields {
   return Fields.of(...of.fields)
     .without('Last-Modified')

@@ -1,6 +1,6 @@
 /**
- * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Strict: what could be read in two ways is
- * malformed, and what stands outside the signed part is dropped. Pure; checks no signature.
+ * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Strict: text that can be read in two ways
+ * is malformed, and text outside the signed part is dropped. Pure; checks no signature.
  */
 
 /** The text that was signed, or all of it when it has no framing; the reason when the framing is malformed. */

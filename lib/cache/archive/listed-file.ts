@@ -38,7 +38,7 @@ const control = /[\u0000-\u001f\u007f]/
 
 /**
  * The files of the lists Release and Sources fold into a field for each digest. The strongest list decides about a file's size;
- * a weaker one that differs is not believed, nor is the second of two lines of one list.
+ * a weaker list that differs is ignored, and so is the second of two lines of one list.
  */
 export function listedFiles(
   fieldOf: (digest: Digest) => string | undefined,

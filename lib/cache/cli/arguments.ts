@@ -10,7 +10,7 @@ export const cachesvc = program({
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
   about:
-    'A caching proxy for APT archives. What one machine fetched, the others get from here, even while the archive cannot be reached; and every answer says why it was given.',
+    'A caching proxy for APT archives. Files that one machine has fetched are served to the others from the cache, even while the archive cannot be reached. Each response says whether it came from the cache, and why.',
   commands: {
     serve: { summary: 'run the proxy; this is the default' },
     'verify-repos': { summary: 'check all stored files, remove wrong ones' },
@@ -27,7 +27,7 @@ export const cachesvc = program({
       ...{ value: 'ADDRESS:PORT', many: true, read: readListenAddress },
       help: 'listen there; may be repeated; [IPV6]:PORT and :PORT are understood as well',
     },
-    'check-config': { help: 'check the configuration, print every problem, exit' },
+    'check-config': { help: 'check the configuration, print all problems, exit' },
     'dry-run': { of: 'verify-repos', help: 'remove nothing' },
     json: { of: 'verify-repos', help: 'report as JSON' },
   },

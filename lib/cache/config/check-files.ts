@@ -1,6 +1,6 @@
 /**
- * Checks of a configuration that need a look at other files: certificates and keys. What is wrong is told before anything is
- * opened, as part of the configuration.
+ * Checks the files a configuration names: certificates and keys. Problems are reported with those of the configuration, before
+ * the service starts.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'

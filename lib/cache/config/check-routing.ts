@@ -1,5 +1,5 @@
 /**
- * What is wrong or doubtful about the rules of routing in a configuration. Pure.
+ * Checks the routing rules of a configuration for errors and doubtful rules. Pure.
  */
 import type { Remark } from '../../config/reading.ts'
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
@@ -8,14 +8,14 @@ import { type RouteRules, route, routeRules } from '../policy/routing.ts'
 import type { Config } from './config.ts'
 import type { Place } from './setting-kinds.ts'
 
-/** Problems keep a configuration from being taken, warnings do not. */
+/** A configuration with problems is refused, one with warnings is not. */
 export function checkRouting(config: Config): {
   readonly problems: readonly Remark[]
   readonly warnings: readonly Remark[]
 } {
   const problems: Remark[] = []
   const rules = routeRules(config)
-  const policy = compilePolicy(config, nobody)
+  const policy = compilePolicy(config, noClients)
   const warnings: Remark[] = []
   config.remap.forEach(({ from, to }, i) => {
     const circle = circleOf(from, to, { rules, name: `remap[${i}]` })
@@ -36,13 +36,13 @@ export function checkRouting(config: Config): {
   return { problems, warnings }
 }
 
-const nobody = {
+const noClients = {
   names: new Set<string>(),
   addresses: new Set<string>(),
   ports: new Set<number>(),
 }
 
-/** What becomes of a target that was routed when it is asked for itself: it should stay where it is. */
+/** Checks what happens to a routed target when it is requested itself: no rule should route it. */
 function circleOf(
   from: Place,
   to: Place,
@@ -88,7 +88,7 @@ function isSame(one: TargetUri, other: TargetUri): boolean {
   return (['scheme', 'host', 'port', 'path'] as const).every(part => one[part] === other[part])
 }
 
-/** A warning when the policy lets nobody reach the place requests are sent to. */
+/** A warning when the policy lets no client reach the origin requests are sent to. */
 function refusedAt(path: Remark['path'], place: Place | undefined, policy: Policy): Remark[] {
   return refused(place, policy).map(why =>
     remark(path, `requests routed there are refused: ${why}`),

@@ -1,11 +1,11 @@
 /**
- * What the machine and its user decide before any file is read: environment, home, and where the cache goes by default.
+ * Reads environment and home directory, and chooses the default cache directory.
  */
 import { accessSync, constants } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 
-/** What there is to know of the machine and the user before any file is read. */
+/** Environment and user, as known before any file is read. */
 export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly root: boolean
@@ -18,7 +18,7 @@ export interface Surroundings {
 /** The cache directory of a service that runs as root or was given this directory. */
 export const systemCacheDirectory = '/var/cache/cachesvc'
 
-/** Where stored objects live when nobody says so: a function of the facts, so that it can be told in advance. */
+/** The default cache directory. A function of the facts alone, so that it can be shown in advance. */
 export function defaultCacheDirectory(surroundings: Surroundings): string {
   const { environment, root, home, systemCacheWritable } = surroundings
   const named = namedCacheDirectory(surroundings)

@@ -1,5 +1,5 @@
 /**
- * How the configuration comes about: command line over environment over file over defaults.
+ * Loads the configuration: command line before environment before file before defaults.
  */
 import type { Loaded } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
@@ -14,7 +14,7 @@ export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
 
 /**
  * The configuration from `file`; without one from CACHESVC_CONFIG, from the default file when it exists, or from the defaults
- * alone. Every problem is in the answer; nothing is thrown.
+ * alone. All problems are in the result; it never throws.
  */
 export async function loadConfig(
   file: string | undefined,
@@ -58,7 +58,7 @@ export function configCheck(overrides: Overrides, surroundings: Surroundings): C
   }
 }
 
-/** `listen` says it all: what it is made from otherwise cannot stand beside it. */
+/** `listen` excludes the settings it is made from otherwise. */
 function listenTwice(found: unknown): Remark[] {
   if (valueAt(found, ['listen']) === undefined) return []
   return ['listen_address', 'listen_port', 'alternative_ports']
@@ -100,7 +100,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: Surroundings)
     remarks.push({ path: ['https', 'prevent'], at: 'key', text })
   }
   if (valueAt(found, ['clients']) !== undefined && file.clients.length === 0) {
-    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: nobody may use the proxy' })
+    remarks.push({ path: ['clients'], at: 'value', text: 'is empty: no client may use the proxy' })
   }
   return remarks
 }

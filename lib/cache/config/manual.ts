@@ -17,9 +17,9 @@ export const cachesvcManual: SettingFile = {
   summary: 'configuration of the caching proxy cachesvc',
   introduction: [
     heading('Description'),
-    'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that is there. Without any file the defaults below hold.',
-    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` tells everything that is wrong with a file at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays.',
-    'Files written for GoAPTCacher are understood. What differs is said below: hosts match whole names, the default port is 3142, what nobody asked for is removed after three months.',
+    'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that exists. Without a file the defaults below apply.',
+    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` prints all problems of a file, each with its line, and exits with 78 if there are any. On SIGHUP the service reads the file again. If the file has problems, the running configuration stays in force.',
+    'Files written for GoAPTCacher are understood, with differences: hosts match whole names, the default port is 3142, files without a request for three months are removed.',
     heading('Values'),
     entry(
       'duration',
@@ -28,11 +28,11 @@ export const cachesvcManual: SettingFile = {
     entry('size', 'A number and a binary unit: `64K`, `10M`, `2G`, `1T`. A number alone is bytes.'),
     entry(
       'host pattern',
-      '`archive.example.org` is that host, `.example.org` that host and all below it, `host:port` that port only. An IPv6 address with a port stands in brackets: `[2001:db8::1]:8080`. Case does not count.',
+      '`archive.example.org` is that host, `.example.org` that host and all below it, `host:port` that port only. Write an IPv6 address with a port in brackets: `[2001:db8::1]:8080`. Upper and lower case are equal.',
     ),
     entry(
       'network',
-      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together are everybody.',
+      'An address and a prefix length, `192.168.0.0/16` or `fd00::/8`, or a single address. `0.0.0.0/0` and `::/0` together mean all clients.',
     ),
   ],
   example: [
@@ -50,7 +50,7 @@ expiration:
   end: [
     heading('Files'),
     entry('/etc/cachesvc/cachesvc.yaml', 'The configuration, if no other file is named.'),
-    entry('/var/cache/cachesvc', 'Stored objects and statistics of the system’s service.'),
+    entry('/var/cache/cachesvc', 'Stored files and statistics of the system’s service.'),
     heading('See also'),
     '`cachesvc`(8)',
   ],

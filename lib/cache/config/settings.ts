@@ -48,7 +48,7 @@ export const settings = group('', {
     absolutePath,
     '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`',
   ).says(
-    'Where stored objects and statistics live. The directory is made when it is not there. `--cache-dir` and `CACHESVC_CACHE_DIR` win over this setting.',
+    'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
   ),
 
   listen: optional(
@@ -56,20 +56,20 @@ export const settings = group('', {
     'made from `listen_address`, `listen_port` and `alternative_ports`',
     'listen:\n  - 192.0.2.1:3142\n  - "[2001:db8::1]:3142"',
   ).says(
-    'Addresses to listen on. An IPv6 address stands in brackets; without an address (`:3142` or `3142`) it is every address of the machine. Port 0 lets the system choose.',
-    'The first one is the address examples on the setup page name. `--listen` wins over this setting, and sockets handed over by systemd win over both.',
+    'Addresses to listen on. Write an IPv6 address in brackets. A port alone (`:3142` or `3142`) means all addresses of the machine. Port 0 lets the system choose.',
+    'The examples on the setup page use the first address. `--listen` takes precedence over this setting, and sockets from systemd take precedence over both.',
   ),
-  listen_address: optional(ipAddress, 'every address of the machine').says(
-    'The one address to listen on. Not together with `listen`.',
+  listen_address: optional(ipAddress, 'all addresses of the machine').says(
+    'Address to listen on. Not together with `listen`.',
   ),
   listen_port: optional(port, `\`${defaultPort}\``).says(
-    'The port to listen on. Not together with `listen`.',
+    'Port to listen on. Not together with `listen`.',
   ),
   alternative_ports: setting(listOf(port, 'ports'), []).says(
     'More ports to listen on, at the same address. Not together with `listen`.',
   ),
   listen_port_secure: setting(integer(0, 65_535, 'a port'), 0).says(
-    'The port of a listener that clients speak TLS to, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket that systemd hands over under the name `secure` takes its place.',
+    'Port of a TLS listener, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket from systemd with the name `secure` replaces it.',
   ),
 
   domains: setting(
@@ -77,61 +77,61 @@ export const settings = group('', {
     [],
     'domains:\n  - archive.example.org\n  - .packages.example.org\n  - mirror.example.org:8080',
   ).says(
-    'Hosts whose files are fetched and stored. `archive.example.org` is that host and nothing else, `.example.org` is that host and every host below it, `host:port` is that port only. A host listed here is trusted as written, wherever its address is.',
-    'When this list and `passthrough_domains` are both empty, every host at a public address may be fetched from. As soon as one of them has a member, all other hosts are refused with 403.',
+    'Hosts whose files are fetched and stored. `archive.example.org` is that host and nothing else, `.example.org` is that host and every host below it, `host:port` is that port only. A host listed here may have any address, private ones included.',
+    'When this list and `passthrough_domains` are both empty, all hosts at public addresses are allowed. When one of them has a member, all other hosts are refused with 403.',
     'Note for files written for GoAPTCacher: there `example.org` also matched every name that ended in it. Here subdomains need the leading dot.',
   ),
   passthrough_domains: setting(listOf(hostPattern, 'host patterns'), []).says(
-    'Hosts that are fetched from or tunnelled to, but never stored. They win over `domains`.',
+    'Hosts whose files are fetched or tunnelled but never stored. This list takes precedence over `domains`.',
   ),
   clients: setting(
     listOf(network, 'networks'),
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer everybody who can connect: keep them in with a firewall.',
+    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer all clients that can connect: use a firewall to restrict them.',
   ),
   ports: setting(listOf(port, 'ports'), [80, 443]).says(
-    'Ports of origins that may be fetched from without being named in `domains` or `passthrough_domains`.',
+    'Ports of origins that are allowed for all hosts. A port in a host pattern is allowed for that host.',
   ),
   connect_ports: setting(listOf(port, 'ports'), [443]).says(
-    'Ports that CONNECT may reach. A port named in a host pattern is allowed for that host.',
+    'Ports that are allowed for CONNECT. A port in a host pattern is allowed for that host.',
   ),
   parent_proxy: optional(
     parentProxy,
     'none: origins are asked directly',
     'parent_proxy: http://proxy.example.org:3128',
   ).says(
-    'An HTTP proxy that every request to an origin, tunnels included, goes through. A user name and password may stand in the URL, percent-encoded; they are never logged. The port is 80 unless it is given.',
+    'HTTP proxy for all requests to origins, tunnels included. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
   ),
 
   remap: listOfGroups(
     'list of groups',
     {
       from: required(remapFrom, 'a rule has both, from and to').says(
-        'What is asked for. A host, `archive.example.org` or `.example.org` with every host below it; a host with a path, `archive.example.org/debian`, and what lies below that path; or a path alone, `/old/InRelease`, which is that one file of every host. `http://` or `https://` in front makes the rule one for that scheme, a port one for that port.',
+        'The requested place. A host, `archive.example.org` or `.example.org` with every host below it; a host with a path, `archive.example.org/debian`, and everything below that path; or a path alone, `/old/InRelease`, which is that one file on all hosts. With `http://` or `https://` in front the rule applies to that scheme only, with a port to that port only.',
       ),
       to: required(remapTo, 'a rule has both, from and to').says(
-        'Where it is fetched from: a host, with a port and a path if need be. The rest of the path is appended. With `http://` or `https://` in front it is fetched with that scheme, else with the one asked for. A path alone is one of the host that was asked.',
+        'The place to fetch from: a host, optionally with a port and a path. The rest of the path is appended. `http://` or `https://` in front sets the scheme; otherwise it is that of the request. A path alone is on the requested host.',
       ),
     },
     'remap:\n  - from: archive.example.com/debian\n    to: mirror.example.org/pub/debian\n  - from: http://packages.example.com\n    to: https://packages.example.com',
   ).says(
-    'Requests for `from` are answered with what is found at `to`, and stored under that name: two names of one archive share what is stored. The first rule that fits decides, before `overrides`, and none is applied twice. The client must be allowed to reach both ends: list them in `domains`.',
-    'Credentials of a request for another host are not passed on. Tunnels are not routed: what is inside cannot be read.',
-    'Note for files written for GoAPTCacher: there only paths could be given.',
+    'Rules that fetch requests for `from` from `to`. Files are stored under `to`, so two names of one archive share stored files. The first rule that fits applies, before `overrides`, and no rule is applied twice. Both places must be allowed: list them in `domains`.',
+    'When a rule changes the host, the credentials of the request are not sent. Tunnels are not routed, because their requests cannot be read.',
+    'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
-  overrides: group('Mirrors that are asked in place of the distributions’ own hosts.', {
+  overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
       orNothing(mirror),
       '',
       'overrides:\n  ubuntu_server: mirror.example.org',
     ).says(
-      'Host, with or without a path, asked in place of archive.ubuntu.com and every host below it, such as the mirrors of countries. The path is put before the path asked for. security.ubuntu.com stays what it is.',
+      'Mirror, with or without a path, that replaces archive.ubuntu.com and all hosts below it, such as the mirrors of countries. Its path is put before the requested path. security.ubuntu.com is not replaced.',
     ),
     debian_server: setting(orNothing(mirror), '').says(
-      'Host, with or without a path, asked in place of the hosts below debian.org for everything in their `/debian/`: `ftp.*.debian.org` and the others that carry it. The path is put before the path asked for. The hosts of past releases (`archive`) and of dated ones (`snapshot`) stay what they are.',
-      'The security archive is kept apart: with this setting, `/debian-security/` on those hosts is fetched from security.debian.org, if that may be reached, and otherwise from where it was asked for.',
+      'Mirror, with or without a path, that replaces the hosts below debian.org for all files in `/debian/`: `ftp.*.debian.org` and the others that have it. Its path is put before the requested path. The hosts of past releases (`archive`) and of dated ones (`snapshot`) are not replaced.',
+      'The security archive is separate: with this setting `/debian-security/` on these hosts is fetched from security.debian.org if that host is allowed, otherwise from the requested host.',
     ),
   }),
 
@@ -139,20 +139,20 @@ export const settings = group('', {
 
   index: group('The operations pages.', {
     enable: setting(boolean, true).says(
-      'Kept for compatibility. The pages and the API answer regardless.',
+      'No effect; kept for compatibility. The pages and the API are always on.',
     ),
     hostnames: setting(listOf(hostName, 'host names'), []).says(
-      'Names this proxy goes by. The first is the host in the examples of the setup page; without one it is the first IPv4 address of the machine that is not loopback.',
+      'Names of this proxy. The examples of the setup page use the first one, or without names the first IPv4 address of the machine that is not loopback.',
     ),
     contact: setting(text, '').says(
-      'Whom to ask, shown on the index page. It is text: markup is shown as it is written.',
+      'Contact shown on the index page. It is plain text: markup is not interpreted.',
     ),
   }),
 
   expiration: group('What is removed from the cache.', {
     unused_days: setting(days(36_500), 90).says(
-      'Stored objects that nobody asked for in so many days are removed; 0 keeps them for ever.',
-      'Three months are longer than the time between two point releases of a stable distribution, so what a site installs now and then stays, and what it left behind does not fill the disk. GoAPTCacher keeps everything by default.',
+      'Days without a request after which a stored file is removed; 0 keeps files for ever.',
+      'The default is longer than the time between two point releases of a stable distribution. So packages that a site installs now and then stay, and packages it no longer uses do not fill the disk. GoAPTCacher keeps all files by default.',
     ),
   }),
 
@@ -163,13 +163,13 @@ export const settings = group('', {
 
   log: group('The log, JSON lines on standard output.', {
     level: setting(oneOf('debug', 'info', 'warn', 'error'), 'info').says(
-      'The least severe lines written.',
+      'Lowest level that is written.',
     ),
-    access: setting(boolean, true).says('Whether every request is logged.'),
+    access: setting(boolean, true).says('Whether each request is logged.'),
   }),
 
   mdns: setting(boolean, false).says(
-    'Not supported: the proxy is not announced with multicast DNS, and a file that asks for it gets a warning. The setup page has DNS records by which clients find the proxy.',
+    'Not supported: the proxy is not announced with multicast DNS, and `true` causes a warning. The setup page has DNS records by which clients find the proxy.',
   ),
   debug: group(
     'GoAPTCacher’s debugging settings. They are read and have no effect: see `log.level`.',
@@ -187,7 +187,7 @@ export const settings = group('', {
   ),
 })
 
-/** Settings of GoAPTCacher that are taken and change nothing, with the reason a file that uses them is told. */
+/** Settings of GoAPTCacher that have no effect, with the sentence of the warning. */
 export const withoutEffect: Readonly<Record<string, string>> = {
   mdns: 'is not supported: nothing is announced with multicast DNS; the setup page has DNS records that clients find the proxy by',
   'debug.enable':

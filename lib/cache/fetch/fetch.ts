@@ -6,8 +6,8 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
-import { OriginFailure } from '../../http/client/origin-errors.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
+import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
@@ -186,14 +186,14 @@ export class Fetcher {
     const received = clock.now()
 
     if (response.status === 304 && wanted.stored !== undefined) {
-      await response.content.return?.()
+      response.content.close()
       const entry = confirmedEntry(wanted.stored, response.fields, { requested, received })
       await store.put(entry)
       land()
       return { kind: 'validated', entry }
     }
     if (response.status !== 200) {
-      await response.content.return?.()
+      response.content.close()
       land()
       return { kind: 'answered', status: response.status, fields: response.fields }
     }
@@ -248,7 +248,7 @@ export class Fetcher {
       if (!kept.stored) log.warn('not stored', { key: wanted.key, because: kept.because })
       return { kind: 'stored', entry }
     } catch (error) {
-      await response.content.return?.()
+      response.content.close()
       await download.discard(this.#noteFailure(wanted.uri, error))
       log.warn('fetch failed', { key: wanted.key, received: download.size, error })
       return { kind: whole ? 'passed' : 'failed' }

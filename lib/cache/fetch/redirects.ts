@@ -3,7 +3,7 @@
  * as a client's request, https never leads back to http, and credentials do not travel to another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginResponse } from '../../http/client/origin.ts'
+import type { OriginClient, OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
 import type { Admission, DenyRule } from '../policy/policy.ts'
@@ -38,7 +38,7 @@ export async function follow(question: Question, options: FollowOptions): Promis
     })
     const location = redirection(response)
     if (location === undefined) return response
-    await response.content.return?.()
+    response.content.close()
     if (hop === maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }

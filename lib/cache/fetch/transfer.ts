@@ -5,8 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { iterate, sourceOf } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/origin.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseContentRange } from '../../http/message/range.ts'
@@ -44,7 +45,7 @@ export async function fill(
   for (;;) {
     const before = download.size
     try {
-      for await (const block of response.content) await download.append(block)
+      for await (const block of iterate(response.content)) await download.append(block)
       return
     } catch (error) {
       fruitless = download.size > before ? 0 : fruitless + 1
@@ -95,7 +96,7 @@ async function askForRest(
     if (response.status === 200) return await skipPrefix(response, download, total, options)
     throw new ContentChanged(`the origin answered ${response.status} when asked for the rest`)
   } catch (error) {
-    await response.content.return?.()
+    response.content.close()
     throw error
   }
 }
@@ -168,7 +169,7 @@ async function skipPrefix(
   const wanted = download.size
   if (wanted === 0) return response
   const prefix = createHash('sha256')
-  const iterator = response.content[Symbol.asyncIterator]()
+  const iterator = iterate(response.content)
   let seen = 0
   let rest: Buffer | undefined
   while (seen < wanted) {
@@ -182,7 +183,7 @@ async function skipPrefix(
   if (prefix.digest('hex') !== download.digestSoFar()) {
     throw new ContentChanged('the content begins differently now')
   }
-  return { ...response, content: chain(rest, iterator) }
+  return { ...response, content: sourceOf(() => chain(rest, iterator)) }
 }
 
 async function* chain(

@@ -1,9 +1,9 @@
 /**
- * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory.
- * A CA that cannot be used is told in one sentence that names the setting and the file.
+ * Opens the CA that issues our certificates: the operator's, from PEM files, or one of our own making in the cache directory. A
+ * CA that cannot be used causes an error with one sentence that names the setting and the file.
  *
- * Our own is limited by name constraints to the hosts it is needed for, so that its key, if it is ever stolen, is of little use
- * elsewhere. Certificate and key are in one file, so that one rename replaces both.
+ * Our own is limited by name constraints to the hosts it is needed for, so a stolen key is of little use elsewhere. Certificate
+ * and key are in one file, so that one rename replaces both.
  */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -34,7 +34,7 @@ export interface Authority {
   readonly file: string
   /** Whether we made it just now. */
   readonly made: boolean
-  /** What does not keep it from being used and an administrator should know. */
+  /** Warnings for the administrator about a CA that can be used. */
   readonly warnings: readonly string[]
 }
 
@@ -68,7 +68,7 @@ export async function openAuthority(config: Config, now: Milliseconds): Promise<
   return { ...read, made, warnings: [...read.warnings, ...uncovered(read, config)] }
 }
 
-/** What keeps the service from starting with the CA these settings name; makes nothing. */
+/** Why the service cannot start with the CA these settings name. Makes no CA. */
 export async function authorityProblem(
   config: Config,
   now: Milliseconds,

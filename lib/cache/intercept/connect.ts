@@ -1,11 +1,11 @@
 /**
- * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide; a refusal
- * is 403 with the rule, or 503 when the far end cannot be reached (apt tries again).
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal
+ * is 403 with the rule; it is 503 when the far end cannot be reached, so that apt tries again.
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
-import type { Dialler } from '../../http/client/dial.ts'
+import type { Dialler } from '../../http/client/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
@@ -98,11 +98,11 @@ async function tunnel(
       signal: request.signal,
       dial: async signal => {
         const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
-        const { socket } = await within(limit, stop =>
+        const { transport } = await within(limit, stop =>
           dialler.dial({ authority, use: 'tunnel', trusted, signal: stop }),
         )
         onOpen()
-        return socket
+        return transport
       },
       onBytes: (_direction, count) => onBytes(count),
     })

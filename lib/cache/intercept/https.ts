@@ -1,6 +1,6 @@
 /**
- * Puts everything about HTTPS together for the wiring: the CA if there is one, what becomes of a CONNECT, the TLS listener's
- * certificate, the revocation list, and what the pages and metrics are told of them.
+ * Makes the parts for HTTPS: the CA if there is one, the interceptor, the TLS listener's certificate, the revocation list, and
+ * their values for pages and metrics.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -108,7 +108,7 @@ export class Https {
     for (const stop of this.#stops) stop()
   }
 
-  /** What becomes of a CONNECT the policy admits. One whose requests the policy would refuse is not intercepted. */
+  /** The mode of a CONNECT the policy admits. It is not intercepted when the policy would refuse the requests inside. */
   mode(end: End, policy: Policy): DecidedMode {
     const within = admitTarget({ kind: 'fetch', authority: end }, policy)
     const passthrough = 'deny' in within || within.allow === 'passthrough'
@@ -124,7 +124,7 @@ export class Https {
     return 'allow' in admission && this.mode(end, policy).mode === 'intercept'
   }
 
-  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it is to be carried through all the same. */
+  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it has to be tunnelled instead. */
   async open(opening: Omit<Opening, 'admits'>, policy: () => Policy): Promise<Taken | undefined> {
     const admits = (end: End) => this.#intercepts(end, policy())
     return this.#certifying?.interceptor.open({ ...opening, admits })
@@ -149,7 +149,7 @@ export class Https {
       contextFor: async name => {
         const host = name.toLowerCase().replace(/\.$/, '')
         if (names().includes(host) || !leaves.covers(host)) return undefined
-        // Clients that DNS sends here take us for the archive itself, at its own port.
+        // Clients that DNS led here connect as if to the archive, at its port.
         return this.#intercepts({ host, port: 443 }, policy()) ? leaves.context(host) : undefined
       },
     }

@@ -1,6 +1,6 @@
 /**
  * Issues certificates for the hosts we answer for. They are made when first asked for, one at a time for each host, and kept
- * for a day at most. They share a key for an hour, which saves making keys and bounds what a stolen key opens.
+ * for a day at most. They share a key for an hour, which saves making keys and limits the use of a stolen one.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'

@@ -1,5 +1,5 @@
 /**
- * Decides what becomes of a CONNECT the policy admits: carried through unread, intercepted, or refused. Pure.
+ * Decides whether a CONNECT the policy admits is tunnelled, intercepted or refused. Pure.
  */
 import type { Authority } from '../../http/message/target.ts'
 import type { HttpsConfig } from '../config/config.ts'

@@ -1,5 +1,5 @@
 /**
- * What the rest of the service tells the operations interface: plain values and functions, nothing it could change.
+ * What the operations interface gets from the rest of the service: read-only values and functions.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
@@ -35,7 +35,7 @@ export interface OperationsSources {
   readonly certificate: Source<Buffer | undefined>
   /** The revocation list, DER; undefined when there is none. */
   readonly revocationList: Source<Buffer | undefined>
-  /** What would become of a request for this URL. Must not ask the network: every client may call it. */
+  /** How a request for this URL would be answered. Must not use the network, because all clients may call it. */
   readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
 }
 
@@ -49,7 +49,7 @@ export interface Listener {
   readonly secure: boolean
 }
 
-/** What becomes of HTTPS: carried unread, intercepted and cached, or refused. */
+/** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */
 export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
 
 /** The CA certificates are issued with, and the clients that do not trust it. */

@@ -3,9 +3,9 @@
  * all. The client that asks is checked elsewhere (`admitClient`).
  *
  * # Facts
- * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through;
- *   nothing else of a request is looked at. So the work (canonical spelling, host lists, the kind of the path) is done once for
- *   a target in demand and remembered: a third of what a warm hit used to cost.
+ * - All of it follows from the rules, the target, Host, the listener the request came in by and the tunnel it came through; no
+ *   other part of a request counts. So the work (canonical spelling, host lists, the kind of the path) is done once for a
+ *   target in use and remembered. It was a third of the cost of a hit from memory.
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
@@ -38,7 +38,8 @@ export interface FileDestination {
   /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
   /**
-   * The target the origin is asked for, in its canonical spelling: no spelling can put its answer under the name of another.
+   * The target the origin is asked for, in its canonical spelling: so a response is never stored under the key of another
+   * spelling.
    */
   readonly uri: TargetUri
   /** The rule that routed it there; undefined when it is fetched from where it was asked for. */

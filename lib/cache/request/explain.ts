@@ -1,5 +1,5 @@
 /**
- * Explains what would become of a request for a URL now, and why. It takes the steps of the pipeline up to the decision, puts
+ * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline up to the decision, puts
  * each into words, and asks the store but no origin.
  */
 import type { Milliseconds } from '../../async/clock.ts'

@@ -1,6 +1,6 @@
 /**
- * The names, addresses and ports of this proxy itself: they tell its own pages from archives, and show requests that would run
- * in a circle.
+ * The names, addresses and ports of this proxy itself: they distinguish its own pages from archives, and detect requests that
+ * lead back to the proxy.
  */
 import { hostname, networkInterfaces } from 'node:os'
 import type { Authority } from '../../http/message/target.ts'

@@ -1,5 +1,5 @@
 /**
- * The outcome of a request in closed words. Access log, counters, the response's fields and the tests use the same.
+ * The outcome of a request in a closed set of words, used by the access log, the counters, the response fields and the tests.
  */
 import type { Facts } from '../../errors.ts'
 
@@ -8,7 +8,7 @@ import type { Facts } from '../../errors.ts'
  * - miss: the content came from the origin for this request, or for another one at the same time
  * - tunnel: a CONNECT that was joined to the far end
  * - intercept: a CONNECT that was intercepted; the requests that came through it have outcomes of their own
- * - refused: policy or protocol said no
+ * - refused: the policy refused it, or the head was malformed
  * - failed: neither the store nor the origin had an answer
  * - operations: a page or figure about the proxy itself
  */

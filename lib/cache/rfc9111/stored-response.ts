@@ -21,7 +21,7 @@ import { initialAge, type ResponseTimes } from './freshness.ts'
 /** Why a response is not stored. */
 export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
 
-/** What the fields of a 200 say against storing it; undefined when it may become an entry. */
+/** Why the fields of a 200 forbid storing it; undefined when it may be stored. */
 export function unstorable(response: Fields): UnstorableReason | undefined {
   // 3.3: no partial content as if it were complete. 200 has no Content-Range; a server that sends one has sent a part.
   if (response.has('content-range')) return 'partial'

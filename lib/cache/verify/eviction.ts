@@ -1,7 +1,7 @@
 /**
- * Removes stored files that were found wrong. The store has one writer: beside a daemon the daemon removes, asked over its
- * admin socket, and so what it has in memory goes at once; without a daemon the directory's lock is taken for as long as the
- * removal takes.
+ * Removes stored files that were found wrong. The store has one writer. While a daemon runs, it removes the files, asked over
+ * its admin socket, together with its copies in memory. Without a daemon the command takes the directory's lock during the
+ * removal.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'

@@ -38,7 +38,7 @@ export type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
 
 /** One suite or flat repository. */
 export interface RepositoryReport {
-  /** Key of the Release file that was believed. */
+  /** Key of the Release file that counted. */
   readonly release: string
   readonly suite: string | undefined
   readonly date: string | undefined

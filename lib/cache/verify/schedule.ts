@@ -1,6 +1,6 @@
 /**
- * Runs verification inside the daemon: a check every so often by the clock and at a bounded rate, the figures of the last one,
- * and the removals `cachesvc verify-repos` asks for over the admin socket.
+ * Runs verification inside the daemon: regular checks at a limited rate, the figures of the last check, and the removals that
+ * `cachesvc verify-repos` asks for over the admin socket.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

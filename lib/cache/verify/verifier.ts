@@ -1,5 +1,5 @@
 /**
- * Checks everything stored: contents against their digests, by-hash files against their names, indexes against Release files,
+ * Checks all stored files: contents against their digests, by-hash files against their names, indexes against Release files,
  * packages against indexes. It reads and reports, and removes nothing. Heavy work: it runs in a thread of its own (thread.ts).
  *
  * # Beside a running daemon

@@ -1,212 +1,231 @@
 /**
- * One request and its response on one connection, through Node's HTTP/1.1 client: writes the message as it is told, has a
- * deadline for every part, and refuses what Node's parser lets through and RFC 9112 does not.
+ * One request and the head of its response on one connection, with a deadline for every part.
  */
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
-import type { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { systemCode } from '../../errors.ts'
-import { Fields } from '../message/field.ts'
-import type { WireRequest } from '../wire/wire-request.ts'
-import type { Connection } from './connection-pool.ts'
-import { sendContent } from './exchange-content.ts'
-import { OriginContent } from './origin-content.ts'
-import {
-  OriginAborted,
-  type OriginFailure,
-  OriginFieldsFailure,
-  OriginMalformed,
-  type OriginPhase,
-  OriginRequestUnfit,
-  OriginSendFailure,
-} from './origin-errors.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { scratch } from '../../bytes/landing.ts'
+import { framingOf, keepAliveTime, persists } from '../wire/framing.ts'
+import type { ResponseHead } from '../wire/response-head.ts'
+import type { Connection } from './connection.ts'
+import { type ContentOwner, OriginContent } from './content.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
+import type { OriginDeadlines, OriginResponse, OriginSwitched, WireRequest } from './request.ts'
+import type { Reader } from './transport.ts'
+import { Upload, type UploadOwner, writeAll } from './upload.ts'
 
-export interface ExchangeDeadlines {
-  /** For the origin to take each piece of the request. */
-  readonly send: Milliseconds
-  /** From the request's last byte to the end of the response head, interim responses included. */
-  readonly fields: Milliseconds
-  /** The longest silence within the content, while we are reading. */
-  readonly content: Milliseconds
-}
-
-export type { Switched, WireRequest } from '../wire/wire-request.ts'
-
-export interface ExchangeContext {
-  readonly clock: Clock
-  readonly deadlines: ExchangeDeadlines
-  readonly signal: AbortSignal
+export interface ExchangeOwner {
   /** `host:port`, for errors. */
   readonly origin: string
-  /** Bytes of response head that are taken. */
-  readonly headLimit: number
+  readonly deadlines: OriginDeadlines
+  /** The head is here. Content may still be on its way, and so may the request; or both are `over` already. */
+  answered(response: OriginResponse | OriginSwitched): void
+  /** No head came; the connection is destroyed. */
+  failed(failure: OriginFailure): void
+  /** The exchange is done with the connection: `free` if another request may use it, else it is destroyed or switched. */
+  over(free: boolean): void
 }
 
-export interface WireResponse {
-  readonly status: number
-  readonly reason: string
-  readonly version: '1.0' | '1.1'
-  readonly fields: Fields
-  readonly length: number | undefined
-  readonly content: OriginContent
-  readonly trailers: () => Fields
-}
+/** Interim responses that are taken. */
+const mostInterim = 16
+/** An origin's own limit less half a second, so that we close first; at most this long whatever it offers. */
+const longestKeep = 30_000
+const headStart = 500
 
-/**
- * Sends the request and settles with the response's head. When it throws the connection is destroyed. The response may come
- * before the request is sent to its end; sending goes on meanwhile.
- */
-export function exchange(
-  connection: Connection,
-  message: WireRequest,
-  context: ExchangeContext,
-): Promise<WireResponse> {
-  const { clock, deadlines, signal, origin } = context
-  const { address, socket } = connection
-  return new Promise((resolve, reject) => {
-    let phase: OriginPhase = 'send'
-    let complaint: unknown
-    let cancelTimer = () => {}
-    const settle = () => {
-      cancelTimer()
-      signal.removeEventListener('abort', onAbort)
-    }
-    const fail = (failure: OriginFailure) => {
-      settle()
-      reject(failure)
-      socket.destroy()
-    }
-    const onAbort = () => fail(new OriginAborted(origin, { phase, address, cause: signal.reason }))
-    const arm = (part: 'send' | 'fields') => {
-      cancelTimer()
-      if (phase !== 'send') return
-      phase = part
-      const after = deadlines[part]
-      const Late = part === 'send' ? OriginSendFailure : OriginFieldsFailure
-      cancelTimer = clock.after(after, () => fail(new Late(origin, { after, address })))
-    }
+export class Exchange implements Reader, UploadOwner, ContentOwner {
+  /** Whether a byte came in answer. */
+  heard = false
+  readonly #connection: Connection
+  readonly #message: WireRequest
+  readonly #owner: ExchangeOwner
+  /** Of content that comes piece by piece. */
+  readonly #upload: Upload | undefined
+  #phase: 'send' | 'fields' | 'content' | 'over' = 'send'
+  #interim = 0
+  /** Whether the origin keeps the connection. */
+  #stays = false
+  #content: OriginContent | undefined
 
-    const outgoing = begin(socket, message, context.headLimit)
-    if (outgoing instanceof Error) return fail(new OriginRequestUnfit(origin, outgoing))
-    outgoing.on('finish', () => arm('fields'))
-    outgoing.on('error', cause => {
-      complaint ??= cause
-      fail(headFailure(phase, origin, { cause, address }))
-    })
-    outgoing.on('information', ({ statusCode, rawHeaders }) => {
-      message.onInterim?.(statusCode, Fields.fromFlat(rawHeaders))
-    })
-    outgoing.on('upgrade', (incoming, upgraded, head) => {
-      if (message.onSwitch !== undefined) {
-        settle()
-        message.onSwitch({ fields: Fields.fromFlat(incoming.rawHeaders), socket: upgraded, head })
-        return
+  constructor(connection: Connection, message: WireRequest, owner: ExchangeOwner) {
+    this.#connection = connection
+    this.#message = message
+    this.#owner = owner
+    const { head, content } = message
+    if (content.kind === 'stream') {
+      this.#upload = new Upload(connection.transport, head, content, this)
+    }
+  }
+
+  begin(): void {
+    const { transport, usable, alarm } = this.#connection
+    // RFC 9112 section 9.2: what comes ahead of the request is no response to it.
+    if (transport.unread > 0) return this.#malformed('it spoke before it was asked')
+    transport.handTo(this)
+    if (!usable) return this.closed(undefined)
+    transport.resume()
+    const { head, content, awaitContinue } = this.#message
+    if (content.kind !== 'stream') {
+      this.writing()
+      const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
+      writeAll(transport, parts, () => this.sent())
+    } else if (awaitContinue === undefined) {
+      this.#upload?.go()
+    } else {
+      this.#upload?.hold()
+      alarm.set(awaitContinue, () => this.#upload?.go())
+    }
+  }
+
+  /** Ends it in whatever phase it is: it is not wanted any more, or the source of the request's content broke off. */
+  giveUp(cause: unknown): void {
+    if (this.#phase === 'over') return
+    const { address } = this.#connection
+    const trouble = { phase: this.#phase, address, cause }
+    this.#fail(new OriginFailure('ORIGIN_ABORTED', this.#owner.origin, trouble))
+  }
+
+  get origin(): string {
+    return this.#owner.origin
+  }
+
+  get idle(): Milliseconds {
+    return this.#owner.deadlines.content
+  }
+
+  room(): Buffer {
+    return scratch()
+  }
+
+  read(count: number): boolean {
+    this.heard = true
+    let bytes = scratch().subarray(0, count)
+    while (bytes.length > 0) {
+      const reading = this.#connection.heads.read(bytes)
+      if (reading === 'incomplete') return true
+      if ('problem' in reading) {
+        this.#malformed(reading.problem, reading.tooLarge)
+        return false
       }
-      upgraded.destroy()
-      fail(new OriginMalformed(origin, UNASKED, { phase: 'fields', address }))
-    })
-    outgoing.on('response', incoming => {
-      settle()
-      phase = 'content'
-      const problem = headProblem(incoming)
-      if (problem !== undefined) {
-        return fail(new OriginMalformed(origin, problem, { phase: 'fields', address }))
+      bytes = bytes.subarray(reading.used)
+      const { head } = reading
+      if (head.status >= 200 || head.status === 101) {
+        this.#final(head, bytes)
+        return false
       }
-      const fields = Fields.fromFlat(incoming.rawHeaders)
-      connection.keep = keepOf(fields)
-      incoming.once('end', () => {
-        // An answer that came before the whole request was sent leaves a connection nobody can use.
-        if (!outgoing.writableFinished) socket.destroy()
-      })
-      const length = lengthOf(message.method, incoming)
-      const idle = deadlines.content
-      const told = { clock, idle, signal, origin, address, length, complaint: () => complaint }
-      const content = new OriginContent(incoming, told)
-      resolve({
-        status: incoming.statusCode ?? 0,
-        reason: incoming.statusMessage ?? '',
-        version: incoming.httpVersion === '1.0' ? '1.0' : '1.1',
-        fields,
-        length,
-        content,
-        trailers: () => content.trailers(),
-      })
-    })
-    signal.addEventListener('abort', onAbort)
-    if (signal.aborted) return onAbort()
-    sendContent(outgoing, message, {
-      clock,
-      signal,
-      writing: () => arm('send'),
-      waiting: () => cancelTimer(),
-    }).catch(cause => {
-      complaint ??= cause
-      fail(new OriginAborted(origin, { phase, address, cause }))
-    })
-  })
-}
+      // The shared memory is not ours while the client is told.
+      bytes = Buffer.from(bytes)
+      this.#tellInterim(head)
+      if (this.#phase === 'over') return false
+    }
+    return true
+  }
 
-function begin(socket: Socket, message: WireRequest, headLimit: number): ClientRequest | Error {
-  try {
-    const outgoing = request({
-      createConnection: () => socket,
-      method: message.method,
-      path: message.target,
-      headers: [...message.fields.flat],
-      maxHeaderSize: headLimit,
-      insecureHTTPParser: false,
+  ended(): void {
+    this.closed(undefined)
+  }
+
+  closed(cause: Error | undefined): void {
+    this.#broken({ cause })
+  }
+
+  writing(): void {
+    if (this.#phase !== 'send') return
+    this.#connection.alarm.set(this.#owner.deadlines.send, this.#late)
+  }
+
+  waiting(): void {
+    if (this.#phase === 'send') this.#connection.alarm.clear()
+  }
+
+  sent(): void {
+    if (this.#phase !== 'send') return
+    this.#phase = 'fields'
+    this.#connection.alarm.set(this.#owner.deadlines.fields, this.#late)
+  }
+
+  readonly #late = (): void => {
+    const { deadlines } = this.#owner
+    this.#broken({ after: this.#phase === 'send' ? deadlines.send : deadlines.fields })
+  }
+
+  #broken(trouble: OriginTrouble): void {
+    const { address } = this.#connection
+    const phase = this.#phase === 'send' ? 'send' : 'fields'
+    this.#fail(failureOf(phase, this.#owner.origin, { ...trouble, address }))
+  }
+
+  #tellInterim(head: ResponseHead): void {
+    this.#interim += 1
+    if (this.#interim > mostInterim) return this.#malformed('it sends interim responses only')
+    if (head.status === 100) this.#upload?.go()
+    this.#message.onInterim?.(head.status, head.fields)
+  }
+
+  #final(head: ResponseHead, behind: Buffer): void {
+    if (head.status === 101) return this.#switched(head, behind)
+    const framing = framingOf(this.#message.method, head)
+    if ('problem' in framing) return this.#malformed(framing.problem)
+    const connection = this.#connection
+    this.#phase = 'content'
+    this.#upload?.answered()
+    connection.alarm.clear()
+    connection.keep = keepOf(head)
+    this.#stays = framing.kind !== 'close' && persists(head)
+    const { reused, address } = connection
+    const content = new OriginContent(connection, framing, this)
+    this.#content = content
+    content.begin(behind)
+    this.#owner.answered({
+      status: head.status,
+      reason: head.reason,
+      version: head.version,
+      fields: head.fields,
+      length: framing.kind === 'length' ? framing.length : undefined,
+      content,
+      trailers: framing.kind === 'chunked' ? () => content.trailers() : undefined,
+      address,
+      reused,
     })
-    outgoing.shouldKeepAlive = true // without an Agent Node presumes the contrary, whatever Connection says
-    return outgoing
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error))
+  }
+
+  #switched(head: ResponseHead, behind: Buffer): void {
+    const { upgrade } = this.#message
+    if (!upgrade) return this.#malformed('it changes protocols (101) although it was not asked to')
+    const { transport, address, alarm } = this.#connection
+    this.#phase = 'over'
+    alarm.close()
+    transport.handTo(undefined)
+    transport.give(behind)
+    this.#owner.over(false)
+    this.#owner.answered({ fields: head.fields, transport, address })
+  }
+
+  #malformed(problem: string, tooLarge = false): void {
+    const { address } = this.#connection
+    const code = tooLarge ? 'ORIGIN_HEAD_TOO_LARGE' : 'ORIGIN_MALFORMED'
+    this.#fail(new OriginFailure(code, this.#owner.origin, { address, problem }))
+  }
+
+  #fail(failure: OriginFailure): void {
+    if (this.#content !== undefined) return this.#content.fail(failure)
+    if (this.#phase === 'over') return
+    this.#phase = 'over'
+    this.#upload?.stop()
+    this.#connection.destroy()
+    this.#owner.failed(failure)
+  }
+
+  /** The content needs the connection no longer. A response that came before the whole request was sent leaves it unusable. */
+  over(whole: boolean): void {
+    const connection = this.#connection
+    const sent = this.#upload?.written !== false && connection.transport.socket.writableLength === 0
+    this.#phase = 'over'
+    this.#upload?.stop()
+    const free = whole && this.#stays && sent
+    if (!free) connection.destroy()
+    this.#owner.over(free)
   }
 }
 
-function headFailure(
-  phase: OriginPhase,
-  origin: string,
-  trouble: { readonly cause: Error; readonly address: string },
-): OriginFailure {
-  if (systemCode(trouble.cause)?.startsWith('HPE_')) {
-    return new OriginMalformed(origin, 'its head breaks the grammar', {
-      ...trouble,
-      phase: 'fields',
-    })
-  }
-  return phase === 'send'
-    ? new OriginSendFailure(origin, trouble)
-    : new OriginFieldsFailure(origin, trouble)
-}
-
-const UNASKED = 'it changes protocols (101) although nobody asked'
-
-/** What Node's parser lets through and we do not. */
-function headProblem(incoming: IncomingMessage): string | undefined {
-  const { httpVersion, statusCode } = incoming
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'its version is not HTTP/1.1 or 1.0'
-  if (statusCode === 101) return UNASKED
-  const coding = incoming.headers['transfer-encoding']
-  if (coding === undefined) return undefined
-  // RFC 9112 section 6.1: HTTP/1.0 knows no transfer codings; their framing is faulty there.
-  if (httpVersion === '1.0') return 'it has a transfer coding in HTTP/1.0'
-  // We send no TE, so chunked is all that may come (RFC 9112 section 7).
-  return coding.toLowerCase() === 'chunked' ? undefined : 'its transfer coding is not chunked'
-}
-
-/** Bytes of content to come (RFC 9112 section 6.3); undefined when only the end will tell. */
-function lengthOf(method: string, incoming: IncomingMessage): number | undefined {
-  if (method === 'HEAD' || incoming.statusCode === 204 || incoming.statusCode === 304) return 0
-  const length = incoming.headers['content-length']
-  return length === undefined ? undefined : Number(length)
-}
-
-/** Half a second less than the origin's own limit, so that we close first; at most this long whatever it offers. */
-const LONGEST_KEEP: Milliseconds = 30_000
-
-/** How long the origin keeps an idle connection, from its Keep-Alive field; undefined when it does not say. */
-function keepOf(fields: Fields): Milliseconds | undefined {
-  const [, timeout] = /(?:^|[,\s])timeout=(\d+)/i.exec(fields.get('Keep-Alive') ?? '') ?? []
-  if (timeout === undefined) return undefined
-  return Math.min(Math.max(Number(timeout) * 1000 - 500, 0), LONGEST_KEEP)
+function keepOf({ fields }: ResponseHead): number | undefined {
+  const time = keepAliveTime(fields)
+  return time === undefined ? undefined : Math.min(Math.max(time - headStart, 0), longestKeep)
 }

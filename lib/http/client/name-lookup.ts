@@ -60,7 +60,7 @@ export class NameLookup {
   /** Every address of a name. Has no deadline of its own and throws what the resolver throws. */
   async addresses(host: string): Promise<readonly string[]> {
     const memory = this.#memory.get(host)
-    const now = this.#clock.now()
+    const now = this.#clock.elapsed()
     if (memory === undefined || memory.until <= now) {
       const fresh = this.#flights.run(host, () => this.#ask(host))
       const old = memory !== undefined && now - memory.until <= OLDEST ? memory.outcome : undefined
@@ -109,7 +109,7 @@ export class NameLookup {
 
   #keep(host: string, outcome: Memory['outcome'], time: Milliseconds): void {
     this.#memory.delete(host)
-    this.#memory.set(host, { outcome, until: this.#clock.now() + time })
+    this.#memory.set(host, { outcome, until: this.#clock.elapsed() + time })
     const [oldest] = this.#memory.keys()
     if (this.#memory.size > MOST_REMEMBERED && oldest !== undefined) this.#memory.delete(oldest)
   }

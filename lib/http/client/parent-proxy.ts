@@ -2,9 +2,12 @@
  * The parent proxy: another HTTP proxy between us and every origin. http requests go to it in absolute-form (RFC 9112
  * section 3.2.2), everything else through a tunnel that CONNECT opens (RFC 9110 section 9.3.6).
  */
-import { type IncomingMessage, request } from 'node:http'
-import type { Socket } from 'node:net'
+import { scratch } from '../../bytes/landing.ts'
+import { Fields } from '../message/field.ts'
 import { type Authority, formatAuthority } from '../message/target.ts'
+import { requestHead } from '../wire/request-writer.ts'
+import { ResponseHeadReader } from '../wire/response-head.ts'
+import type { Transport } from './transport.ts'
 
 export interface Parent extends Authority {
   /** `user:password`, decoded. Never log it. */
@@ -28,36 +31,53 @@ export function proxyAuthorization(parent: Parent): string | undefined {
   return `Basic ${Buffer.from(parent.credentials).toString('base64')}`
 }
 
+/** What is taken of the parent's answer. */
+const answerLimits = { bytes: 65_536, lines: 1000 }
+
 /**
- * Makes a connection to the parent one to `to`. Throws ConnectRefused, or what broke the connection; the caller destroys the
- * socket then.
+ * Makes a connection to the parent one to `to`. Throws ConnectRefused, or what broke the connection; the caller destroys it
+ * then.
  */
 export function connectThrough(
-  socket: Socket,
+  transport: Transport,
   parent: Parent,
   { to, stop }: { readonly to: Authority; readonly stop: AbortSignal },
 ): Promise<void> {
   const target = formatAuthority(to)
-  const authorization = proxyAuthorization(parent)
+  const fields = Fields.of(['Host', target], ['Proxy-Authorization', proxyAuthorization(parent)])
+  const heads = new ResponseHeadReader(answerLimits)
   return new Promise((resolve, reject) => {
-    const outgoing = request({
-      createConnection: () => socket,
-      method: 'CONNECT',
-      path: target,
-      headers: [
-        ...['Host', target],
-        ...(authorization === undefined ? [] : ['Proxy-Authorization', authorization]),
-      ],
+    const settle = (failure?: unknown): false => {
+      transport.handTo(undefined)
+      if (failure === undefined) resolve()
+      else reject(failure)
+      return false
+    }
+    transport.handTo({
+      room: scratch,
+      read(count) {
+        let bytes = scratch().subarray(0, count)
+        while (bytes.length > 0) {
+          const reading = heads.read(bytes)
+          if (reading === 'incomplete') return true
+          if ('problem' in reading) return settle(new Error(reading.problem))
+          bytes = bytes.subarray(reading.used)
+          const { status } = reading.head
+          if (status >= 200 && status <= 299) {
+            settle()
+            // A server that speaks first may have been quick.
+            transport.give(bytes)
+            return false
+          }
+          if (status >= 200 || status === 101) return settle(new ConnectRefused(status))
+        }
+        return true
+      },
+      ended: () => settle(new Error('the parent closed the connection instead of answering')),
+      closed: error => settle(error ?? new Error('the connection to the parent has closed')),
     })
-    stop.addEventListener('abort', () => outgoing.destroy(), { once: true })
-    outgoing.on('error', reject)
-    outgoing.on('connect', (answer: IncomingMessage, _: Socket, head: Buffer) => {
-      const status = answer.statusCode ?? 0
-      if (status < 200 || status > 299) return reject(new ConnectRefused(status))
-      // A server that speaks first may have been quick.
-      if (head.length > 0) socket.unshift(head)
-      resolve()
-    })
-    outgoing.end()
+    stop.addEventListener('abort', () => settle(stop.reason), { once: true })
+    transport.socket.write(requestHead('CONNECT', target, fields), 'latin1')
+    transport.resume()
   })
 }

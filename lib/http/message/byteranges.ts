@@ -1,6 +1,6 @@
 /**
- * The frame of multipart/byteranges content, RFC 9110 section 14.6: what stands before, between and after the ranges. Knows
- * positions and lengths, not where the bytes come from.
+ * The frame of multipart/byteranges content, RFC 9110 section 14.6: the bytes before, between and after the ranges. Knows
+ * positions and lengths, not the content.
  */
 import { type ByteRange, contentRange } from './range.ts'
 

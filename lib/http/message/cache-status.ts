@@ -1,7 +1,6 @@
 /**
- * The Cache-Status field, RFC 9211: what a cache did with a request, in one member. Knows words and figures; where they come
- * from is the cache's affair. Parts of them may come from hostile text (a key, a detail), so nothing is written unquoted
- * unless it is a token, and nothing at all that could end the field.
+ * The Cache-Status field, RFC 9211: one member says what a cache did with a request. A key or detail may contain hostile text,
+ * so only tokens are written unquoted, and no character is written that could end the field.
  */
 import type { Seconds } from '../../async/clock.ts'
 
@@ -16,20 +15,20 @@ export type ForwardReason =
   | 'stale'
   | 'partial'
 
-/** Hit and forward exclude each other: a hit was answered without asking anybody (2.1, 2.2). */
+/** Hit and forward exclude each other: a hit was answered without asking an origin (2.1, 2.2). */
 export type CacheStatus = Served & Remarks
 
 type Served =
   | { readonly hit: true }
   | {
       readonly hit: false
-      /** Undefined when nobody was asked either, as for a refusal. */
+      /** Undefined when no origin was asked either, as for a refusal. */
       readonly forward?: ForwardReason | undefined
       /** Status the origin answered with, when it differs or there is something to learn from it (2.3). */
       readonly forwardStatus?: number | undefined
       /** Whether the answer was stored (2.5). */
       readonly stored?: boolean | undefined
-      /** Whether the request joined another one's fetch (2.6). */
+      /** Whether the request joined the fetch of another request (2.6). */
       readonly collapsed?: boolean | undefined
     }
 
@@ -61,7 +60,7 @@ export function formatCacheStatus(cache: string, status: CacheStatus): string {
 /** sf-token = ( ALPHA / "*" ) *( tchar / ":" / "/" ) (RFC 8941 section 3.3.4) */
 const TOKEN = /^[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*$/
 
-/** Longer text is cut here: a field is no place for essays, and some clients limit a line. */
+/** Longer text is cut off, because some clients limit the length of a line. */
 const MAX_TEXT = 256
 
 function formatTokenOrString(text: string): string {

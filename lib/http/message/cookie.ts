@@ -1,9 +1,9 @@
 /**
- * Cookies, RFC 6265: what a Cookie field says, and Set-Cookie lines.
+ * Cookies, RFC 6265: reads Cookie fields and writes Set-Cookie lines.
  *
  * # Facts
  * - A browser may send several cookies of one name (other Path, other Domain); nothing in the field tells them apart.
- * - Browsers refuse a cookie whose name and value together exceed 4096 bytes, whole and in silence.
+ * - Browsers ignore a cookie whose name and value together exceed 4096 bytes, without an error.
  */
 import type { Seconds } from '../../async/clock.ts'
 import { Fields, sameName, trimWhitespace } from './field.ts'

@@ -1,7 +1,6 @@
 /**
- * Dates in fields, RFC 9110 section 5.6.7. Knows text and moments; whose date it is does not matter here.
- * Strict: the three formats to the letter, case included, and only days that exist. The name of the day must be one, but is
- * not compared with the date: nothing depends on it, and servers exist that get it wrong.
+ * Dates in fields, RFC 9110 section 5.6.7. Strict: the three formats exactly, case included, and only days that exist. The name
+ * of the day must be valid but is not compared with the date, because some servers send a wrong one.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 

@@ -50,7 +50,7 @@ export class Fields {
 
   /**
    * The field lines as they go onto the wire (RFC 9112 section 5), each with its CRLF. Throws a TypeError for a name that is no
-   * token and a value with control characters or characters beyond a byte: nobody's field ends up as two.
+   * token and a value with control characters or characters beyond a byte: no field ends up as two.
    */
   get lines(): string {
     if (this.#lines !== undefined) return this.#lines

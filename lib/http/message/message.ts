@@ -1,6 +1,6 @@
 /**
- * Messages as values, RFC 9110 section 6: what a handler is given and what it answers. Knows no sockets; `server.ts` turns
- * bytes into a Request and a Response into bytes.
+ * Messages as values, RFC 9110 section 6: the Request a handler gets and the Response it returns. Knows no sockets; `server.ts`
+ * turns bytes into a Request and a Response into bytes.
  */
 import type { Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
@@ -17,13 +17,16 @@ export interface StreamedContent {
   readonly kind: 'stream'
   /** Bytes, when it is known before the first of them; otherwise the message is chunked or ends with its connection. */
   readonly length: number | undefined
-  /** Begins the content; called at most once. Whoever reads it closes it, at its end or when the reader has gone. */
+  /** Begins the content; called at most once. The reader closes it, at its end or early. */
   readonly open: () => Source
   /** Trailer fields (6.5), asked for after the last block; sent only where the framing has room for them. */
   readonly trailers?: () => Fields
 }
 
-/** Sends an interim response (15.2) ahead of the final one. Nothing happens when it is too late or the client too old. */
+/**
+ * Sends an interim response (15.2) ahead of the final one. It does nothing after the final response has begun and for HTTP/1.0
+ * clients.
+ */
 export type SendInterim = (status: number, fields: Fields) => void
 
 export const noContent: Content = { kind: 'none' }
@@ -47,11 +50,11 @@ export interface Request {
   readonly trailers?: (() => Fields) | undefined
   readonly interim?: SendInterim | undefined
   readonly client: Peer
-  /** The address and port of ours the client connected to. */
+  /** The local address and port the client connected to. */
   readonly local: Peer
   /** Whether the client's connection to us is TLS. */
   readonly secure: boolean
-  /** Where the client wanted a tunnel to, when this request came through one that we opened. */
+  /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: Authority
   /** Moment the head had arrived, milliseconds since the epoch. */
   readonly received: number
@@ -70,18 +73,18 @@ export interface Response {
    * Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise.
    */
   readonly announcedLength?: number
-  /** Why this answer: words and figures for the access log and the counters. */
+  /** Outcome, reason and figures for the access log and the counters. */
   readonly facts?: Facts
 }
 
 /** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */
 export type Handler = (request: Request) => Response | Promise<Response>
 
-/** What became of an exchange, told once, after the last byte or the broken connection. */
+/** The result of an exchange, reported once, after the last byte or when the connection broke. */
 export interface Exchange {
   readonly request: Request
   readonly response: Response
-  /** Bytes of content really handed to the client's connection. */
+  /** Bytes of content handed to the client's connection. */
   readonly sent: number
   /** False when the connection broke before the end of the response. */
   readonly complete: boolean

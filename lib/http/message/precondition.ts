@@ -41,7 +41,7 @@ export type Outcome =
       readonly because: 'if-match' | 'if-unmodified-since' | 'if-none-match'
     }
 
-/** What the preconditions of a request come to, in the order of section 13.2.2; If-Range, its last step, is below. */
+/** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
 export function evaluatePreconditions(
   request: Conditional,
   selected: Selected,

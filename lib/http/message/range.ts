@@ -1,9 +1,9 @@
 /**
- * Range requests in bytes, RFC 9110 section 14: what a Range field selects, and what Content-Range says. How several ranges
- * are put into one message is `byteranges.ts`.
+ * Range requests in bytes, RFC 9110 section 14: what a Range field selects, and what Content-Range says. How several ranges are
+ * put into one message is `byteranges.ts`.
  *
  * A server may ignore any Range (14.2). This one ignores what is malformed, in another unit, or asks for very many pieces;
- * what overlaps or nearly touches is sent once, so no request makes more work than its content.
+ * ranges that overlap or nearly touch are sent once, so no request costs more than its content.
  */
 import { type Fields, listMembers } from './field.ts'
 
@@ -30,7 +30,7 @@ export type Selection =
   /** 416 with `unsatisfiedRange`. */
   | { readonly send: 'unsatisfiable' }
 
-/** More specs than this and the field is ignored. Download managers ask for a few, attacks for hundreds (17.15). */
+/** More specs than this and the field is ignored. Download managers send a few, attackers hundreds (17.15). */
 export const maxRanges = 16
 
 /** Gaps smaller than this are sent along: the head of one more part costs about as much (15.3.7.2). */

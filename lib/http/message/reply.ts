@@ -1,5 +1,5 @@
 /**
- * Responses made of a few words: the ones that say what went wrong and the ones without content.
+ * Makes short responses: a sentence as plain text, or no content.
  */
 import { Fields } from './field.ts'
 import { noContent, type Response } from './message.ts'
@@ -32,8 +32,8 @@ export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
 }
 
 /**
- * The answer to HEAD that GET would have had: the same status and fields, the length of the content announced, and no
- * content (RFC 9110 section 9.3.2).
+ * The response to HEAD, made of that to GET: the same status and fields, the length of the content announced, and no content
+ * (RFC 9110 section 9.3.2).
  */
 export function withoutContent(response: Response): Response {
   const { content } = response

@@ -1,8 +1,8 @@
 /**
- * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2.
- * Pure: text in, values out. Bytes of the path are kept as they came; canonical keys are made elsewhere.
+ * Request targets in their four forms, RFC 9112 section 3.2, and authorities, RFC 3986 section 3.2. Pure: text in, values out.
+ * Bytes of the path are kept as they came; canonical keys are made elsewhere.
  *
- * Two readers that see different hosts in one text are how requests get past policy. So an authority is read in one way or
+ * When two readers see different hosts in one text, a request can evade the policy. So an authority is read in one way or
  * refused: no second "@", no backslash, no percent-encoding, no zone, no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'
@@ -33,7 +33,7 @@ export type Target =
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
 
-/** Why a text was refused: one fixed sentence that quotes nothing of the text, so anybody may read it. */
+/** Why a text was refused: one fixed sentence that quotes nothing of the text, so it is safe in a public answer. */
 export interface Problem {
   readonly problem: string
 }
@@ -162,7 +162,7 @@ function parseAbsolute(text: string): TargetUri | Problem {
   const authority = text.slice(start, end)
   const at = authority.indexOf('@')
   const userinfo = authority.slice(0, Math.max(at, 0))
-  // A second "@" fails here or in the host; either way nobody has to guess which of them counts.
+  // A second "@" fails here or in the host; either way there is no doubt which of them counts.
   if (!USERINFO.test(userinfo)) return refuse('The user information before "@" is malformed.')
   const result = parseAuthority(authority.slice(at + 1), defaultPort(scheme))
   if ('problem' in result) return result

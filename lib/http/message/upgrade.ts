@@ -6,7 +6,7 @@ import { hasConnectionOption } from '../proxy/hop-by-hop.ts'
 import { listMembers } from './field.ts'
 import type { Request } from './message.ts'
 
-/** Whether it is the opening handshake of a WebSocket, as far as an intermediary has to know. */
+/** Whether it is the opening handshake of a WebSocket, as far as an intermediary has to check. */
 export function asksForWebSocket({
   method,
   version,

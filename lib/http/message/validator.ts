@@ -1,6 +1,6 @@
 /**
- * Validators: what tells one state of a representation from another, RFC 9110 section 8.8. Knows entity tags and dates, and
- * how strong they are; what follows from a comparison is `precondition.ts`.
+ * Validators, RFC 9110 section 8.8: entity tags and dates that identify one state of a representation. Compares them and knows
+ * their strength; `precondition.ts` decides what follows.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseDate } from './date.ts'
@@ -19,8 +19,8 @@ export interface Validators {
   /** Moment of Last-Modified, whole seconds in milliseconds since the epoch. */
   readonly lastModified?: Milliseconds | undefined
   /**
-   * Moment of the Date that came with `lastModified`, by which its strength is judged (8.8.2.2). Absent: whoever gives these
-   * validators vouches that the representation did not change twice within that second.
+   * Moment of the Date that came with `lastModified`, by which its strength is judged (8.8.2.2). Absent: the caller guarantees
+   * that the representation did not change twice within that second.
    */
   readonly date?: Milliseconds | undefined
 }
@@ -55,7 +55,7 @@ export function formatEntityTag(tag: EntityTag): string {
 
 /**
  * The value of If-Match or If-None-Match: "*" or a list of entity tags (13.1.1). Undefined when it is neither; one malformed
- * member spoils the list.
+ * member makes the list malformed.
  */
 export function parseEntityTags(value: string): '*' | readonly EntityTag[] | undefined {
   if (value === '*') return '*'

@@ -1,14 +1,15 @@
 /**
  * A gateway's work, RFC 9110 section 7.6: a request as it came in goes out to an origin, the response comes back, both
- * streamed, neither changed but for the fields of one hop. Whoever calls has decided which fields go out.
+ * streamed, neither changed but for the fields of one hop. The caller has decided which fields go out.
  */
 
 import type { Socket } from 'node:net'
+import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { sourceOf } from '../../bytes/source.ts'
+import { type Source, sourceOf, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginRequest, OriginResponse } from '../client/origin.ts'
-import { OriginMalformed } from '../client/origin-errors.ts'
+import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
+import { OriginFailure } from '../client/errors.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
 import { announced } from '../message/reply.ts'
@@ -82,22 +83,18 @@ export async function forwardUpgrade(
 ): Promise<Response | TakenOver> {
   const { clock, idle, socket: client } = to
   const answer = await to.origin.upgrade(asked(request, to))
-  if (!('socket' in answer)) return answerOf(request, answer)
-  const { socket: far, head: farHead } = answer
+  if ('status' in answer) return answerOf(request, answer)
+  const { transport: far, address } = answer
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
     far.destroy()
     const origin = formatAuthority(to.uri)
-    const { address } = answer
-    throw new OriginMalformed(origin, 'it changes to another protocol than was asked for', {
-      phase: 'fields',
-      address,
-    })
+    const problem = 'it changes to another protocol than was asked for'
+    throw new OriginFailure('ORIGIN_MALFORMED', origin, { problem, address })
   }
   client.setKeepAlive(true, 60_000)
-  far.setTimeout(0)
   client.write(switching(to.agreed(answer.fields)))
   const { signal, head } = to
-  const report = await join({ client, head, far, farHead, idle, clock, signal })
+  const report = await join({ client, head, far, idle, clock, signal })
   return {
     status: 101,
     sent: report.down,
@@ -117,37 +114,50 @@ function contentOf(request: Request, to: Forwarding): Content {
   return {
     kind: 'stream',
     length: length === undefined ? undefined : Number(length),
-    open: () => sourceOf(() => inTime(request.content, to)),
+    open: () =>
+      new InTime(
+        sourceOf(() => request.content),
+        to,
+      ),
     trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
   }
 }
 
-async function* inTime(
-  content: AsyncIterable<Buffer>,
-  { clock, contentTime }: Forwarding,
-): AsyncGenerator<Buffer> {
-  const blocks = content[Symbol.asyncIterator]()
-  try {
-    for (;;) {
-      let cancelTimer = () => {}
-      const late = new Promise<never>((_, reject) => {
-        cancelTimer = clock.after(contentTime, () => reject(new ContentTooSlow(contentTime)))
-      })
-      const step = await Promise.race([blocks.next(), late]).finally(() => cancelTimer())
-      if (step.done) return
-      yield step.value
-    }
-  } finally {
-    await blocks.return?.()
+/** Content of a client, each piece of which has its time. */
+class InTime implements Source {
+  readonly #content: Source
+  readonly #time: Milliseconds
+  readonly #alarm: Alarm
+
+  constructor(content: Source, { clock, contentTime }: Forwarding) {
+    this.#content = content
+    this.#time = contentTime
+    this.#alarm = new Alarm(clock)
+  }
+
+  next(take: Take): void {
+    this.#alarm.set(this.#time, () => {
+      this.#content.close()
+      take(new ContentTooSlow(this.#time), undefined)
+    })
+    this.#content.next((error, piece) => {
+      this.#alarm.clear()
+      take(error, piece)
+    })
+  }
+
+  close(): void {
+    this.#alarm.close()
+    this.#content.close()
   }
 }
 
-async function answerOf(request: Request, response: OriginResponse): Promise<Response> {
+function answerOf(request: Request, response: OriginResponse): Response {
   const { status, reason, content, length, trailers } = response
   const fields = endToEnd(response.fields).without('Content-Length')
   const base = { status, fields, ...(PHRASE.test(reason) ? { reason } : {}) }
   if (request.method === 'HEAD' || status === 204 || status === 304) {
-    await content.return?.()
+    content.close()
     return { ...base, content: noContent, ...announced(response.fields) }
   }
   return {
@@ -155,7 +165,7 @@ async function answerOf(request: Request, response: OriginResponse): Promise<Res
     content: {
       kind: 'stream',
       length,
-      open: () => sourceOf(() => content),
+      open: () => content,
       ...(trailers === undefined ? {} : { trailers: () => endToEnd(trailers()) }),
     },
   }

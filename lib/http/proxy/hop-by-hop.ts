@@ -2,8 +2,8 @@
  * Fields that concern one connection only and are not forwarded, RFC 9110 section 7.6.1.
  *
  * # Facts
- * - Connection names further fields of the same message that go no further. Whoever sends the message writes it, and so can
- *   aim at a field that somebody behind the proxy relies on: Content-Length, to change where the message ends; Host or
+ * - Connection names further fields of the same message that go no further. The sender of the message writes it, and so can
+ *   aim at a field that a server behind the proxy relies on: Content-Length, to change where the message ends; Host or
  *   Authorization, to change who is asked or who asks; X-Forwarded-For, to look like the proxy itself.
  * - The RFC says to drop what is named, and also that a sender must not name fields meant for all recipients.
  *

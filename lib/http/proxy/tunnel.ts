@@ -2,25 +2,28 @@
  * Two connections joined, byte for byte, until both sides have ended (RFC 9110 section 9.3.6). `join` knows neither CONNECT
  * nor WebSocket: who joins has said what had to be said before. `openTunnel` answers CONNECT and joins.
  *
- * Each side's end is passed on while the other direction goes on (half-close). A side that does not take what it is sent
- * stops the other from sending. Silence in both directions ends the tunnel, and so does an error or the signal; then both
- * connections are destroyed.
+ * Each side's end is passed on while the other direction goes on (half-close), for as long as something is said there. A side
+ * that does not take what it is sent stops the other from sending. Silence in both directions ends the tunnel, and so does an
+ * error or the signal; then both connections are destroyed. What the far side sends is read into blocks and written from them.
  */
 import type { Duplex } from 'node:stream'
+import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Landing } from '../../bytes/landing.ts'
+import type { Reader, Transport } from '../client/transport.ts'
 
-/** Why a tunnel ended: both sides were done, nobody spoke, a connection broke, or we were told to stop. */
+/** Why a tunnel ended: both sides were done, nothing was said, a connection broke, or we were told to stop. */
 export type TunnelEnd = 'ended' | 'idle' | 'client-broke' | 'far-broke' | 'aborted'
 
 export interface TunnelOptions {
   readonly client: Duplex
   /** Bytes the client sent before the tunnel stood; they go first. */
   readonly head?: Buffer
-  readonly far: Duplex
-  /** Bytes the far side sent before the tunnel stood. */
-  readonly farHead?: Buffer
+  readonly far: Transport
   /** The longest time without a byte in either direction. */
   readonly idle: Milliseconds
+  /** The same once one side has ended and nothing waits to be taken by the other; 15 s unless told. */
+  readonly halfClosed?: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
   /** Told of bytes as they are passed on: `up` from the client to the far side, `down` back. */
@@ -37,86 +40,151 @@ export interface TunnelReport {
 
 /** Joins two connections and settles when the tunnel is over and both are closed or closing; never throws. */
 export function join(options: TunnelOptions): Promise<TunnelReport> {
-  const { client, far, clock, idle, signal } = options
-  const counts = { up: 0, down: 0 }
-  return new Promise(resolve => {
-    let over = false
-    let openDirections = 2
-    const finish = (because: TunnelEnd) => {
-      if (over) return
-      over = true
-      cancelTimer()
-      signal.removeEventListener('abort', onAbort)
-      if (because !== 'ended') {
-        client.destroy()
-        far.destroy()
-      }
-      resolve({ ...counts, because })
-    }
-    const onAbort = () => finish('aborted')
+  return new Promise(resolve => new Tunnel(options, resolve).begin())
+}
 
-    // One timer for many bytes: it looks at the last of them when it rings.
-    let lastByte = clock.now()
-    const look = () => {
-      const rest = lastByte + idle - clock.now()
-      if (rest <= 0) finish('idle')
-      else cancelTimer = clock.after(rest, look)
-    }
-    let cancelTimer = clock.after(idle, look)
+/** So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. */
+const mostUntaken = 512 * 1024
+const HALF_CLOSED: Milliseconds = 15_000
 
-    const passed = (direction: 'up' | 'down', count: number) => {
-      lastByte = clock.now()
-      counts[direction] += count
-      options.onBytes?.(direction, count)
-    }
-    const done = () => {
-      openDirections -= 1
-      if (openDirections === 0) finish('ended')
-    }
+class Tunnel implements Reader {
+  readonly #options: TunnelOptions
+  readonly #resolve: (report: TunnelReport) => void
+  readonly #alarm: Alarm
+  readonly #landing: Landing
+  #up = 0
+  #down = 0
+  /** Bytes written to the client that its kernel has not taken. */
+  #untaken = 0
+  #openDirections = 2
+  #over = false
+
+  constructor(options: TunnelOptions, resolve: (report: TunnelReport) => void) {
+    this.#options = options
+    this.#resolve = resolve
+    this.#alarm = new Alarm(options.clock)
+    this.#landing = new Landing(options.far.blocks)
+  }
+
+  begin(): void {
+    const { client, far, head, signal } = this.#options
     for (const [side, broke] of [
       [client, 'client-broke'],
-      [far, 'far-broke'],
+      [far.socket, 'far-broke'],
     ] as const) {
       side.allowHalfOpen = true
-      side.on('error', () => finish(broke))
+      side.on('error', () => this.#finish(broke))
       side.on('close', () => {
-        if (!side.readableEnded || !side.writableFinished) finish(broke)
+        if (!side.readableEnded || !side.writableFinished) this.#finish(broke)
       })
-      if (side.destroyed) return finish(broke)
+      side.once('finish', this.#directionDone)
+      if (side.destroyed) return this.#finish(broke)
     }
-    signal.addEventListener('abort', onAbort)
-    if (signal.aborted) return onAbort()
-    pass(client, far, { head: options.head, passed: count => passed('up', count), done })
-    pass(far, client, { head: options.farHead, passed: count => passed('down', count), done })
-  })
-}
-
-interface Direction {
-  readonly head: Buffer | undefined
-  readonly passed: (count: number) => void
-  readonly done: () => void
-}
-
-/** One direction: bytes, pressure and the end. `passed` is told when the receiver's kernel has taken the bytes. */
-function pass(from: Duplex, to: Duplex, { head, passed, done }: Direction): void {
-  const write = (block: Buffer) => {
-    const room = to.write(block, error => {
-      if (!error) passed(block.length)
-    })
-    if (!room) from.pause()
+    signal.addEventListener('abort', this.#onAbort)
+    if (signal.aborted) return this.#onAbort()
+    this.#watch()
+    this.#passUp(head)
+    far.handTo(this)
+    far.resume()
+    if (far.socket.readableEnded) this.ended()
   }
-  to.on('drain', () => from.resume())
-  to.once('finish', done)
-  from.once('end', () => to.end())
-  from.on('data', write)
-  from.resume() // whoever read before may have left it paused
-  if (head !== undefined && head.length > 0) write(head)
-  if (from.readableEnded) to.end()
+
+  /** Reads of the far side go to the client as they lie in memory. */
+  room(): Buffer {
+    return this.#landing.room()
+  }
+
+  read(count: number): boolean {
+    const { client, far } = this.#options
+    const piece = this.#landing.piece(this.#landing.landed(count))
+    this.#untaken += count
+    client.write(piece.bytes, error => {
+      piece.release()
+      this.#untaken -= count
+      if (error) return
+      this.#down += count
+      this.#passed('down', count)
+      if (this.#untaken < mostUntaken) far.resume()
+    })
+    return this.#untaken < mostUntaken
+  }
+
+  ended(): void {
+    this.#landing.close()
+    this.#options.client.end()
+  }
+
+  closed(): void {
+    this.#landing.close()
+  }
+
+  /** Reads of the client are the stream's own. */
+  #passUp(head: Buffer | undefined): void {
+    const { client, far } = this.#options
+    const { socket } = far
+    const write = (block: Buffer): void => {
+      const room = socket.write(block, error => {
+        if (error) return
+        this.#up += block.length
+        this.#passed('up', block.length)
+      })
+      if (!room) client.pause()
+    }
+    socket.on('drain', () => client.resume())
+    client.once('end', () => socket.end())
+    client.on('data', write)
+    client.resume() // its reader before us may have left it paused
+    if (head !== undefined && head.length > 0) write(head)
+    if (client.readableEnded) socket.end()
+  }
+
+  #passed(direction: 'up' | 'down', count: number): void {
+    if (this.#over) return
+    this.#watch()
+    this.#options.onBytes?.(direction, count)
+  }
+
+  #watch(): void {
+    const { idle, halfClosed = HALF_CLOSED } = this.#options
+    const half = this.#openDirections < 2
+    this.#alarm.set(half ? Math.min(idle, halfClosed) : idle, this.#silent)
+  }
+
+  readonly #silent = (): void => {
+    const { client, far, idle, halfClosed = HALF_CLOSED } = this.#options
+    const waits = client.writableLength + far.socket.writableLength > 0
+    const half = this.#openDirections < 2 && halfClosed < idle
+    // What was sent to a side that has not ended may still be taken, as slowly as in any tunnel.
+    if (half && waits) this.#alarm.set(idle - halfClosed, () => this.#finish('idle'))
+    else this.#finish('idle')
+  }
+
+  readonly #directionDone = (): void => {
+    this.#openDirections -= 1
+    if (this.#openDirections === 0) this.#finish('ended')
+    else if (!this.#over) this.#watch()
+  }
+
+  readonly #onAbort = (): void => this.#finish('aborted')
+
+  #finish(because: TunnelEnd): void {
+    if (this.#over) return
+    this.#over = true
+    const { client, far, signal } = this.#options
+    this.#alarm.close()
+    signal.removeEventListener('abort', this.#onAbort)
+    if (because !== 'ended') {
+      client.destroy()
+      far.destroy()
+    }
+    this.#landing.close()
+    this.#resolve({ up: this.#up, down: this.#down, because })
+  }
 }
 
-export interface OpenTunnelOptions extends Omit<TunnelOptions, 'far' | 'farHead'> {
+export interface OpenTunnelOptions extends Omit<TunnelOptions, 'far'> {
   /** Connects to the far side; ends the attempt when the signal fires. */
-  readonly dial: (signal: AbortSignal) => Promise<Duplex>
+  readonly dial: (signal: AbortSignal) => Promise<Transport>
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
@@ -132,7 +200,7 @@ export async function openTunnel(options: OpenTunnelOptions): Promise<TunnelRepo
   signal.addEventListener('abort', give)
   client.once('close', give)
   client.on('error', give)
-  let far: Duplex
+  let far: Transport
   try {
     if (signal.aborted) give()
     far = await dial(attempt.signal)

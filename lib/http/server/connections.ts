@@ -1,5 +1,5 @@
 /**
- * The client connections of one server: who is on the other end of each, how much is under way on it, and how to end them.
+ * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it.
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -11,15 +11,15 @@ export interface Connection {
   readonly client: Peer
   readonly local: Peer
   readonly secure: boolean
-  /** Where the client wanted a tunnel to, when this connection lies in one that was opened. */
+  /** The target of the CONNECT, when this connection is inside an intercepted tunnel. */
   readonly tunnelEnd?: Authority
   /** Requests that came so far. */
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
   readonly underWay: Set<UnderWay>
-  /** What is to happen once nothing is under way any more: the refusal of a head that came behind good requests. */
+  /** Called when no request is under way: refuses a head that came after good requests. */
   afterLast?: () => void
-  /** Whether a CONNECT handler has it: what moves on it is the tunnel's affair. */
+  /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
   takenOver: boolean
   /** Where its heads are read, as long as it is on the fast path. */
   fast?: HeadReading
@@ -27,11 +27,11 @@ export interface Connection {
   moved: Moved
 }
 
-/** What is known of heads on their way. */
+/** What is known of a head that is being received. */
 export interface HeadReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
-  /** Tells a client whose head has been on its way for `limit` or longer, and ends the connection; 0 is any time. */
+  /** Answers a client whose head has taken `limit` or longer, and ends the connection; 0 is no limit. */
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void
 }
 
@@ -42,7 +42,7 @@ interface Moved {
   readonly allSince: Milliseconds
 }
 
-/** How long clients may take. 0 is any time. */
+/** Time limits for clients. 0 is no limit. */
 export interface ClientTimes {
   /** For a head, once it has begun. */
   readonly headTime: Milliseconds
@@ -104,9 +104,9 @@ export class Connections {
   }
 
   /**
-   * Cuts slow clients from now on, with one timer for all; the answer ends it. Connections of Node's server have its timers for
-   * heads and silence, but these start anew with every byte a client sends: one that never reads and sends an empty line now and
-   * then would stay.
+   * Cuts slow clients from now on, with one timer for all; the returned function stops it. Node's server has timers for heads
+   * and idle connections, but they start again with each byte a client sends, so a client that never reads and sends an empty
+   * line now and then would never be cut.
    */
   watch(clock: Clock, times: ClientTimes): () => void {
     const set = [times.headTime, times.idle, times.stalled].filter(time => time > 0)

@@ -1,10 +1,12 @@
 /**
- * What every exchange has in common, on the fast path and through Node's server: the handler's answer or the one for its failure,
- * the end of the connection, and the report.
+ * Does what all exchanges need, on the fast path and through Node's server: calls the handler, answers its failure, ends the
+ * connection, reports the exchange.
  */
 import type { Socket } from 'node:net'
-import type { Response } from '../message/message.ts'
+import type { LogFacts } from '../../log/log.ts'
+import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
+import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
 import type { Refusal } from '../wire/request-rules.ts'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
@@ -37,7 +39,9 @@ export class Exchanges {
     }
   }
 
-  /** Lets the request be handled unless `way` has the response, sends it, reports the exchange, and calls `done`. Never throws. */
+  /**
+   * Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws.
+   */
   answer(
     request: LiveRequest,
     connection: Connection,
@@ -46,7 +50,7 @@ export class Exchanges {
   ): void {
     const { out, response = this.handle(request) } = way
     const begin = (ready: Response): void => {
-      // What follows in the pipeline was accepted before we began to stop: the last answer closes.
+      // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
       if (this.draining && isNewest(request, connection)) out.last()
       send(out, request, ready, this.#sending, sent => {
         connection.underWay.delete(request)
@@ -58,7 +62,7 @@ export class Exchanges {
     else begin(response)
   }
 
-  /** To be called after every answer: does what waited until nothing is under way any more. */
+  /** To be called after each response: does what waits until no request is under way. */
   settle(connection: Connection, socket: Socket): void {
     if (connection.underWay.size > 0) return
     const { afterLast } = connection
@@ -77,7 +81,40 @@ export class Exchanges {
   }
 }
 
-/** The answer to a head that breaks a rule. */
+/** The response to a head that breaks a rule. */
 export function malformed({ status, sentence }: Pick<Refusal, 'status' | 'sentence'>): Response {
   return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+}
+
+/**
+ * The record of an exchange for the log. `duration` is milliseconds, `sent` bytes of content. No cookie, no credential, no
+ * query secret: the logger redacts, and only the fields named here are ever read.
+ */
+export function accessFacts(exchange: Exchange): LogFacts {
+  const { request, response } = exchange
+  return {
+    id: request.id,
+    client: request.client.address,
+    method: request.method,
+    target: targetText(request),
+    status: response.status,
+    sent: exchange.sent,
+    duration: Math.round(exchange.duration),
+    ...(exchange.complete ? {} : { complete: false }),
+    ...response.facts,
+    agent: request.fields.get('User-Agent'),
+  }
+}
+
+function targetText({ target, fields }: Request): string {
+  switch (target.form) {
+    case 'absolute':
+      return formatUri(target.uri)
+    case 'authority':
+      return formatAuthority(target.authority)
+    case 'asterisk':
+      return '*'
+    case 'origin':
+      return `${fields.get('Host') ?? ''}${pathAndQuery(target)}`
+  }
 }

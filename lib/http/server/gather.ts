@@ -1,6 +1,6 @@
 /**
- * The content of a request in memory: within a size, within a time, and within the room there is for all such requests
- * together, so that what thousands of strangers begin to send cannot fill the memory.
+ * Reads the content of a request into memory, with limits for its size, its time, and the memory of all such requests together,
+ * so that many clients at once cannot fill the memory.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
@@ -58,7 +58,7 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
       if (read + block.length > size) return 'too-large'
       if (room?.take(block.length) === false) return 'no-room'
       read += block.length
-      // A block of its own: what a socket hands out is a view of something larger.
+      // A copy: a block from a socket is a view of a larger buffer.
       blocks.push(Buffer.from(block))
     }
     return Buffer.concat(blocks)

@@ -1,5 +1,5 @@
 /**
- * Opens a listener, at an address or on a socket the service manager hands over, and says in one sentence why it cannot.
+ * Opens a listener, at an address or on a socket of the service manager, or says in one sentence why it cannot.
  */
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { InheritedSocket } from '../../systemd.ts'
@@ -18,7 +18,7 @@ export interface ListensAt {
   readonly port: number
 }
 
-/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when somebody else listens there. */
+/** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
 export async function startListening(
   server: HttpServer,
   place: ListenAddress | InheritedSocket,

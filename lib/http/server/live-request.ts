@@ -1,5 +1,5 @@
 /**
- * A request as it stands on a connection: what a handler sees, and whether its client is still there.
+ * A request on a connection, as its handler sees it, and whether its client is still connected.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../message/field.ts'

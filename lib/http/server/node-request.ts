@@ -1,5 +1,5 @@
 /**
- * A request as Node's parser read it, held against the rules that parser does not know (request-rules.ts).
+ * Makes a Request of what Node's parser has read, and checks the rules that parser does not (request-rules.ts).
  */
 import type { IncomingMessage } from 'node:http'
 import { Fields } from '../message/field.ts'

@@ -1,5 +1,5 @@
 /**
- * Node's own HTTP server, for plain connections or for TLS, with the bounds of ours.
+ * Makes Node's HTTP server, for plain connections or TLS, with our limits.
  */
 import { createServer, type Server } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'

@@ -1,5 +1,5 @@
 /**
- * What a server is made with: who answers, who is told, and how much of everything it takes.
+ * The options of a server: handlers, callbacks and limits.
  */
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
@@ -27,11 +27,11 @@ export interface HttpServerOptions {
   readonly clock: Clock
   readonly limits: HttpServerLimits
   /**
-   * Whether requests beyond doubt take the fast path (fast-path/fast-path.ts). It sends no interim responses; Node's server, which
-   * reads the others, does.
+   * Whether plain requests take the fast path (fast-path/fast-path.ts), which sends no interim responses. Other requests go to
+   * Node's server, which does.
    */
   readonly fastPath?: boolean
-  /** Makes it a listener that clients speak TLS to. */
+  /** Makes it a TLS listener. */
   readonly tls?: TlsOptions
 }
 
@@ -55,8 +55,8 @@ export interface HttpServerLimits {
 }
 
 /**
- * Answers a CONNECT (RFC 9110 section 9.3.6) or a change of protocol (section 7.8): with a response that refuses it, or, once the
- * connection has ended, with what became of it.
+ * Answers a CONNECT (RFC 9110 section 9.3.6) or a change of protocol (section 7.8): with a response that refuses it, or, once
+ * the connection has ended, with a report.
  */
 export type ConnectHandler = (
   request: Request,
@@ -65,9 +65,9 @@ export type ConnectHandler = (
   adopt: Adopt,
 ) => Promise<Response | TakenOver>
 
-/** What became of a connection that a handler took over. */
+/** The report of a connection that a handler took over. */
 export interface TakenOver {
-  /** Status that was sent before the connection changed hands. */
+  /** Status that was sent before the handler took the connection over. */
   readonly status: number
   /** Bytes sent to the client afterwards. */
   readonly sent: number

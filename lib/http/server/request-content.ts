@@ -1,5 +1,5 @@
 /**
- * The content of a request, block by block, as its handler reads it (RFC 9110 section 6.4). What nobody reads stays in the
+ * The content of a request, block by block, as its handler reads it (RFC 9110 section 6.4). What is not read stays in the
  * kernel. Leaving early does not cut the connection, so that an answer given before the end of an upload can still be sent.
  */
 import type { IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ export class RequestContent implements AsyncIterable<Buffer> {
   readonly #message: IncomingMessage
   readonly #begin: () => void
 
-  /** `begin` is called when somebody first asks for a block: the moment to send 100 (Continue). */
+  /** `begin` is called when the first block is asked for: the moment to send 100 (Continue). */
   constructor(message: IncomingMessage, begin: () => void = () => {}) {
     this.#message = message
     this.#begin = begin

@@ -68,7 +68,7 @@ export class NodeResponseWriter implements ResponseWriter {
   }
 }
 
-/** A short response as bytes, for a connection Node's server has let go; the connection ends with it. */
+/** A short response as bytes, for a connection that Node's server has handed over; the connection ends after it. */
 export function wholeResponse({ status, reason, fields, content }: Response): Buffer {
   const bytes = content.kind === 'bytes' ? content.bytes : Buffer.alloc(0)
   const head = { status, reason, fields, length: bytes.length, hasContent: true }

@@ -1,6 +1,6 @@
 /**
  * Exact paths to handlers, RFC 9110 sections 9.1 and 15.5: HEAD is answered from GET, a known path with another method is 405
- * with Allow, an unknown path is the caller's business.
+ * with Allow, an unknown path is left to the caller.
  */
 import { Fields } from '../message/field.ts'
 import type { Request, Response } from '../message/message.ts'

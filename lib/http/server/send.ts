@@ -1,6 +1,6 @@
 /**
- * Writes a response: framing (RFC 9112 section 6), back-pressure, and a visible end. Content that breaks off cuts the
- * connection, so that no client takes a part for the whole.
+ * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that
+ * no client takes a part for the whole.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
@@ -188,7 +188,7 @@ class Streaming {
     })
   }
 
-  /** Our side broke off: the client gets what it was sent before, and then the cut. */
+  /** The content broke off on our side: the client gets the bytes sent so far, then the connection is cut. */
   #break(error: Error): void {
     this.#broken = error
     if (this.#taken === this.#written) this.#fail(error)

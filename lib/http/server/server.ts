@@ -1,10 +1,9 @@
 /**
- * The way in: bytes on a connection become a Request, the handler's Response becomes bytes. Strict where Node's parser is
- * lenient (request-rules.ts), bounded in every direction: head size and time, field count, connections, requests in a
- * pipeline, idle and stalled clients.
+ * The HTTP server: makes a Request of bytes on a connection, and bytes of the handler's Response. Stricter than Node's parser
+ * (request-rules.ts). Limits head size and time, field count, connections, requests in a pipeline, idle and stalled clients.
  *
- * Handlers of pipelined requests run at once, their responses leave in the order the requests came: Node's doing, or that of
- * the fast path, on which a connection begins where the options say so.
+ * Handlers of pipelined requests run at the same time; Node's server or the fast path sends their responses in the order of the
+ * requests. With the option `fastPath` connections begin on the fast path.
  */
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
@@ -37,7 +36,7 @@ export type {
   TakenOver,
 } from './options.ts'
 
-/** For the rest of a request that was answered before its end. */
+/** Time limit for the rest of a request that was answered before its end. */
 const REST_TIME: Milliseconds = 10_000
 
 export class HttpServer {
@@ -102,7 +101,7 @@ export class HttpServer {
     return address
   }
 
-  /** Shows another certificate from now on; for listeners with TLS. */
+  /** Uses another certificate from now on; for TLS listeners. */
   setIdentity(identity: KeyAndCertificate): void {
     if ('setSecureContext' in this.#server) {
       this.#server.setSecureContext({ ...identity, minVersion: tlsRules.minVersion })
@@ -132,7 +131,7 @@ export class HttpServer {
     this.#stopWatching?.()
   }
 
-  /** A new connection, or one that a handler of CONNECT gives back. */
+  /** Takes a new connection, or the TLS connection inside an intercepted tunnel. */
   #arrived(socket: Socket): void {
     const connection = this.#connectionOf(socket)
     if (this.#fastPath === undefined) this.#toNode(socket)
@@ -161,7 +160,7 @@ export class HttpServer {
     connection.underWay.add(request)
     const response = refusal ?? (await this.#exchanges.handle(request))
     const outgoing = new NodeResponseWriter(out)
-    // A client that still waits for its 100 may send its content or not: where its next request begins is unknown.
+    // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || refusal !== undefined) outgoing.last()
     this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
       if (!message.complete && !message.socket.destroyed) this.#passOver(message)
@@ -188,7 +187,7 @@ export class HttpServer {
     connection.underWay.delete(request)
   }
 
-  /** Takes the rest of a request that has its answer, for a while. */
+  /** Reads and discards the rest of a request that was answered, for a limited time. */
   #passOver(message: IncomingMessage): void {
     const cancel = this.#options.clock.after(REST_TIME, () => message.socket.destroy())
     message.once('close', cancel)
@@ -265,7 +264,7 @@ export class HttpServer {
     else this.#refuse(socket, connection, code)
   }
 
-  /** Good requests before it on the same connection get their answers first. */
+  /** Requests before it on the same connection get their responses first. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     const { status, sentence } = headProblem(code)
     const refuse = () => {

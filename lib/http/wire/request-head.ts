@@ -15,6 +15,7 @@
  */
 import { Fields } from '../message/field.ts'
 import type { Target } from '../message/target.ts'
+import { alphanumeric, byteTable, FieldLines } from './field-lines.ts'
 import { checkRequest, type HeadLimits } from './request-rules.ts'
 import type { TargetReader } from './target-reader.ts'
 
@@ -52,16 +53,25 @@ const longestKept = 1024
 export class LaneReader {
   readonly #targets: TargetReader
   readonly #limits: LaneLimits
+  readonly #lines = new FieldLines(laneValues, Number.POSITIVE_INFINITY)
   #kept: FieldBlock | undefined
+  /** Where the target ends, or how far it was read, of the head that has begun; and the target itself once it was read. */
+  #at = 0
+  #target: Target | undefined
 
   constructor(targets: TargetReader, limits: LaneLimits) {
     this.#targets = targets
     this.#limits = limits
   }
 
-  /** The head that begins at `from`. */
+  /** The head that begins at `from`. After `incomplete`, call it again for the same head, with more bytes behind it. */
   read(bytes: Buffer, from: number): LaneReading {
     const reading = this.#read(bytes, from)
+    if (reading !== 'incomplete') {
+      this.#at = 0
+      this.#target = undefined
+      this.#lines.reset()
+    }
     // What Node's parser would call too large, it shall say so itself.
     const length = (typeof reading === 'string' ? bytes.length : reading.end) - from
     return length > this.#limits.head ? 'other' : reading
@@ -69,20 +79,27 @@ export class LaneReader {
 
   #read(bytes: Buffer, from: number): LaneReading {
     const method = bytes[from] === 0x47 ? 'GET' : 'HEAD'
-    const start = from + method.length + 1
-    const begins = expect(bytes, from, method === 'GET' ? 'GET ' : 'HEAD ')
-    if (begins !== 'there') return begins
-    let at = start
-    while (at < bytes.length && IN_TARGET[bytes[at] ?? 0] === 1) at += 1
-    const version = expect(bytes, at, ' HTTP/1.1\r\n')
-    if (version !== 'there') return version
-    if (at - start > this.#limits.heads.target) return 'other'
-    const target = this.#targets.read(method, bytes.toString('latin1', start, at))
-    if ('problem' in target) return 'other'
-    const block = this.#block(bytes, at + ' HTTP/1.1\r\n'.length)
+    const target = this.#target ?? this.#readTarget(bytes, from, method)
+    if (typeof target === 'string') return target
+    this.#target = target
+    const block = this.#block(bytes, from + this.#at + version.length)
     if (typeof block === 'string') return block
     const { fields, keepAlive, end } = block
     return { method, version: '1.1', target, fields, keepAlive, end }
+  }
+
+  #readTarget(bytes: Buffer, from: number, method: string): Target | 'incomplete' | 'other' {
+    const start = from + method.length + 1
+    const begins = expect(bytes, from, method === 'GET' ? 'GET ' : 'HEAD ')
+    if (begins !== 'there') return begins
+    let at = Math.max(start, from + this.#at)
+    while (at < bytes.length && IN_TARGET[bytes[at] ?? 0] === 1) at += 1
+    this.#at = at - from
+    const ends = expect(bytes, at, version)
+    if (ends !== 'there') return ends
+    if (at - start > this.#limits.heads.target) return 'other'
+    const target = this.#targets.read(method, bytes.toString('latin1', start, at))
+    return 'problem' in target ? 'other' : target
   }
 
   #block(
@@ -96,9 +113,10 @@ export class LaneReader {
     if (kept !== undefined && startsWith(bytes, from, kept.bytes)) {
       return { fields: kept.fields, keepAlive: kept.keepAlive, end: from + kept.bytes.length }
     }
-    const read = readFields(bytes, from)
-    if (typeof read === 'string') return read
-    const { flat, end } = read
+    const read = this.#lines.read(bytes, from)
+    if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
+    const { end } = read
+    const flat = this.#lines.flat(bytes, from)
     const keepAlive = keepsAlive(flat)
     if (keepAlive === undefined) return 'other'
     const fields = Fields.fromFlat(flat)
@@ -110,6 +128,8 @@ export class LaneReader {
     return { fields, keepAlive, end }
   }
 }
+
+const version = ' HTTP/1.1\r\n'
 
 /** Whether `text` stands there, as far as there is anything. */
 function expect(bytes: Buffer, at: number, text: string): 'there' | 'incomplete' | 'other' {
@@ -123,35 +143,6 @@ function expect(bytes: Buffer, at: number, text: string): 'there' | 'incomplete'
 function startsWith(bytes: Buffer, at: number, wanted: Buffer): boolean {
   const end = at + wanted.length
   return end <= bytes.length && bytes.compare(wanted, 0, wanted.length, at, end) === 0
-}
-
-/** Field lines up to the empty one, RFC 9112 section 5. */
-function readFields(
-  bytes: Buffer,
-  from: number,
-): { readonly flat: readonly string[]; readonly end: number } | 'incomplete' | 'other' {
-  const flat: string[] = []
-  let at = from
-  for (;;) {
-    const end = expect(bytes, at, '\r\n')
-    if (end === 'there') return { flat, end: at + 2 }
-    if (end === 'incomplete') return end
-    const name = at
-    while (at < bytes.length && IN_NAME[bytes[at] ?? 0] === 1) at += 1
-    if (at === bytes.length) return 'incomplete'
-    if (at === name || bytes[at] !== 0x3a) return 'other'
-    const colon = at
-    at += 1
-    while (bytes[at] === 0x20) at += 1
-    const value = at
-    while (at < bytes.length && isValue(bytes[at] ?? 0)) at += 1
-    let valueEnd = at
-    while (valueEnd > value && bytes[valueEnd - 1] === 0x20) valueEnd -= 1
-    const line = expect(bytes, at, '\r\n')
-    if (line !== 'there') return line
-    flat.push(bytes.toString('latin1', name, colon), bytes.toString('latin1', value, valueEnd))
-    at += 2
-  }
 }
 
 /** Whether the connection goes on after the answer; undefined when the fields are not for the lane. */
@@ -181,19 +172,7 @@ const NOT_HERE: ReadonlySet<string> = new Set([
   'te',
 ])
 
-function isValue(byte: number): boolean {
-  return byte >= 0x20 && byte <= 0x7e
-}
-
-const alphanumeric = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */
-const IN_TARGET = table(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
-/** tchar (RFC 9110 section 5.6.2) */
-const IN_NAME = table(`${alphanumeric}!#$%&'*+-.^_\`|~`)
-
-/** 1 for each byte that is among these characters. */
-function table(characters: string): Uint8Array {
-  const bytes = new Uint8Array(256)
-  for (const character of characters) bytes[character.charCodeAt(0)] = 1
-  return bytes
-}
+const IN_TARGET = byteTable(`${alphanumeric}-._~!$&'()*+,;=:@/?[]%`)
+/** Visible ASCII and spaces. */
+const laneValues = byteTable('').fill(1, 0x20, 0x7f)

@@ -1,5 +1,5 @@
 /**
- * Reads request targets and remembers those in demand, so that equal texts are one `Target`: whoever works something out for
+ * Reads request targets and remembers those in demand, so that equal texts are one `Target`: what a caller works out for
  * a target can keep it beside the object (a WeakMap), and it is kept no longer than the target is.
  */
 import { LRUCache } from 'lru-cache'

@@ -275,7 +275,7 @@ t.test('what is right but worth a word is a warning', t => {
   ])
   t.match(load('debug: {pprof: {enable: yes}}').warnings, [/debug.pprof.enable: is not supported/])
   t.match(load('timeouts: {connect: 15s}').warnings, [/apt hangs up/])
-  t.match(load('clients: []').warnings, [/nobody may use the proxy/])
+  t.match(load('clients: []').warnings, [/no client may use the proxy/])
   const named = { ...user, environment: { CACHESVC_CACHE_DIR: '/data' } }
   t.match(load('cache_directory: /srv', {}, named).warnings, [/CACHESVC_CACHE_DIR wins/])
   t.end()

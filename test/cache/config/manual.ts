@@ -27,7 +27,7 @@ t.test('the JSON Schema knows types, bounds and unknown keys', t => {
     type: 'integer',
     minimum: 1,
     maximum: 65_535,
-    description: /port/,
+    description: /Port/,
   })
   t.match(schema.properties.domains, { type: 'array', items: { type: 'string' } })
   t.match(schema.properties.timeouts.properties.connect, {

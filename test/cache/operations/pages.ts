@@ -143,7 +143,7 @@ t.test('which hosts are accepted', async t => {
     return pageOf(sources({ config: { ...plainConfig, ...config } }), '/_cachesvc/')
   }
   const { domains, passthroughDomains } = fullConfig
-  t.match(await accepted({}), /No domains are listed: every public host is accepted/)
+  t.match(await accepted({}), /No domains are listed: all public hosts are accepted/)
   t.match(await accepted({}), /No passthrough rules/)
   t.match(await accepted({ passthroughDomains }), /nothing is stored: only passthrough hosts/)
   t.notMatch(await accepted({ domains }), /No domains are listed/)
@@ -175,7 +175,7 @@ t.test(
     const given = sources({ statistics: () => report(counted.days, counted.today) })
     t.match(
       await render(given, 'stats'),
-      '<dt>Saved, estimated</dt><dd><strong>0 bytes</strong> <span>0% of what clients got</span>',
+      '<dt>Saved, estimated</dt><dd><strong>0 bytes</strong> <span>0% of the traffic to clients</span>',
     )
   },
 )

@@ -177,9 +177,9 @@ t.test('what auto-apt-proxy can find depends on the port', async t => {
 })
 
 t.test(
-  'the page says where its host name comes from, and when nobody else can reach it',
+  'the page says where its host name comes from, and when other machines cannot reach it',
   async t => {
-    t.match(await pageOf(sources(), '/_cachesvc/setup'), 'comes first in index.hostnames')
+    t.match(await pageOf(sources(), '/_cachesvc/setup'), 'is the first in index.hostnames')
     const unnamed = { ...plainConfig, index: { ...plainConfig.index, hostnames: [] } }
     t.match(await pageOf(sources({ config: unnamed }), '/_cachesvc/setup'), 'is the first of this')
     const alone = sources({
@@ -189,7 +189,7 @@ t.test(
     })
     t.match(
       await pageOf(alone, '/_cachesvc/setup'),
-      /No other address[\s\S]*other machines cannot reach/,
+      /no other address[\s\S]*other machines cannot reach/,
     )
   },
 )

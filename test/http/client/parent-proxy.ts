@@ -1,7 +1,9 @@
 import { connect } from 'node:net'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
+import { BlockPool } from '../../../lib/bytes/block-pool.ts'
+import { OriginFailure } from '../../../lib/http/client/errors.ts'
+import { Transport } from '../../../lib/http/client/transport.ts'
 import { join } from '../../../lib/http/proxy/tunnel.ts'
 import { makeAuthority } from '../../fixtures/certificate.ts'
 import { noSuchName } from '../../fixtures/dns.ts'
@@ -24,7 +26,8 @@ function parentAt(port: number) {
 function tunnelTo(port: number) {
   return async (answer: Answer) => {
     await answer.write('HTTP/1.1 200 Go ahead\r\n\r\n')
-    const [client, far] = [answer.takeOver(), connect(port, '127.0.0.1')]
+    const client = answer.takeOver()
+    const far = Transport.over(connect(port, '127.0.0.1'), new BlockPool({ limit: 0 }))
     await join({ client, far, idle: 10_000, clock: systemClock, signal: never })
   }
 }
@@ -92,12 +95,12 @@ t.test('failures of the parent are told apart from those of the origin', async t
   const code = 'ORIGIN_PARENT_PROXY_STATUS'
   const failed = { code: 'ORIGIN_PARENT_PROXY_FAILED', phase: 'parent-proxy' }
   for (const [uri, expected] of [
-    ['https://denied.example.org/', { code, status: 407, publicText: /credentials/ }],
-    ['https://down.example.org/', { code, status: 502, facts: { origin: 'down.example.org:443' } }],
+    ['https://denied.example.org/', { code, facts: { status: 407 }, publicText: /credentials/ }],
+    ['https://down.example.org/', { code, facts: { status: 502, origin: 'down.example.org:443' } }],
     ['https://garbage.example.org/', failed],
     ['https://closes.example.org/', failed],
     ['https://not-tls.example.org/', { code: 'ORIGIN_TLS_FAILED' }],
-    ['http://denied.example.org/', { code, status: 407 }],
+    ['http://denied.example.org/', { code, facts: { status: 407 } }],
   ] as const) {
     const failure = await failureOf(client.request(asking(uri)))
     t.match(failure, { fault: 'upstream', ...expected }, uri)

@@ -1,10 +1,13 @@
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
+import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
+import { until } from '../../fixtures/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
 
 const never = new AbortController().signal
@@ -26,13 +29,18 @@ async function listener(t: Teardown) {
 }
 
 /** A client and a far side, each joined through a socket of ours. */
-async function joined(t: Teardown, options: Partial<TunnelOptions> = {}) {
+async function joined(
+  t: Teardown,
+  { farHead = Buffer.alloc(0), ...options }: Partial<TunnelOptions> & { farHead?: Buffer } = {},
+) {
   const near = await listener(t)
   const distant = await listener(t)
   const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  const far = connect(distant.port, '127.0.0.1')
-  const [farEnd] = await Promise.all([distant.accepted(), once(far, 'connect')])
+  const blocks = new BlockPool({ limit: 8 * blockBytes })
+  const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
+  const [farEnd] = await Promise.all([distant.accepted(), once(far.socket, 'connect')])
   const farClient = RawClient.over(farEnd)
+  far.give(farHead)
   const tunnel = join({
     client: clientSide,
     far,
@@ -41,7 +49,8 @@ async function joined(t: Teardown, options: Partial<TunnelOptions> = {}) {
     signal: never,
     ...options,
   })
-  return { client, far: farClient, tunnel, sockets: [clientSide, far] }
+  t.teardown(() => until(() => blocks.used === 0))
+  return { client, far: farClient, tunnel, blocks, sockets: [clientSide, far.socket] }
 }
 
 t.test('bytes pass both ways and are counted, the head goes first', async t => {
@@ -119,6 +128,41 @@ t.test('silence in both directions ends the tunnel, and a byte in either puts it
   t.ok(sockets.every(socket => socket.destroyed))
 })
 
+t.test('a side that has ended is not held open for one that stays silent', async t => {
+  for (const first of ['client', 'far'] as const) {
+    const clock = new ManualClock(0)
+    const pair = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+    const one = pair[first]
+    const other = pair[first === 'client' ? 'far' : 'client']
+    clock.advance(900)
+    one.end()
+    t.equal(await other.ended, 'fin')
+    clock.advance(99)
+    await other.write('still there')
+    await one.bytes(11)
+    await nextTurn()
+    clock.advance(99)
+    t.notOk(pair.sockets.some(socket => socket.destroyed))
+    clock.advance(1)
+    t.match(await pair.tunnel, { because: 'idle' })
+    t.ok(pair.sockets.every(socket => socket.destroyed))
+  }
+})
+
+t.test('a side that takes slowly what it is sent has its time, though it has ended', async t => {
+  const clock = new ManualClock(0)
+  const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+  client.end()
+  t.equal(await far.ended, 'fin')
+  void far.write(Buffer.alloc(64 << 20)).catch(() => {})
+  while (sockets[0]?.writableLength === 0) await nextTurn()
+  for (let i = 0; i < 50; i += 1) await nextTurn()
+  clock.advance(999)
+  t.notOk(sockets.some(socket => socket.destroyed))
+  clock.advance(1)
+  t.match(await tunnel, { because: 'idle' })
+})
+
 t.test('a broken connection takes the other with it', async t => {
   for (const [which, because] of [
     ['client', 'client-broke'],
@@ -143,8 +187,9 @@ t.test('200 is said only when the far side is connected', async t => {
   const near = await listener(t)
   const distant = await listener(t)
   const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  let connected: (far: Duplex) => void = () => {}
-  const far = connect(distant.port, '127.0.0.1')
+  let connected: (far: Transport) => void = () => {}
+  const blocks = new BlockPool({ limit: 0 })
+  const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
   const farEnd = RawClient.over(await distant.accepted())
   const tunnel = openTunnel({
     client: clientSide,

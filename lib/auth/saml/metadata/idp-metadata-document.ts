@@ -5,8 +5,9 @@
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { readBounded } from '../../../bounded-file.ts'
+import { iterate } from '../../../bytes/source.ts'
 import { explainError, Failure } from '../../../errors.ts'
-import type { OriginClient } from '../../../http/client/origin.ts'
+import type { OriginClient } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import type { SamlConfig } from '../../config/config.ts'
@@ -55,12 +56,12 @@ export async function fetchMetadata(
       trusted: true,
     })
     if (response.status !== 200) {
-      await response.content.return?.()
+      response.content.close()
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
     }
     const blocks: Buffer[] = []
     let size = 0
-    for await (const block of response.content) {
+    for await (const block of iterate(response.content)) {
       size += block.length
       if (size > metadataLimits.size) throw new MetadataFailure('it is larger than 10 MiB')
       blocks.push(Buffer.from(block))

@@ -51,17 +51,17 @@ function containers({ here }: Setting): Chapter['examples'] {
       id: 'docker-build',
       title: 'docker build, any Dockerfile',
       intro:
-        'Every build knows http_proxy: the Dockerfile stays as it is, and neither the image nor its history keeps the address.',
+        'Each build knows http_proxy. The Dockerfile needs no change, and neither the image nor its history keeps the address.',
       text: `docker build --build-arg http_proxy=${here.url} .`,
       notes: [
-        'Other programs of the build obey it too and may ask for hosts this service does not allow. The next form concerns apt alone.',
+        'Other programs of the build use it too and may ask for hosts that this service does not allow. The next form is for apt only.',
       ],
     }),
     example('Dockerfile', {
       id: 'dockerfile',
       title: 'Dockerfile, apt alone',
       intro:
-        'The proxy holds for these commands only; no file with its address enters the image, which therefore works anywhere.',
+        'The proxy is used by these commands only. The image contains no file with its address, so it works in other networks too.',
       text: `# docker build --build-arg APT_PROXY=${here.url} .
 FROM debian:stable-slim
 ARG APT_PROXY=DIRECT
@@ -94,11 +94,13 @@ apt:
     example('Shell', {
       id: 'mmdebstrap',
       title: 'mmdebstrap',
-      intro: 'The same, faster, and without root where user namespaces are allowed.',
+      intro: 'Faster than debootstrap, and without root where user namespaces are allowed.',
       text: `mmdebstrap --aptopt='${proxyLine(setting).replace(/;$/, '')}' \\
   --customize-hook='rm "$1/etc/apt/apt.conf.d/99mmdebstrap"' \\
   stable ./stable.tar`,
-      notes: ['The hook takes the setting out of the new system again: leave it out to keep it.'],
+      notes: [
+        'The hook removes the setting from the new system. Leave the hook out to keep the setting.',
+      ],
     }),
     example('preseed.cfg', {
       id: 'preseed',

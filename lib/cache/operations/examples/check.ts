@@ -18,21 +18,22 @@ function trust({ here, fingerprint, httpsMode, secureUrl }: Setting): Chapter['e
   const certificate = example('Shell', {
     id: 'trust',
     title: 'Trusting this service',
-    intro: `${use} Compare the fingerprint with what your administrator tells you before the last command.`,
+    intro: `${use} Before the last command, compare the fingerprint with the one your administrator tells you.`,
     text: `curl --fail --silent --show-error --output cachesvc.crt ${here.url}/_cachesvc/cachesvc.crt
 openssl x509 -in cachesvc.crt -noout -subject -fingerprint -sha256
 sudo install -m 644 cachesvc.crt /usr/local/share/ca-certificates/cachesvc.crt
 sudo update-ca-certificates`,
     notes: [
       ...(fingerprint === undefined ? [] : [`It has to be: ${fingerprint}`]),
-      'This page came the same way as the certificate: have an administrator who can read the log of the service confirm the fingerprint.',
+      'This page came over the same connection as the certificate. Let an administrator confirm the fingerprint, which is in the log of the service.',
     ],
   })
   if (secureUrl === undefined) return [certificate]
   const proxy = example(aptFile, {
     id: 'secure-proxy',
     title: 'Speaking TLS to this service',
-    intro: 'For networks where others listen. The certificate has to be trusted first.',
+    intro:
+      'For networks where others can read the traffic. First make the machine trust the certificate.',
     text: `Acquire::http::Proxy "${secureUrl}";`,
   })
   return [certificate, proxy]
@@ -43,14 +44,13 @@ function checks({ here, archives }: Setting): Chapter['examples'] {
     example('Shell', {
       id: 'reach',
       title: 'Is it there?',
-      intro:
-        'Any 2xx answer says yes. The address without a path answers 406 by design and proves nothing.',
+      intro: 'Any 2xx status says yes. The address without a path always answers 406.',
       text: `curl --fail ${here.url}/_cachesvc/api/stats`,
     }),
     example('Shell', {
       id: 'look',
       title: 'Is it used, and what came from the cache?',
-      intro: 'Every answer says whether it was a hit, and why it was not.',
+      intro: 'Each response says whether it was a hit, and why.',
       text: `apt-config dump | grep -i '::proxy'
 sudo apt-get -o Debug::Acquire::http=true update 2>&1 |
   grep -Ei '^(answer for|x-cache|cache-status)'`,

@@ -18,7 +18,7 @@ function proxies(setting: Setting): Chapter['examples'] {
     example(aptFile, {
       id: 'apt-conf',
       title: 'apt.conf',
-      intro: 'A machine that always has this network.',
+      intro: 'For a machine that is always in this network.',
       text: lines,
       notes: [
         `apt uses this proxy for https sources too, because https settings fall back to those of http. ${httpsNotes[setting.httpsMode]}`,
@@ -32,7 +32,7 @@ function proxies(setting: Setting): Chapter['examples'] {
     }),
     example(scriptFile, {
       id: 'detect',
-      title: 'With a way out: the detection script',
+      title: 'The detection script',
       intro:
         'For laptops, images and build machines: apt asks this script, which tries the proxy for at most one second and otherwise says DIRECT.',
       text: detectionScript(setting),
@@ -41,19 +41,21 @@ function proxies(setting: Setting): Chapter['examples'] {
     example(aptFile, {
       id: 'detect-conf',
       title: 'apt.conf for the detection script',
-      intro: 'Instead of a fixed proxy; the two do not go together.',
+      intro: 'Use this instead of a fixed proxy, not together with it.',
       text: `Acquire::http::Proxy-Auto-Detect "${scriptFile}";`,
-      notes: ['apt detects the proxy for each scheme alone: https sources still go directly.'],
+      notes: [
+        'apt detects the proxy for each scheme separately: https sources are still fetched directly.',
+      ],
     }),
   ]
 }
 
 const httpsNotes = {
   tunnel:
-    'They are carried through with CONNECT, unread and not cached. The second line keeps them away from the proxy: leave it out if these machines have no other way to the network.',
+    'They are tunnelled with CONNECT, unread and not cached. With the second line apt fetches them without the proxy: leave it out if these machines have no other way to the network.',
   intercept:
-    'They are then read and cached, so the machine must trust the certificate of this service. The second line keeps them away from the proxy: leave it out once it does.',
-  disabled: 'This service refuses them: the second line lets apt fetch them directly.',
+    'They are then read and cached, so the machine must trust the certificate of this service. With the second line apt fetches them without the proxy: leave it out once the machine trusts the certificate.',
+  disabled: 'This service refuses them. With the second line apt fetches them without the proxy.',
 } as const
 
 /** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
@@ -87,7 +89,7 @@ function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
       id: 'https-source',
       title: 'Caching an https archive without a certificate',
       intro:
-        'With the proxy set, write HTTPS/// in place of the scheme: apt speaks http to this service, which fetches over https and caches.',
+        'With the proxy set, write HTTPS/// in place of https://. apt speaks http to this service, which fetches over https and caches.',
       text: `deb http://HTTPS///${archive}/debian stable main`,
       notes: ['apt still checks the signatures of the archive.'],
     }),
@@ -95,7 +97,7 @@ function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
       id: 'prefix',
       title: 'Without any proxy setting',
       intro:
-        'For programs that cannot be given a proxy: the address of this service in front of the archive’s.',
+        'For programs that cannot use a proxy: put the address of this service before that of the archive.',
       text: `deb ${here.url}/${archive}/debian stable main\n# and an archive reached over https:\ndeb ${here.url}/HTTPS///${archive}/debian stable main`,
     }),
   ]

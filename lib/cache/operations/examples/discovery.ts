@@ -20,19 +20,19 @@ export function discoveryChapter(setting: Setting): Chapter {
       id: 'auto-apt-proxy',
       title: 'auto-apt-proxy',
       intro:
-        'A package that looks for a proxy each time apt runs, and does without when it finds none.',
+        'A package that looks for a proxy each time apt runs, and uses none when it finds none.',
       text: 'sudo apt-get install --yes auto-apt-proxy\nauto-apt-proxy',
       notes: [
         ports.includes(guessedPort)
-          ? 'It finds this service on the default gateway and on the machine itself, and anywhere else by the DNS record below.'
-          : `It guesses port ${guessedPort}, which no listener here has, so it needs the DNS record below.`,
+          ? 'It finds this service on the default gateway and on the machine itself; on other machines it needs the DNS record below.'
+          : `It tries port ${guessedPort}, which no listener of this service has, so it needs the DNS record below.`,
         'The second command prints what it found.',
       ],
     }),
     example(`Zone ${domain}`, {
       id: 'srv-proxy',
       title: 'DNS: the proxy of a domain',
-      intro: `auto-apt-proxy asks for this record in the domain its machine belongs to, here ${domain}.`,
+      intro: `auto-apt-proxy looks up this record in the domain of its machine, here ${domain}.`,
       text: `${address}${record(`_apt_proxy._tcp.${domain}`)}`,
       notes: [`To check: dig +short SRV _apt_proxy._tcp.${domain}`],
     }),
@@ -40,7 +40,7 @@ export function discoveryChapter(setting: Setting): Chapter {
       id: 'srv-archive',
       title: 'DNS: one archive',
       intro:
-        'apt itself asks for this record before it connects to an archive over http: machines with no setting at all come here.',
+        'apt itself looks up this record before it connects to an archive over http: machines without any setting use this service.',
       text: `${address}${archives
         .slice(0, mostArchives)
         .map(archive => record(`_http._tcp.${archive}`))

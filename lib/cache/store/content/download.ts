@@ -66,6 +66,8 @@ export class Download {
   readonly #limit: number
   readonly #stall: Milliseconds
   readonly #readers = new Set<Reader>()
+  /** Whether a reader has ever begun: content may be whole before the first one does. */
+  #joined = false
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   /** The blob's name, once it has it. */
@@ -119,7 +121,7 @@ export class Download {
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
     if (this.#committed !== undefined) return true
-    if (this.#state === 'settled' && this.#readers.size === 0) return false
+    if (this.#state === 'settled' && this.#joined && this.#readers.size === 0) return false
     if (offset >= this.#window.start) return true
     return this.#spool.file !== undefined && this.#window.start <= this.#spool.written
   }
@@ -137,6 +139,7 @@ export class Download {
     }
     const reader = new Reader({ first, last, now: this.#parts.clock.now() }, this.#content)
     this.#readers.add(reader)
+    this.#joined = true
     return iterate(reader, signal)
   }
 
@@ -291,7 +294,7 @@ export class Download {
 
   /** Closes the file, and empties the window, as soon as nobody can need them. */
   #release(): void {
-    const unread = this.#state === 'settled' && this.#readers.size === 0
+    const unread = this.#state === 'settled' && this.#joined && this.#readers.size === 0
     if (this.#state === 'failed' || unread) {
       this.#window.clear()
       this.#spool.close()

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
+import { iterate, sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { makeAuthority } from '../../fixtures/certificate.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -122,16 +122,16 @@ t.test('nobody reading stops the origin', async t => {
     for (; written < total; written += 1) await answer.write(block)
   })
   const { client, clock } = makeClient(t)
-  const answer = await client.request(asking(origin.url('/big')))
+  const content = iterate((await client.request(asking(origin.url('/big')))).content)
   let bytes = 0
   // A few small reads over many turns: an origin that nobody stops would be done long before.
   for (let i = 0; i < 300; i += 1) {
-    if (i % 30 === 0) bytes += (await answer.content.next()).value?.length ?? 0
+    if (i % 30 === 0) bytes += (await content.next()).value?.length ?? 0
     await nextTurn()
   }
   t.ok(written < total / 2, `${written} MiB of ${total} have left the origin`)
   clock.advance(1_000_000)
-  for await (const more of answer.content) bytes += more.length
+  for await (const more of content) bytes += more.length
   t.equal(bytes, total * block.length, 'and our own slowness is no silence of the origin')
 })
 
@@ -143,12 +143,12 @@ t.test('a reader that leaves early keeps the connection when the rest is small',
   origin.at('/big', reply({ content: Buffer.alloc(1_000_000), pauses }))
   const { client } = makeClient(t)
   for (const path of ['/big', '/small']) {
-    const answer = await client.request(asking(origin.url(path)))
-    for await (const block of answer.content) {
+    const content = iterate((await client.request(asking(origin.url(path)))).content)
+    for await (const block of content) {
       t.equal(block.length, 100)
       break
     }
-    t.strictSame(await answer.content.next(), { done: true, value: undefined })
+    t.strictSame(await content.next(), { done: true, value: undefined })
     if (path === '/small') break
     await origin.seen('/big')[0]?.gone
     await until(() => client.counts().busy === 0)
@@ -213,19 +213,38 @@ t.test('close breaks off what is under way', async t => {
     inTurn(reply({ content: 'hello', pauses: [{ at: 2, gate }] }), reply({ before: gate })),
   )
   const { client } = makeClient(t, { limits: { perOrigin: 2 } })
-  const reading = (await client.request(asking(origin.url('/a')))).content
+  const reading = iterate((await client.request(asking(origin.url('/a')))).content)
   t.equal((await reading.next()).value?.toString(), 'he')
   const waiting = client.request(asking(origin.url('/a')))
   const queued = client.request(asking(origin.url('/a')))
+  origin.at('/socket', reply({ before: gate }))
+  const upgrade = client.upgrade(asking(origin.url('/socket')))
   await origin.arrived('/a', 2)
+  await origin.arrived('/socket')
   const ends = [
-    t.rejects(reading.next(), { code: 'ORIGIN_TRUNCATED' }),
-    t.rejects(waiting, { code: 'ORIGIN_CLOSED' }),
+    t.rejects(reading.next(), { code: 'ORIGIN_ABORTED' }),
+    t.rejects(waiting, { code: 'ORIGIN_ABORTED' }),
     t.rejects(queued, { code: 'ORIGIN_ABORTED' }),
+    t.rejects(upgrade, { code: 'ORIGIN_ABORTED' }),
+    origin.seen('/socket')[0]?.gone,
   ]
   await client.close()
   await Promise.all(ends)
   t.match(client.counts(), { busy: 0, free: 0, waiting: 0 })
   await t.rejects(client.request(asking(origin.url('/a'))), { code: 'ORIGIN_ABORTED' })
+  gate.open()
+})
+
+t.test('nothing is repeated once the client is closed', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  origin.at('/', inTurn(reply({ content: 'hello' }), reply({ before: gate })))
+  const { client } = makeClient(t)
+  await textOf((await client.request(asking(origin.url('/')))).content)
+  const repeatable = t.rejects(client.request(asking(origin.url('/'))), { code: 'ORIGIN_ABORTED' })
+  await origin.arrived('/', 2)
+  await client.close()
+  await repeatable
+  t.match(client.counts(), { opened: 1, reused: 1, retried: 0, busy: 0 })
   gate.open()
 })

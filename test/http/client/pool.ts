@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { OriginLimits } from '../../../lib/http/client/origin.ts'
+import type { OriginLimits } from '../../../lib/http/client/client.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
 import type { Teardown } from '../../fixtures/raw-client.ts'
@@ -146,6 +146,6 @@ t.test('all origins together have so many connections, free ones make room', asy
   await t.rejects(client.request(asking(b.url('/'))), { code: 'ORIGIN_QUEUE_FULL' })
   gate.open()
   await textOf(slow.content)
-  await until(() => client.counts().free === 1)
+  await until(() => client.counts().free === 2)
   t.equal((await client.request(asking(b.url('/')))).status, 404)
 })

@@ -1,9 +1,9 @@
 /** Every phase of a request failing on a real socket, and what is left open afterwards: nothing. */
 
 import t from 'tap'
-import { sourceOf } from '../../../lib/bytes/source.ts'
-import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/origin.ts'
-import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
+import { iterate, sourceOf } from '../../../lib/bytes/source.ts'
+import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/client.ts'
+import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
 import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
@@ -106,7 +106,7 @@ t.test('content that breaks off is an error after what had come', async t => {
     const answer = await client.request(asking(origin.url('/')))
     let text = ''
     const reading = (async () => {
-      for await (const block of answer.content) text += block
+      for await (const block of iterate(answer.content)) text += block
     })()
     t.match(await failureOf(reading), { code, phase: 'content', fault: 'upstream' }, what)
     t.equal(text, before, what)
@@ -133,7 +133,7 @@ t.test('an origin that falls silent is given up by the deadline of the phase', a
     t.match(failure, { code: 'ORIGIN_FIELDS_TIMEOUT', timedOut: true, facts: { after: 30 } }, path)
     await gone
   }
-  const { content } = await client.request(asking(origin.url('/content')))
+  const content = iterate((await client.request(asking(origin.url('/content')))).content)
   t.equal((await content.next()).value?.toString(), 'he')
   clock.advance(1000)
   const failing = failureOf(content.next())
@@ -282,8 +282,9 @@ t.test('a request given up in any phase leaves nothing open', async t => {
 
   const content = control()
   const answer = await client.request(asking(origin.url('/content'), content.options))
-  await answer.content.next()
-  const reading = failureOf(answer.content.next())
+  const blocks = iterate(answer.content)
+  await blocks.next()
+  const reading = failureOf(blocks.next())
   content.abort()
   t.match(await reading, { code: 'ORIGIN_ABORTED', phase: 'content' })
   await origin.seen('/content')[0]?.gone

@@ -8,7 +8,7 @@
  *
  * TLS: 1.2 or newer, certificates verified, `http/1.1` by ALPN, sessions resumed.
  */
-import type { Socket } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import {
   connect as connectTls,
   createSecureContext,
@@ -17,18 +17,14 @@ import {
 } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
+import { BlockPool } from '../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
-import { type Connected, connectFirst } from './connect.ts'
+import type { Dialled } from './connection.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
+import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
-import {
-  OriginAborted,
-  OriginAddressRefused,
-  OriginConnectFailure,
-  OriginNameFailure,
-  OriginTlsFailure,
-  ParentProxyFailure,
-} from './origin-errors.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
+import { Transport } from './transport.ts'
 
 export interface DialDeadlines {
   /** For the addresses of a name. */
@@ -51,6 +47,8 @@ export interface DialOptions {
   readonly parent?: Parent | undefined
   /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
   readonly ca?: readonly string[]
+  /** Memory that connections are read into; 64 MiB of its own unless told. */
+  readonly blocks?: BlockPool | undefined
   /** False takes any certificate: for a gateway told so by its operator, and for nobody else. */
   readonly verify?: boolean
 }
@@ -65,13 +63,11 @@ export interface DialRequest {
   readonly deadlines?: Partial<DialDeadlines> | undefined
 }
 
-export interface Dialled {
-  /** The connection, ready for requests; a TLSSocket for https. */
-  readonly socket: Socket
-  /** IP address connected to: the origin's, or the parent's. */
-  readonly address: string
-}
-
+/** When the kernel begins to ask a silent peer whether it is still there. */
+const KEEP_ALIVE_DELAY: Milliseconds = 60_000
+/** Bytes that may wait in a socket to be written before its writer is told to stop. */
+const HIGH_WATER_MARK = 65_536
+const OWN_BLOCKS = 64 * 1024 * 1024
 /** Sessions remembered for resumption, an origin each. */
 const MOST_SESSIONS = 500
 
@@ -80,11 +76,13 @@ export class Dialler {
   readonly #options: DialOptions
   readonly #names: NameLookup
   readonly #secureContext: SecureContext
+  readonly #blocks: BlockPool
   readonly #sessions = new Map<string, Buffer>()
 
   constructor(options: DialOptions) {
     this.#options = options
     this.parent = options.parent
+    this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [] } = options
     this.#names = new NameLookup(lookup === undefined ? { clock } : { clock, lookup })
     this.#secureContext = createSecureContext({
@@ -106,56 +104,75 @@ export class Dialler {
     const connected = await this.#reachParent(parent, request)
     if (use === 'http') return connected
     await this.#phase('parent-proxy', request, stop =>
-      connectThrough(connected.socket, parent, { to: authority, stop }),
+      connectThrough(connected.transport, parent, { to: authority, stop }),
     ).catch(error => {
-      connected.socket.destroy()
+      connected.transport.destroy()
       throw error
     })
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
-  async #reachParent(parent: Parent, request: DialRequest): Promise<Connected> {
+  async #reachParent(parent: Parent, request: DialRequest): Promise<Dialled> {
     try {
       return await this.#connect(parent, request, true)
     } catch (cause) {
-      if (cause instanceof OriginAborted) throw cause
-      throw new ParentProxyFailure(formatAuthority(request.authority), {
+      if (cause instanceof OriginFailure && cause.code === 'ORIGIN_ABORTED') throw cause
+      throw failureOf('parent-proxy', formatAuthority(request.authority), {
         parent: formatAuthority(parent),
         cause,
       })
     }
   }
 
-  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Connected> {
+  async #connect(to: Authority, request: DialRequest, trusted: boolean): Promise<Dialled> {
     const found = isIpLiteral(to.host)
       ? [to.host]
       : await this.#phase('dns', request, () => this.#names.addresses(to.host))
     const addresses = trusted ? found : this.#admit(to, found)
     const { clock } = this.#options
+    const connect = (host: string) => this.#begin(request.use, host, to.port)
     return this.#phase('connect', request, stop =>
-      connectFirst(addresses, to.port, { clock, stop }),
+      connectFirst(addresses, { connect, clock, stop }),
     )
+  }
+
+  #begin(use: DialRequest['use'], host: string, port: number): Transport {
+    const socket = {
+      host,
+      port,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_DELAY,
+      highWaterMark: HIGH_WATER_MARK,
+    }
+    // TLS reads from below the stream, where `onread` has no say.
+    return use === 'https'
+      ? Transport.over(connectTcp(socket), this.#blocks)
+      : Transport.connect(socket, this.#blocks)
   }
 
   /** The addresses that may be reached; throws when there is none. */
   #admit(to: Authority, addresses: readonly string[]): readonly string[] {
     const admitted = addresses.filter(address => this.#options.isPublic(address))
-    if (admitted.length === 0) throw new OriginAddressRefused(formatAuthority(to), addresses)
+    if (admitted.length === 0) {
+      const address = addresses.join(', ')
+      throw new OriginFailure('ORIGIN_ADDRESS_REFUSED', formatAuthority(to), { address })
+    }
     return admitted
   }
 
-  async #secure(connected: Connected, request: DialRequest): Promise<Dialled> {
+  async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
     const { address } = connected
-    const socket = await this.#phase(
+    const transport = await this.#phase(
       'tls',
       request,
-      stop => this.#handshake(connected.socket, request.authority, stop),
+      stop => this.#handshake(connected.transport.detach(), request.authority, stop),
       address,
     )
-    return { socket, address }
+    return { transport, address }
   }
 
-  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Socket> {
+  #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
     const key = formatAuthority(to)
     const session = this.#sessions.get(key)
     return new Promise((resolve, reject) => {
@@ -183,9 +200,10 @@ export class Dialler {
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)
+        // It listens for errors from here on: what stands behind the handshake may be no TLS.
+        const transport = Transport.over(secure, this.#blocks)
         secure.off('error', fail)
-        secure.on('error', () => {})
-        resolve(secure)
+        resolve(transport)
       })
     })
   }
@@ -207,36 +225,24 @@ export class Dialler {
     const origin = formatAuthority(request.authority)
     const deadlines = { ...this.#options.deadlines, ...request.deadlines }
     const after = deadlines[DEADLINE_OF[phase]]
-    const failure = (trouble: { after?: Milliseconds; cause?: unknown }) =>
-      this.#failure(phase, origin, { ...trouble, address })
+    const { parent } = this
+    const through =
+      phase === 'parent-proxy' && parent !== undefined ? { parent: formatAuthority(parent) } : {}
+    const failure = (trouble: OriginTrouble) =>
+      failureOf(phase, origin, { ...trouble, ...through, address })
     const limit = {
       clock: this.#options.clock,
       after,
       signal: request.signal,
       late: () => failure({ after }),
-      aborted: () => new OriginAborted(origin, { phase }),
+      aborted: () => new OriginFailure('ORIGIN_ABORTED', origin, { phase }),
     }
     return within(limit, stop =>
       work(stop).catch(cause => {
-        throw failure({ cause })
+        const status = cause instanceof ConnectRefused ? { status: cause.status } : {}
+        throw failure({ cause, ...status })
       }),
     )
-  }
-
-  #failure(
-    phase: DialPhase,
-    origin: string,
-    trouble: { after?: Milliseconds; address: string | undefined; cause?: unknown },
-  ): Error {
-    if (phase === 'dns') return new OriginNameFailure(origin, trouble)
-    if (phase === 'connect') return new OriginConnectFailure(origin, trouble)
-    if (phase === 'tls') return new OriginTlsFailure(origin, trouble)
-    const { cause } = trouble
-    return new ParentProxyFailure(origin, {
-      ...trouble,
-      parent: this.parent === undefined ? '' : formatAuthority(this.parent),
-      ...(cause instanceof ConnectRefused ? { status: cause.status } : {}),
-    })
   }
 }
 

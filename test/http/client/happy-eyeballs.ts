@@ -2,21 +2,32 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { connectFirst } from '../../../lib/http/client/connect.ts'
+import { BlockPool } from '../../../lib/bytes/block-pool.ts'
+import { connectFirst } from '../../../lib/http/client/happy-eyeballs.ts'
+import { Transport } from '../../../lib/http/client/transport.ts'
 import { standstill } from '../../fixtures/origin-client.ts'
 import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 
 const never = new AbortController().signal
+const blocks = new BlockPool({ limit: 0 })
+
+/** Connects to this port of whatever address. */
+function to(port: number) {
+  return { connect: (host: string) => Transport.connect({ host, port }, blocks) }
+}
 
 t.test('an address that refuses gives way to the next at once', async t => {
   const origin = await ScriptedOrigin.listen(t, { host: '127.0.0.2' })
   const clock = new ManualClock(0)
   const order = ['127.0.0.3', '::1', '127.0.0.2']
-  const { socket, address } = await connectFirst(order, origin.port, { clock, stop: never })
+  const { transport, address } = await connectFirst(order, {
+    ...to(origin.port),
+    clock,
+    stop: never,
+  })
   t.equal(address, '127.0.0.2')
-  t.equal(socket.remoteAddress, '127.0.0.2')
-  t.equal(socket.readableHighWaterMark, 65_536)
-  socket.destroy()
+  t.equal(transport.socket.remoteAddress, '127.0.0.2')
+  transport.destroy()
 })
 
 t.test(
@@ -24,11 +35,15 @@ t.test(
   async t => {
     const clock = new ManualClock(0)
     const origin = await ScriptedOrigin.listen(t, { host: '0.0.0.0' })
-    const racing = connectFirst(['127.0.0.2', '127.0.0.3'], origin.port, { clock, stop: never })
+    const racing = connectFirst(['127.0.0.2', '127.0.0.3'], {
+      ...to(origin.port),
+      clock,
+      stop: never,
+    })
     await standstill()
     clock.advance(250)
     await standstill()
-    const { socket } = await racing
+    const { socket } = (await racing).transport
     // Both connect in the same turn of the loop; the loser is closed.
     while (origin.connections < 2) await new Promise(resolve => setImmediate(resolve))
     while (origin.open > 1) await new Promise(resolve => setImmediate(resolve))
@@ -44,9 +59,9 @@ t.test('every address refusing is one error with all of them', async t => {
   if (address === null || typeof address === 'string') throw new Error('not listening')
   await new Promise(resolve => server.close(resolve))
   const clock = new ManualClock(0)
-  const one = connectFirst(['127.0.0.1'], address.port, { clock, stop: never })
+  const one = connectFirst(['127.0.0.1'], { ...to(address.port), clock, stop: never })
   await t.rejects(one, { code: 'ECONNREFUSED' })
-  const two = connectFirst(['127.0.0.1', '127.0.0.2'], address.port, { clock, stop: never })
+  const two = connectFirst(['127.0.0.1', '127.0.0.2'], { ...to(address.port), clock, stop: never })
   await t.rejects(two, { errors: [{ code: 'ECONNREFUSED' }, { code: 'ECONNREFUSED' }] })
 })
 
@@ -55,11 +70,11 @@ t.test('stop ends every attempt', async t => {
   const clock = new ManualClock(0)
   const control = new AbortController()
   const stop = control.signal
-  const racing = connectFirst(['127.0.0.2', '127.0.0.3'], origin.port, { clock, stop })
+  const racing = connectFirst(['127.0.0.2', '127.0.0.3'], { ...to(origin.port), clock, stop })
   await standstill()
   clock.advance(250)
   control.abort(new Error('enough'))
   await t.rejects(racing, { message: 'enough' })
-  const gone = connectFirst(['127.0.0.2'], origin.port, { clock, stop })
+  const gone = connectFirst(['127.0.0.2'], { ...to(origin.port), clock, stop })
   await t.rejects(gone, { message: 'enough' })
 })

@@ -5,41 +5,40 @@
  * Node's own `autoSelectFamily` is not used: it drops an attempt when it starts the next, so a distant address is lost to an
  * unreachable one. Only addresses are dialled here, never names: what was checked is what is connected to.
  */
-import { connect, isIPv6, type Socket } from 'node:net'
+import { isIPv6 } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Dialled } from './connection.ts'
+import type { Transport } from './transport.ts'
 
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250
-/** How much of the content may wait in memory per connection; Node 22's own default. */
-const HIGH_WATER_MARK = 65_536
-/** When the kernel begins to ask a silent peer whether it is still there. */
-const KEEP_ALIVE_DELAY: Milliseconds = 60_000
-
-export interface Connected {
-  readonly socket: Socket
-  readonly address: string
+/** What connecting takes. */
+export interface Attempts {
+  /** Begins to connect to an address. */
+  readonly connect: (address: string) => Transport
+  readonly clock: Clock
+  /** Ends all attempts; what connects after it is destroyed. */
+  readonly stop: AbortSignal
 }
 
 /**
- * Connects to one of the addresses. `stop` ends all attempts; what connects after it is destroyed. Throws the error of the
- * only attempt, or an AggregateError of all.
+ * Connects to one of the addresses. Throws the error of the only attempt, or an AggregateError of all.
  */
 export function connectFirst(
   addresses: readonly string[],
-  port: number,
-  { clock, stop }: { readonly clock: Clock; readonly stop: AbortSignal },
-): Promise<Connected> {
+  { connect, clock, stop }: Attempts,
+): Promise<Dialled> {
   const order = interleaved(addresses)
-  const attempts = new Set<Socket>()
+  const attempts = new Set<Transport>()
   const errors: Error[] = []
   let next = 0
   let cancelTimer = () => {}
   return new Promise((resolve, reject) => {
-    const finish = (winner?: Socket) => {
+    const finish = (winner?: Transport) => {
       cancelTimer()
       stop.removeEventListener('abort', onStop)
       next = order.length
-      for (const socket of attempts) if (socket !== winner) socket.destroy()
+      for (const transport of attempts) if (transport !== winner) transport.destroy()
       attempts.clear()
     }
     const onStop = () => {
@@ -51,20 +50,20 @@ export function connectFirst(
       const address = order[next]
       if (address === undefined) return
       next += 1
-      const socket = connect({ ...SOCKET, host: address, port })
-      attempts.add(socket)
-      socket.on('error', error => {
-        if (!attempts.delete(socket)) return
+      const transport = connect(address)
+      attempts.add(transport)
+      transport.socket.on('error', error => {
+        if (!attempts.delete(transport)) return
         errors.push(error)
         if (next < order.length) return attempt()
         if (attempts.size > 0) return
         finish()
         reject(errors.length === 1 ? error : new AggregateError(errors))
       })
-      socket.once('connect', () => {
-        if (!attempts.has(socket)) return
-        finish(socket)
-        resolve({ socket, address })
+      transport.socket.once('connect', () => {
+        if (!attempts.has(transport)) return
+        finish(transport)
+        resolve({ transport, address })
       })
       if (next < order.length) cancelTimer = clock.after(ATTEMPT_DELAY, attempt)
     }
@@ -72,13 +71,6 @@ export function connectFirst(
     if (stop.aborted) onStop()
     else attempt()
   })
-}
-
-const SOCKET = {
-  noDelay: true,
-  keepAlive: true,
-  keepAliveInitialDelay: KEEP_ALIVE_DELAY,
-  highWaterMark: HIGH_WATER_MARK,
 }
 
 /** RFC 8305 section 4: the families alternate, beginning with that of the first address; the order within each stays. */

@@ -3,8 +3,8 @@ import { createServer } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { Dialler, type DialOptions, type DialRequest } from '../../../lib/http/client/dial.ts'
-import { OriginFailure } from '../../../lib/http/client/origin-errors.ts'
+import { Dialler, type DialOptions, type DialRequest } from '../../../lib/http/client/dialler.ts'
+import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { makeAuthority } from '../../fixtures/certificate.ts'
 import { noSuchName, ScriptedDns } from '../../fixtures/dns.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -91,10 +91,10 @@ t.test('a host that is not trusted is reached only at public addresses', async t
   const choosy = makeDialler({ lookup: dns.lookup, isPublic: address => address === '127.0.0.1' })
   const dialled = await choosy.dialler.dial(to('mixed.example.org', origin.port, untrusted))
   t.equal(dialled.address, '127.0.0.1', 'the private one is not even tried')
-  t.equal(dialled.socket.remoteAddress, '127.0.0.1')
-  dialled.socket.destroy()
+  t.equal(dialled.transport.socket.remoteAddress, '127.0.0.1')
+  dialled.transport.socket.destroy()
   const trusted = await dialler.dial(to('private.example.org', origin.port))
-  trusted.socket.destroy()
+  trusted.transport.socket.destroy()
 })
 
 t.test('a name that changes its answer after the check gains nothing', async t => {
@@ -107,7 +107,7 @@ t.test('a name that changes its answer after the check gains nothing', async t =
   })
   const { dialler } = makeDialler({ lookup: dns.lookup, isPublic: one => one === '127.0.0.2' })
   const request = to('rebinds.example.org', origin.port, { trusted: false })
-  const { socket } = await dialler.dial(request)
+  const { socket } = (await dialler.dial(request)).transport
   t.equal(socket.remoteAddress, '127.0.0.2')
   t.equal(dns.asked('rebinds.example.org'), 1)
   socket.destroy()
@@ -166,7 +166,8 @@ t.test('TLS: the name is sent, ALPN says http/1.1, sessions are resumed', async 
   const origin = await ScriptedOrigin.listen(t, { tls })
   const { dialler } = makeDialler({ ca: [authority.cert], lookup: async () => ['127.0.0.1'] })
   for (const resumed of [false, true]) {
-    const { socket } = await dialler.dial(to('localhost', origin.port, { use: 'https' }))
+    const { socket } = (await dialler.dial(to('localhost', origin.port, { use: 'https' })))
+      .transport
     if (!(socket instanceof TLSSocket)) throw new Error('not TLS')
     t.equal(socket.alpnProtocol, 'http/1.1')
     t.equal(socket.isSessionReused(), resumed)
@@ -219,5 +220,5 @@ t.test('with a parent an untrusted address is still refused, the parent itself i
   t.match(failure, { code: 'ORIGIN_ADDRESS_REFUSED' })
   const dialled = await dialler.dial(to('far.example.org', 80, { use: 'http', trusted: false }))
   t.equal(dialled.address, '127.0.0.1')
-  dialled.socket.destroy()
+  dialled.transport.socket.destroy()
 })

@@ -1,0 +1,52 @@
+/**
+ * A deadline that is set anew often: one timer serves all of them and looks at the present one when it rings.
+ */
+import type { Clock, Milliseconds } from './clock.ts'
+
+export class Alarm {
+  readonly #clock: Clock
+  #ring: (() => void) | undefined
+  /** When the deadline passes and when the timer rings, by `elapsed`. */
+  #due: Milliseconds = 0
+  #rings: Milliseconds = Number.POSITIVE_INFINITY
+  #cancelTimer: () => void = () => {}
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Calls `ring` after so long, in place of whatever was set before. */
+  set(after: Milliseconds, ring: () => void): void {
+    this.#ring = ring
+    this.#due = this.#clock.elapsed() + after
+    if (this.#due < this.#rings) this.#start(after)
+  }
+
+  /** Nothing is called until it is set again. The timer may stay. */
+  clear(): void {
+    this.#ring = undefined
+  }
+
+  /** The same, and no timer stays. */
+  close(): void {
+    this.clear()
+    this.#cancelTimer()
+    this.#rings = Number.POSITIVE_INFINITY
+  }
+
+  #start(after: Milliseconds): void {
+    this.#cancelTimer()
+    this.#rings = this.#due
+    this.#cancelTimer = this.#clock.after(after, this.#look)
+  }
+
+  readonly #look = (): void => {
+    this.#rings = Number.POSITIVE_INFINITY
+    const ring = this.#ring
+    if (ring === undefined) return
+    const rest = this.#due - this.#clock.elapsed()
+    if (rest > 0) return this.#start(rest)
+    this.#ring = undefined
+    ring()
+  }
+}

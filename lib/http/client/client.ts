@@ -1,0 +1,136 @@
+/**
+ * The way to origins: sends a request over a kept or a new connection and hands the response over as a value whose content
+ * is a source of pieces. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { formatAuthority } from '../message/target.ts'
+import { Dialler, type DialOptions } from './dialler.ts'
+import { OriginFailure } from './errors.ts'
+import { type ClientParts, PendingRequest, type Told } from './pending-request.ts'
+import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
+import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
+
+export type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
+
+export const defaultOriginDeadlines: OriginDeadlines = {
+  queue: 30_000,
+  lookup: 10_000,
+  connect: 10_000,
+  parent: 20_000,
+  tls: 10_000,
+  send: 30_000,
+  fields: 30_000,
+  content: 30_000,
+}
+
+export interface OriginLimits extends PoolLimits {
+  /** Bytes of a response's head. */
+  readonly head: number
+}
+
+export const defaultOriginLimits: OriginLimits = {
+  perOrigin: 16,
+  all: 4096,
+  freePerOrigin: 8,
+  free: 64,
+  waiting: 1000,
+  idle: 4000,
+  head: 65_536,
+}
+
+export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
+  readonly clock: Clock
+  readonly deadlines?: Partial<OriginDeadlines>
+  readonly limits?: Partial<OriginLimits>
+}
+
+export interface OriginCounts extends PoolCounts {
+  /** Connections ever opened. */
+  readonly opened: number
+  /** Requests that went over a kept connection. */
+  readonly reused: number
+  /** Requests sent once more because a kept connection had died. */
+  readonly retried: number
+}
+
+/** A request that can be ended, in whatever phase it is, its content included. */
+export interface Cancellable {
+  cancel(cause?: unknown): void
+}
+
+export class OriginClient {
+  /** Opens connections under the same rules, for tunnels. */
+  readonly dialler: Dialler
+  readonly #parts: ClientParts
+  #closed = false
+
+  constructor(options: OriginOptions) {
+    const limits = { ...defaultOriginLimits, ...options.limits }
+    const deadlines = { ...defaultOriginDeadlines, ...options.deadlines }
+    this.dialler = new Dialler({ ...options, deadlines })
+    this.#parts = {
+      clock: options.clock,
+      pool: new ConnectionPool(limits),
+      dialler: this.dialler,
+      deadlines,
+      headLimit: limits.head,
+      underWay: new Set(),
+      counts: { opened: 0, reused: 0, retried: 0 },
+    }
+  }
+
+  /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
+  request(asked: OriginRequest): Promise<OriginResponse> {
+    return new Promise((resolve, reject) => {
+      this.ask(asked, (failure, response) => {
+        if (response !== undefined) resolve(response)
+        else reject(failure)
+      })
+    })
+  }
+
+  /** The same without a promise: `told` is called once, perhaps at once. */
+  ask(
+    asked: OriginRequest,
+    told: (failure: Error | undefined, response: OriginResponse | undefined) => void,
+  ): Cancellable {
+    return this.#begin(asked, false, (failure, response) => {
+      if (response === undefined || 'status' in response) told(failure, response)
+    })
+  }
+
+  /**
+   * Asks the origin to change to WebSocket, on a connection of its own that no limit of the pool counts. Settles with the
+   * connection, or with the response that refuses. Connection and Upgrade are written here.
+   */
+  upgrade(asked: OriginRequest): Promise<OriginResponse | OriginSwitched> {
+    return new Promise((resolve, reject) => {
+      this.#begin(asked, true, (failure, response) => {
+        if (response !== undefined) resolve(response)
+        else reject(failure)
+      })
+    })
+  }
+
+  counts(): OriginCounts {
+    return { ...this.#parts.pool.counts(), ...this.#parts.counts }
+  }
+
+  /** Breaks off everything under way and settles when every connection is closed. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const pending of [...this.#parts.underWay]) pending.cancel()
+    await this.#parts.pool.close()
+  }
+
+  #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
+    const pending = new PendingRequest(this.#parts, asked, upgrade, told)
+    if (this.#closed)
+      told(
+        new OriginFailure('ORIGIN_ABORTED', formatAuthority(asked.uri), { phase: 'queue' }),
+        undefined,
+      )
+    else pending.begin()
+    return pending
+  }
+}

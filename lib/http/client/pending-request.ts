@@ -1,0 +1,208 @@
+/**
+ * A request on its way to an origin: to a connection, kept or new, over it, and once more when a kept one had died.
+ *
+ * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
+ * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
+ */
+import type { Clock } from '../../async/clock.ts'
+import { noContent } from '../message/message.ts'
+import { formatAuthority } from '../message/target.ts'
+import { ResponseHeadReader } from '../wire/response-head.ts'
+import { Connection, type Dialled } from './connection.ts'
+import type { Dialler } from './dialler.ts'
+import { failureOf, OriginFailure } from './errors.ts'
+import { Exchange, type ExchangeOwner } from './exchange.ts'
+import type { ConnectionPool, Lessee, Turn } from './pool.ts'
+import {
+  type OriginDeadlines,
+  type OriginRequest,
+  type OriginResponse,
+  type OriginSwitched,
+  onWire,
+  type WireRequest,
+} from './request.ts'
+
+/** What every request of a client shares. */
+export interface ClientParts {
+  readonly clock: Clock
+  readonly pool: ConnectionPool
+  readonly dialler: Dialler
+  readonly deadlines: OriginDeadlines
+  /** Bytes of a response's head. */
+  readonly headLimit: number
+  /** Requests whose responses have not ended. */
+  readonly underWay: Set<PendingRequest>
+  readonly counts: { opened: number; reused: number; retried: number }
+}
+
+/** Lines of a response's head; Node's parser drops what is behind some thousand. */
+const mostLines = 1000
+
+/** Told once what came of a request: the failure, or the head of the response. */
+export type Told = (
+  failure: OriginFailure | undefined,
+  response: OriginResponse | OriginSwitched | undefined,
+) => void
+
+export class PendingRequest implements Lessee, ExchangeOwner {
+  readonly key: string
+  readonly origin: string
+  readonly deadlines: OriginDeadlines
+  fresh = false
+  readonly #parts: ClientParts
+  readonly #asked: OriginRequest
+  readonly #upgrade: boolean
+  readonly #told: Told
+  #message: WireRequest | undefined
+  #connection: Connection | undefined
+  #exchange: Exchange | undefined
+  /** Ends the wait for a connection. */
+  #stopWaiting: ((cause: unknown) => void) | undefined
+  #cancelTimer: () => void = () => {}
+
+  /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
+  constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: Told) {
+    const { uri, trusted, line = 'shared', deadlines } = asked
+    this.#parts = parts
+    this.#asked = asked
+    this.#upgrade = upgrade
+    this.#told = told
+    this.origin = formatAuthority(uri)
+    this.deadlines =
+      deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...deadlines }
+    // What may be at any address and what may not never share a connection.
+    const right = trusted ? 'trusted' : 'public'
+    this.key = upgrade ? '' : `${uri.scheme}://${this.origin} ${right} ${line}`
+  }
+
+  begin(): void {
+    const { signal } = this.#asked
+    if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
+    try {
+      this.#message = onWire(this.#asked, this.#parts.dialler.parent, this.#upgrade)
+    } catch (error) {
+      return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
+    }
+    signal?.addEventListener('abort', this.#onAbort)
+    this.#parts.underWay.add(this)
+    this.#lease()
+  }
+
+  /** Ends it in whatever phase it is, its content included. */
+  cancel(cause?: unknown): void {
+    if (this.#exchange !== undefined) this.#exchange.giveUp(cause)
+    else this.#stopWaiting?.(cause)
+  }
+
+  turn(turn: Turn): void {
+    this.#stopWaiting = undefined
+    this.#cancelTimer()
+    if (turn === 'open') this.#dial()
+    else this.#run(turn)
+  }
+
+  answered(response: OriginResponse | OriginSwitched): void {
+    const { parent } = this.#parts.dialler
+    if ('status' in response && response.status === 407 && parent !== undefined) {
+      if (this.#asked.uri.scheme === 'http') {
+        const { address } = response
+        response.content.close()
+        const trouble = { parent: formatAuthority(parent), status: 407, address }
+        return this.#told(failureOf('parent-proxy', this.origin, trouble), undefined)
+      }
+    }
+    this.#told(undefined, response)
+  }
+
+  failed(failure: OriginFailure): void {
+    const silent = this.#connection?.reused === true && this.#exchange?.heard === false
+    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
+    if (!again) return this.#fail(failure)
+    this.#parts.counts.retried += 1
+    this.#exchange = undefined
+    this.fresh = true
+    this.#lease()
+  }
+
+  over(free: boolean): void {
+    this.#done()
+    if (free && this.#connection !== undefined) this.#parts.pool.release(this.#connection)
+  }
+
+  readonly #onAbort = (): void => {
+    this.cancel(this.#asked.signal?.reason)
+  }
+
+  #lease(): void {
+    const { pool, clock } = this.#parts
+    const turn = this.#upgrade ? 'open' : pool.lease(this)
+    if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
+    if (turn !== undefined) return this.turn(turn)
+    const leave = (failure: OriginFailure): void => {
+      pool.leave(this)
+      this.#cancelTimer()
+      this.#fail(failure)
+    }
+    const after = this.deadlines.queue
+    this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
+    this.#stopWaiting = cause => leave(this.#aborted(cause))
+  }
+
+  #dial(): void {
+    const { dialler, pool } = this.#parts
+    const { uri, trusted, deadlines } = this.#asked
+    const stop = new AbortController()
+    this.#stopWaiting = cause => stop.abort(cause)
+    const request = { authority: uri, use: uri.scheme, trusted, signal: stop.signal, deadlines }
+    dialler.dial(request).then(
+      dialled => this.#opened(dialled, stop.signal),
+      (failure: OriginFailure) => {
+        if (!this.#upgrade) pool.vacate(this.key)
+        this.#fail(failure)
+      },
+    )
+  }
+
+  #opened(dialled: Dialled, stopped: AbortSignal): void {
+    const { clock, pool, headLimit, counts } = this.#parts
+    const heads = new ResponseHeadReader({ bytes: headLimit, lines: mostLines })
+    const connection = new Connection(this.key, dialled, { clock, heads })
+    counts.opened += 1
+    if (!this.#upgrade) pool.add(connection)
+    if (!stopped.aborted) return this.#run(connection)
+    connection.destroy()
+    this.#fail(this.#aborted(stopped.reason))
+  }
+
+  #run(connection: Connection): void {
+    if (this.#message === undefined) return
+    if (connection.reused) this.#parts.counts.reused += 1
+    this.#connection = connection
+    this.#exchange = new Exchange(connection, this.#message, this)
+    this.#exchange.begin()
+  }
+
+  #aborted(cause: unknown): OriginFailure {
+    return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
+  }
+
+  #fail(failure: OriginFailure): void {
+    this.#done()
+    this.#told(failure, undefined)
+  }
+
+  #done(): void {
+    this.#parts.underWay.delete(this)
+    this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+  }
+}
+
+/** The connection broke, rather than fell silent. */
+const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
+
+/** Idempotent methods (RFC 9110 section 9.2.2). */
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
+
+function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
+  return content.kind === 'none' && IDEMPOTENT.includes(method)
+}

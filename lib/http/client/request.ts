@@ -1,0 +1,133 @@
+/**
+ * A request for an origin, the message it becomes on the wire, and the response: Host, framing (RFC 9112 section 6) and the
+ * fields of one hop (RFC 9110 section 7.6.1) are written here and nowhere else.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Source } from '../../bytes/source.ts'
+import { Fields } from '../message/field.ts'
+import { type Content, noContent, type SendInterim } from '../message/message.ts'
+import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
+import { requestHead } from '../wire/request-writer.ts'
+import type { Dialled } from './connection.ts'
+import type { DialDeadlines } from './dialler.ts'
+import { type Parent, proxyAuthorization } from './parent-proxy.ts'
+
+export interface OriginDeadlines extends DialDeadlines {
+  /** For a connection to become free when the origin has as many as it may. */
+  readonly queue: Milliseconds
+  /** For the origin to take each piece of the request. */
+  readonly send: Milliseconds
+  /** From the request's last byte to the end of the response head, interim responses included. */
+  readonly fields: Milliseconds
+  /** The longest silence within the content, while we are reading. */
+  readonly content: Milliseconds
+}
+
+export interface OriginRequest {
+  readonly method: string
+  /** Its userinfo is not sent. */
+  readonly uri: TargetUri
+  /** End-to-end fields. Host, Connection, framing and the fields of one hop are written here; any given are left out. */
+  readonly fields: Fields
+  readonly content?: Content
+  /** Ends the request in whatever phase it is, its content included. */
+  readonly signal?: AbortSignal
+  /** Whether the host is listed by name and may be at any address, or only at public ones. */
+  readonly trusted: boolean
+  /**
+   * Whose connections it uses: the shared ones unless told. A client that reads slowly what is `passed` to it alone keeps its
+   * connection for as long, and must not keep it from the others.
+   */
+  readonly line?: 'shared' | 'passed'
+  readonly deadlines?: Partial<OriginDeadlines>
+  /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
+  readonly host?: string
+  /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */
+  readonly trailers?: boolean
+  /** The longest wait for 100 (Continue); undefined: content is sent at once, and Expect is not. */
+  readonly awaitContinue?: Milliseconds
+  readonly onInterim?: SendInterim | undefined
+}
+
+export interface OriginResponse {
+  readonly status: number
+  readonly reason: string
+  readonly version: '1.0' | '1.1'
+  /** As they came, those of the connection included. */
+  readonly fields: Fields
+  /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
+  readonly length: number | undefined
+  /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
+  readonly content: Source
+  /** Trailer fields, once the content has been read to its end. */
+  readonly trailers: (() => Fields) | undefined
+  /** IP address of the origin, or of the parent proxy. */
+  readonly address: string
+  /** Whether it came over a connection that an earlier request had used. */
+  readonly reused: boolean
+}
+
+/** A connection whose protocol the origin has changed (101); bytes behind the response are the first to be read from it. */
+export interface OriginSwitched extends Dialled {
+  /** Fields of the 101 response. */
+  readonly fields: Fields
+}
+
+/** A request as it goes on the wire. */
+export interface WireRequest {
+  readonly method: string
+  /** Request line and fields, latin1. */
+  readonly head: string
+  readonly content: Content
+  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once. */
+  readonly awaitContinue: Milliseconds | undefined
+  readonly onInterim: SendInterim | undefined
+  /** Whether a change of protocol (101) is asked for; it is an error otherwise. */
+  readonly upgrade: boolean
+}
+
+/** The message as the next hop is to get it; `upgrade` asks for WebSocket. Throws a TypeError for what cannot be written. */
+export function onWire(
+  asked: OriginRequest,
+  via: Parent | undefined,
+  upgrade: boolean,
+): WireRequest {
+  const { method, uri, content = noContent, awaitContinue, onInterim } = asked
+  const parent = uri.scheme === 'http' ? via : undefined
+  const host = Fields.fromFlat(['Host', asked.host ?? formatAuthority(uri, uri.scheme)])
+  const flat: string[] = framing(method, content)
+  const authorization = parent === undefined ? undefined : proxyAuthorization(parent)
+  if (authorization !== undefined) flat.push('Proxy-Authorization', authorization)
+  if (awaitContinue !== undefined) flat.push('Expect', '100-continue')
+  if (asked.trailers) flat.push('TE', 'trailers')
+  if (upgrade) flat.push('Upgrade', 'websocket')
+  const option = upgrade ? 'Upgrade' : 'keep-alive'
+  flat.push('Connection', asked.trailers ? `${option}, TE` : option)
+  const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
+  const head = requestHead(method, target, host, theirs(asked.fields), Fields.fromFlat(flat))
+  return { method, head, content, awaitContinue, onInterim, upgrade }
+}
+
+/** The fields that are not ours to write; the same object when that is all of them, for it may remember its lines. */
+function theirs(fields: Fields): Fields {
+  const { flat } = fields
+  for (let i = 0; i < flat.length; i += 2) {
+    if (OURS.has((flat[i] ?? '').toLowerCase())) return fields.without(...OURS)
+  }
+  return fields
+}
+
+/** Fields of one hop, of framing, and those we write ourselves. Expect is ours to write when we wait. */
+const OURS: ReadonlySet<string> = new Set([
+  ...['host', 'connection', 'keep-alive', 'proxy-connection', 'proxy-authorization', 'te'],
+  ...['transfer-encoding', 'trailer', 'upgrade', 'content-length', 'expect'],
+])
+
+/** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
+function framing(method: string, content: Content): string[] {
+  const length =
+    content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
+  if (length === undefined) return ['Transfer-Encoding', 'chunked']
+  const implied = content.kind === 'none' && !['POST', 'PUT', 'PATCH'].includes(method)
+  return implied ? [] : ['Content-Length', String(length)]
+}

@@ -1,0 +1,131 @@
+/**
+ * The content of a request onto the wire to an origin: after 100 (Continue) where that is asked for, piece by piece under the
+ * origin's pressure, with trailer fields where the framing has room for them.
+ */
+import type { Piece } from '../../bytes/piece.ts'
+import type { Source } from '../../bytes/source.ts'
+import { Fields } from '../message/field.ts'
+import type { StreamedContent } from '../message/message.ts'
+import { chunkEnd, chunkStart, lastChunk } from '../wire/request-writer.ts'
+import type { Transport } from './transport.ts'
+
+export interface UploadOwner {
+  /** The origin is to take something now. */
+  writing(): void
+  /** The source of the content is to say something now. */
+  waiting(): void
+  /** The kernel has the last byte. */
+  sent(): void
+  /** The source of the content broke off. */
+  giveUp(cause: unknown): void
+}
+
+export class Upload {
+  readonly #transport: Transport
+  readonly #content: StreamedContent
+  readonly #owner: UploadOwner
+  /** The request's head, until it is written: it leaves with the first piece. */
+  #head: string
+  #source: Source | undefined
+  #written = 0
+  /** `held`: it waits for 100 (Continue). */
+  #state: 'held' | 'sending' | 'written' | 'stopped' = 'held'
+
+  constructor(transport: Transport, head: string, content: StreamedContent, owner: UploadOwner) {
+    this.#transport = transport
+    this.#head = head
+    this.#content = content
+    this.#owner = owner
+  }
+
+  /** Whether the source of the content has said all. */
+  get written(): boolean {
+    return this.#state === 'written'
+  }
+
+  /** Sends the head and holds the content back (RFC 9110 section 10.1.1). */
+  hold(): void {
+    this.#write([], () => {})
+  }
+
+  /** Sends the content; further calls do nothing. */
+  go(): void {
+    if (this.#state !== 'held') return
+    this.#state = 'sending'
+    this.#source = this.#content.open()
+    this.#ask()
+  }
+
+  /** Content that is still held back is not wanted any more. */
+  answered(): void {
+    if (this.#state === 'held') this.#state = 'stopped'
+  }
+
+  /** Nothing more is written. */
+  stop(): void {
+    if (this.#state !== 'written') this.#state = 'stopped'
+    this.#source?.close()
+  }
+
+  #ask(): void {
+    if (this.#state !== 'sending') return
+    this.#owner.waiting()
+    this.#source?.next(this.#take)
+  }
+
+  readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
+    if (this.#state !== 'sending') return piece?.release()
+    if (error !== undefined) return this.#owner.giveUp(error)
+    if (piece === undefined) return this.#end()
+    const { bytes } = piece
+    const { length } = this.#content
+    this.#written += bytes.length
+    const tooLong = length !== undefined && this.#written > length
+    const taken = (broken?: Error | null): void => {
+      piece.release()
+      if (tooLong) this.#owner.giveUp(new Error('content is longer than announced'))
+      else if (!broken) this.#ask()
+    }
+    if (tooLong || bytes.length === 0) return taken()
+    this.#owner.writing()
+    this.#write(length === undefined ? [chunkStart(bytes.length), bytes, chunkEnd] : [bytes], taken)
+  }
+
+  #end(): void {
+    const { length, trailers } = this.#content
+    if (length !== undefined && this.#written < length) {
+      return this.#owner.giveUp(new Error('content is shorter than announced'))
+    }
+    const last: string[] = []
+    try {
+      if (length === undefined) last.push(lastChunk(trailers?.() ?? Fields.empty))
+    } catch (error) {
+      return this.#owner.giveUp(error)
+    }
+    this.#state = 'written'
+    this.#source?.close()
+    this.#owner.writing()
+    this.#write(last, () => this.#owner.sent())
+  }
+
+  /** One write for the kernel, behind the head if that has not left. `taken` is told when it is over, and if it broke. */
+  #write(parts: ReadonlyArray<string | Buffer>, taken: (broken?: Error | null) => void): void {
+    const all = this.#head === '' ? parts : [this.#head, ...parts]
+    this.#head = ''
+    writeAll(this.#transport, all, taken)
+  }
+}
+
+/** Writes text (latin1) and bytes in one write for the kernel. */
+export function writeAll(
+  { socket }: Transport,
+  parts: ReadonlyArray<string | Buffer>,
+  taken: (broken?: Error | null) => void,
+): void {
+  const last = parts.at(-1)
+  if (last === undefined) return taken()
+  if (parts.length > 1) socket.cork()
+  for (let i = 0; i + 1 < parts.length; i += 1) socket.write(parts[i] ?? '', 'latin1')
+  socket.write(last, 'latin1', taken)
+  if (parts.length > 1) socket.uncork()
+}

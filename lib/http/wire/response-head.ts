@@ -1,0 +1,139 @@
+/**
+ * Reads the head of a response from bytes as they arrive, RFC 9112 sections 2, 4 and 5: strict and bounded.
+ *
+ *     status-line = "HTTP/1." ( "0" / "1" ) SP 3DIGIT SP [ reason-phrase ] CRLF
+ *
+ * # Where we take more than the RFC
+ * - A status line may end behind the status: servers leave out the space before an empty reason phrase.
+ *
+ * # Where we take less
+ * - No empty line before the status line, and no status below 100.
+ */
+import { Gathered } from '../../bytes/gathered.ts'
+import { Fields } from '../message/field.ts'
+import { FieldLines, valueBytes } from './field-lines.ts'
+
+export interface ResponseHead {
+  readonly version: '1.0' | '1.1'
+  readonly status: number
+  readonly reason: string
+  readonly fields: Fields
+}
+
+/** Why it is not the head of a response; `tooLarge`: it may be one, but has more bytes or lines than are taken. */
+export interface HeadProblem {
+  readonly problem: string
+  readonly tooLarge: boolean
+}
+
+/** A whole head, and how many of the bytes given last belong to it. */
+export interface WholeHead {
+  readonly head: ResponseHead
+  readonly used: number
+}
+
+export interface ResponseHeadLimits {
+  readonly bytes: number
+  readonly lines: number
+}
+
+const start = 'HTTP/1.'
+/** Bytes of the status line before the reason phrase and its space. */
+const fixed = 'HTTP/1.1 200'.length
+
+/** Reads one head after the other. */
+export class ResponseHeadReader {
+  readonly #limits: ResponseHeadLimits
+  readonly #lines: FieldLines
+  /** What has come of a head that arrives in parts. */
+  readonly #parts = new Gathered()
+  /** Bytes of the status line that were looked at. */
+  #at = 0
+  /** Where the field lines begin; 0 when that is not known yet. */
+  #fieldsAt = 0
+
+  constructor(limits: ResponseHeadLimits) {
+    this.#limits = limits
+    this.#lines = new FieldLines(valueBytes, limits.lines)
+  }
+
+  /** Reads on, from the first byte behind those it was given before. */
+  read(bytes: Buffer): WholeHead | HeadProblem | 'incomplete' {
+    const before = this.#parts.length
+    const all = before === 0 ? bytes : this.#parts.add(bytes)
+    const reading = this.#read(all)
+    if (reading === 'incomplete') {
+      if (all.length > this.#limits.bytes) return tooLarge
+      if (before === 0) this.#parts.add(bytes)
+      return reading
+    }
+    if ('problem' in reading) return reading
+    if (reading.used > this.#limits.bytes) return tooLarge
+    this.#reset()
+    return { head: reading.head, used: reading.used - before }
+  }
+
+  #read(bytes: Buffer): WholeHead | HeadProblem | 'incomplete' {
+    const from = this.#fieldsAt === 0 ? this.#readStatusLine(bytes) : this.#fieldsAt
+    if (typeof from !== 'number') return from
+    const lines = this.#lines.read(bytes, from)
+    if (lines === 'incomplete') return lines
+    if (lines === 'too-many') return tooLarge
+    if (lines === 'malformed') return notHttp
+    const line = bytes.toString('latin1', start.length, from - 2)
+    return {
+      head: {
+        version: line.startsWith('1') ? '1.1' : '1.0',
+        status: Number(line.slice(2, 5)),
+        reason: line.slice(6),
+        fields: Fields.fromFlat(this.#lines.flat(bytes, from)),
+      },
+      used: lines.end,
+    }
+  }
+
+  /** Where the field lines begin. */
+  #readStatusLine(bytes: Buffer): number | HeadProblem | 'incomplete' {
+    let at = this.#at
+    while (at < bytes.length && fits(at, bytes[at] ?? 0)) at += 1
+    this.#at = at
+    if (at === bytes.length) return 'incomplete'
+    if (at >= 'HTTP/'.length && at < fixed) return notThisVersion
+    if (at < fixed || bytes[at] !== 0x0d) return notHttp
+    if (at + 1 === bytes.length) return 'incomplete'
+    if (bytes[at + 1] !== 0x0a) return notHttp
+    this.#fieldsAt = at + 2
+    return this.#fieldsAt
+  }
+
+  #reset(): void {
+    this.#parts.clear()
+    this.#lines.reset()
+    this.#at = 0
+    this.#fieldsAt = 0
+  }
+}
+
+/** Whether a byte may stand at this place of a status line, its CR apart. */
+function fits(at: number, byte: number): boolean {
+  if (at < start.length) return byte === start.charCodeAt(at)
+  if (at > fixed) return valueBytes[byte] === 1
+  switch (at - start.length) {
+    case 0:
+      return byte === 0x30 || byte === 0x31
+    case 1:
+    case 5:
+      return byte === 0x20
+    case 2:
+      return byte >= 0x31 && byte <= 0x39
+    default:
+      return byte >= 0x30 && byte <= 0x39
+  }
+}
+
+const notHttp: HeadProblem = { problem: 'its head breaks the grammar', tooLarge: false }
+const notThisVersion: HeadProblem = {
+  problem: 'its status line is not that of HTTP/1.1 or 1.0',
+  tooLarge: false,
+}
+const tooLarge: HeadProblem = { problem: 'its head is larger than is taken', tooLarge: true }

@@ -1,0 +1,82 @@
+import t from 'tap'
+import { BlockPool, blockBytes } from '../../lib/bytes/block-pool.ts'
+import { Landing, scratch } from '../../lib/bytes/landing.ts'
+import type { Piece } from '../../lib/bytes/piece.ts'
+
+function makeLanding(limit = 8) {
+  const pool = new BlockPool({ limit: limit * blockBytes })
+  return { pool, landing: new Landing(pool) }
+}
+
+/** A read of these bytes, as a piece. */
+function reads(landing: Landing, bytes: Buffer, most?: number): Piece {
+  const room = landing.room(most)
+  bytes.copy(room)
+  return landing.piece(landing.landed(bytes.length))
+}
+
+t.test('a small rest has memory of its own, exactly as much as it needs', t => {
+  const { pool, landing } = makeLanding()
+  t.equal(landing.room(5).length, 5)
+  const first = reads(landing, Buffer.from('he'), 5)
+  t.ok(landing.hasRoom(3))
+  t.equal(landing.room(3).length, 3)
+  const second = reads(landing, Buffer.from('llo'), 3)
+  t.equal(pool.used, 0)
+  t.ok(first.precedes(second))
+  t.equal(first.joined(second).bytes.toString(), 'hello')
+  t.end()
+})
+
+t.test('a large rest is read into blocks, which the pieces hold', t => {
+  const { pool, landing } = makeLanding()
+  const most = 10 * blockBytes
+  t.equal(landing.room(most).length, blockBytes)
+  const first = reads(landing, Buffer.alloc(blockBytes - 1000, 'a'), most)
+  t.equal(landing.room(most).length, blockBytes, 'what little is left of a block is left')
+  const second = reads(landing, Buffer.alloc(100, 'b'), most)
+  t.equal(pool.used, 2 * blockBytes)
+  landing.close()
+  t.equal(pool.used, 2 * blockBytes)
+  first.release()
+  t.equal(second.bytes.toString(), 'b'.repeat(100))
+  second.release()
+  t.equal(pool.used, 0)
+  t.end()
+})
+
+t.test('while little comes nothing is held, and what comes is copied', t => {
+  const { pool, landing } = makeLanding()
+  const piece = reads(landing, Buffer.from('event'))
+  t.equal(landing.room().buffer, scratch().buffer)
+  scratch().fill(0)
+  t.equal(piece.bytes.toString(), 'event')
+  t.equal(pool.used, 0)
+  t.end()
+})
+
+t.test('when much comes it goes into blocks, and when it ebbs they are let go', t => {
+  const { pool, landing } = makeLanding()
+  const much = Buffer.alloc(60_000)
+  reads(landing, much).release()
+  t.equal(pool.used, 0)
+  reads(landing, much).release()
+  t.equal(pool.used, blockBytes)
+  for (let i = 0; i < 3; i += 1) reads(landing, Buffer.from('a')).release()
+  t.equal(pool.used, 0)
+  t.end()
+})
+
+t.test('without a free block a read goes into ordinary memory', t => {
+  const { pool, landing } = makeLanding(2)
+  const held = [pool.take(), pool.take()]
+  const most = 10 * blockBytes
+  t.equal(landing.room(most).length, 65_536)
+  reads(landing, Buffer.alloc(65_536), most).release()
+  for (const block of held) block?.release()
+  landing.room(most)
+  t.equal(pool.used, blockBytes, 'and into a block as soon as there is one')
+  landing.close()
+  t.equal(pool.used, 0)
+  t.end()
+})

@@ -1,0 +1,76 @@
+import t from 'tap'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { framingOf, keepAliveTime, persists } from '../../../lib/http/wire/framing.ts'
+import type { ResponseHead } from '../../../lib/http/wire/response-head.ts'
+
+function head(lines: string, options: Partial<ResponseHead> = {}): ResponseHead {
+  const flat = lines.split('\n').flatMap(line => (line === '' ? [] : line.split(': ')))
+  return { version: '1.1', status: 200, reason: '', fields: Fields.fromFlat(flat), ...options }
+}
+
+t.test('where the content ends', t => {
+  for (const [lines, framing] of [
+    ['Content-Length: 5', { kind: 'length', length: 5 }],
+    ['content-length: 0', { kind: 'length', length: 0 }],
+    ['Content-Length: 8999999999999999', { kind: 'length', length: 8_999_999_999_999_999 }],
+    ['Transfer-Encoding: chunked', { kind: 'chunked' }],
+    ['transfer-encoding: Chunked', { kind: 'chunked' }],
+    ['', { kind: 'close' }],
+  ] as const) {
+    t.strictSame(framingOf('GET', head(lines)), framing, lines)
+    t.strictSame(framingOf('HEAD', head(lines)), { kind: 'length', length: 0 }, `HEAD ${lines}`)
+    for (const status of [204, 304]) {
+      t.strictSame(framingOf('GET', head(lines, { status })), { kind: 'length', length: 0 })
+    }
+  }
+  t.end()
+})
+
+t.test('framing in doubt is none', t => {
+  for (const [lines, version] of [
+    ['Content-Length: 5\nContent-Length: 5', '1.1'],
+    ['Content-Length: 5, 5', '1.1'],
+    ['Content-Length: -5', '1.1'],
+    ['Content-Length: +5', '1.1'],
+    ['Content-Length: 0x5', '1.1'],
+    ['Content-Length: 5 ', '1.1'],
+    ['Content-Length: ', '1.1'],
+    ['Content-Length: 9007199254740993', '1.1'],
+    ['Content-Length: 18446744073709551621', '1.1'],
+    ['Content-Length: 5\nTransfer-Encoding: chunked', '1.1'],
+    ['Transfer-Encoding: gzip', '1.1'],
+    ['Transfer-Encoding: gzip, chunked', '1.1'],
+    ['Transfer-Encoding: chunked, chunked', '1.1'],
+    ['Transfer-Encoding: chunked\nTransfer-Encoding: chunked', '1.1'],
+    ['Transfer-Encoding: identity', '1.1'],
+    ['Transfer-Encoding: ', '1.1'],
+    ['Transfer-Encoding: chunked', '1.0'],
+  ] as const) {
+    for (const method of ['GET', 'HEAD']) {
+      t.match(framingOf(method, head(lines, { version })), { problem: String }, lines)
+    }
+  }
+  t.end()
+})
+
+t.test('whether the connection stays, and for how long', t => {
+  for (const [lines, version, stays] of [
+    ['', '1.1', true],
+    ['', '1.0', false],
+    ['Connection: keep-alive', '1.1', true],
+    ['Connection: Keep-Alive', '1.0', true],
+    ['Connection: close', '1.1', false],
+    ['Connection: X-A, Close', '1.1', false],
+    ['Connection: keep-alive, X-A', '1.0', true],
+    ['Connection: X-A', '1.0', false],
+    ['Connection: X-A', '1.1', true],
+    ['Connection: keep-alive\nConnection: close', '1.1', false],
+  ] as const) {
+    t.equal(persists(head(lines, { version })), stays, lines)
+  }
+  t.equal(keepAliveTime(Fields.of(['Keep-Alive', 'max=9, timeout=5'])), 5000)
+  t.equal(keepAliveTime(Fields.of(['Keep-Alive', 'timeout=0'])), 0)
+  t.equal(keepAliveTime(Fields.of(['Keep-Alive', 'notimeout=5'])), undefined)
+  t.equal(keepAliveTime(Fields.empty), undefined)
+  t.end()
+})

@@ -1,0 +1,88 @@
+import t from 'tap'
+import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
+
+const limits = { bytes: 400, lines: 10 }
+
+function read(text: string) {
+  return new ResponseHeadReader(limits).read(Buffer.from(text, 'latin1'))
+}
+
+t.test('heads as servers send them are taken', t => {
+  for (const [text, head] of [
+    ['HTTP/1.1 200 OK\r\n\r\n', { version: '1.1', status: 200, reason: 'OK' }],
+    ['HTTP/1.0 404 Not Found\r\n\r\n', { version: '1.0', status: 404, reason: 'Not Found' }],
+    ['HTTP/1.1 200 \r\n\r\n', { reason: '' }],
+    ['HTTP/1.1 200\r\n\r\n', { status: 200, reason: '' }],
+    ['HTTP/1.1 999 \xe4\t!\r\n\r\n', { status: 999, reason: '\xe4\t!' }],
+    ['HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', { status: 103 }],
+  ] as const) {
+    t.match(read(text), { head, used: text.length }, JSON.stringify(text))
+  }
+  const fields =
+    'X-A: b\r\nx-a:c\r\nEmpty:\r\nSpace: \t \r\nETag:  "1 2"\t \r\nLatin: \xe4\xff\ta\r\n'
+  const reading = read(`HTTP/1.1 200 OK\r\n${fields}\r\nmore`)
+  if (typeof reading === 'string' || 'problem' in reading) throw new Error('not taken')
+  t.strictSame(reading.head.fields.flat, [
+    ...['X-A', 'b', 'x-a', 'c', 'Empty', '', 'Space', '', 'ETag', '"1 2"', 'Latin', '\xe4\xff\ta'],
+  ])
+  t.equal(reading.used, `HTTP/1.1 200 OK\r\n${fields}\r\n`.length)
+  t.end()
+})
+
+t.test('what breaks the grammar is refused at the byte that does', t => {
+  const line = 'HTTP/1.1 200 OK\r\n'
+  const refused = [
+    'S',
+    '\r',
+    'h',
+    'HTTP/2',
+    'HTTP/1.2',
+    'HTTP/1.1\t',
+    'HTTP/1.1 0',
+    'HTTP/1.1 20\r',
+    'HTTP/1.1 2000',
+    'HTTP/1.1 200\n',
+    'HTTP/1.1 200 O\0',
+    'HTTP/1.1 200 O\x7f',
+    'HTTP/1.1 200 OK\n',
+    'HTTP/1.1 200 OK\rX',
+    ...[':', ' ', 'A ', 'A\0', '\xe4', 'A\r', '\n', '\rX'].map(text => line + text),
+    ...['A: b\0', 'A: b\x01', 'A: b\x7f', 'A: b\n', 'A: b\rc'].map(text => line + text),
+    `${line}A: b\r\n `,
+    `${line}A: b\r\n\n`,
+    `${line}A: b\r\n\rX`,
+  ]
+  for (const text of refused) {
+    const name = JSON.stringify(text)
+    t.match(read(text), { problem: String, tooLarge: false }, name)
+    t.equal(text.length === 1 ? 'incomplete' : read(text.slice(0, -1)), 'incomplete', name)
+  }
+  t.end()
+})
+
+t.test('bytes and lines are bounded', t => {
+  const line = 'HTTP/1.1 200 OK\r\n'
+  const filled = (size: number) => `${line}A: ${'b'.repeat(size - line.length - 7)}\r\n\r\n`
+  t.match(read(filled(limits.bytes)), { used: limits.bytes })
+  t.match(read(filled(limits.bytes + 1)), { tooLarge: true })
+  t.equal(read(filled(limits.bytes + 9).slice(0, limits.bytes)), 'incomplete')
+  t.match(read(filled(limits.bytes + 9).slice(0, limits.bytes + 1)), { tooLarge: true })
+  const many = (count: number) => `${line}${'A: b\r\n'.repeat(count)}\r\n`
+  t.match(read(many(limits.lines)), { used: many(limits.lines).length })
+  t.match(read(many(limits.lines + 1)), { tooLarge: true })
+  t.end()
+})
+
+t.test('one head after the other, and none is read again from its first byte', t => {
+  const reader = new ResponseHeadReader({ bytes: 1 << 20, lines: 1000 })
+  const text = `HTTP/1.1 200 OK\r\nA: ${'b'.repeat(200_000)}\r\n\r\n`
+  for (const round of [1, 2]) {
+    const bytes = Buffer.from(text)
+    for (let at = 0; at + 1 < bytes.length; at += 1) {
+      if (reader.read(bytes.subarray(at, at + 1)) !== 'incomplete') t.fail(`at ${at}`)
+    }
+    // Were every byte looked at again for each that comes, this would take minutes.
+    t.match(reader.read(bytes.subarray(-1)), { head: { status: 200 }, used: 1 }, `round ${round}`)
+  }
+  t.end()
+})
