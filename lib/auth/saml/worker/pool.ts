@@ -30,7 +30,7 @@ export interface PoolBounds {
 export const loginBounds: PoolBounds = {
   threads: 2,
   deadline: 10_000,
-  patience: 20_000,
+  patience: 30_000,
   waiting: 64 * 1024 * 1024,
   heapMegabytes: 192,
   keepsIdle: true,

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
@@ -113,6 +114,7 @@ t.test('a thread that needs more memory than it may have dies alone', async t =>
 t.test('a thread beyond its deadline, or of a service that stops, is ended', async t => {
   const { clock, pool, read } = open(t, { deadline: 5000 })
   const late = read(costly)
+  await turn()
   clock.advance(5000)
   await t.rejects(late, { message: /within 5 s/ })
   const stopped = read(costly)
