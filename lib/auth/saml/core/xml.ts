@@ -100,9 +100,9 @@ function declarationsOf({ attributes }: Scanned): ReadonlyMap<string, string> {
     const [name, uri] = each
     const prefix = name.slice('xmlns:'.length)
     if (prefix !== '' && uri === '') throw new NamespaceError(`${name} is empty`)
-    // It may be declared as what it is, and says nothing then.
-    if (prefix === 'xml' && uri === XML) continue
-    if (prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS) {
+    // `xml` may be declared as what it is (section 3).
+    const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
+    if (known && !(prefix === 'xml' && uri === XML)) {
       throw new NamespaceError(`${name} declares what XML has declared itself`)
     }
     declares.set(prefix, uri)

@@ -25,9 +25,17 @@ t.test('prefixes must be declared, and attributes once by any prefix', async t =
     '<a xmlns:p="u" xmlns:q="u" p:b="" q:b=""/>',
     '<a xmlns:p=""/>',
     '<xmlns:a/>',
+    '<a xmlns:xml="urn:x"/>',
+    '<a xmlns:x="http://www.w3.org/XML/1998/namespace"/>',
   ]
   for (const text of bad)
     t.match(parseXml(text, messageLimits), { ok: false, because: 'parser' }, text)
+})
+
+t.test('the prefix xml may be declared as what it is', async t => {
+  const namespace = 'http://www.w3.org/XML/1998/namespace'
+  const a = root(`<a xmlns:xml="${namespace}" xml:lang="en"/>`)
+  t.match(a.attributes, [{ name: 'lang', namespace, value: 'en' }])
 })
 
 t.test('text that was escaped comes back', async t => {
