@@ -193,7 +193,7 @@ t.test('the paths of SAML are answered here, whoever asks and whatever passes', 
 })
 
 t.test(
-  'failure pages are pages for people and data for programs, with the ID of the log',
+  '69: failure pages are pages for people and data for programs, with the ID of the log',
   async t => {
     const { gateway, send } = await arranged(t)
     const page = await send(`GET / HTTP/1.1\nHost: other.example.org\n${navigation}\n\n`)

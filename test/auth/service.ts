@@ -61,7 +61,7 @@ t.test(
   },
 )
 
-t.test('health, readiness and figures are told on a listener of their own', async t => {
+t.test('50: health, readiness and figures are told on a listener of their own', async t => {
   const gateway = await startGateway(t, { settings: { admin: { listenAddress: '127.0.0.1:0' } } })
   const admin = await RawClient.connect(t, gateway.service.adminPort ?? 0)
   t.equal((await admin.get('/healthz')).status, 200)

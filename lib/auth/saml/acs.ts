@@ -15,7 +15,7 @@ import {
   checkAssertion,
 } from './core/check-assertion.ts'
 import { decodeBase64 } from './core/encoding.ts'
-import { messageLimits } from './core/scan.ts'
+import { messageLimits } from './core/message.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
   type CarriedState,
@@ -31,12 +31,12 @@ import { type Saml, safeReturn } from './parts.ts'
 import { backAddress, loginAddress } from './redirect-endpoint.ts'
 import { type Refusal, refused } from './refusal-page.ts'
 import { formPage, redirect } from './send.ts'
-import { verify } from './verify.ts'
+import { clientOf, verify } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
   const refuse = (refusal: Refusal) => refused(saml, request, refusal)
-  const posted = await readPost(request, saml)
+  const posted = await readPost(request, saml, messageLimits)
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
@@ -50,9 +50,12 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const bytes = decodeBase64(posted.encoded)
   if (bytes === undefined) return refuse({ code: 'base64' })
   if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
-  const verified = await verify(saml, rules =>
-    saml.verifier.run({ kind: 'response', bytes, rules }),
+  const client = clientOf(saml, request, open.length > 0)
+  const logins = open.length > 0 ? open.map(flow => flow.id) : [client.address]
+  const verified = await saml.tries.within(logins, () =>
+    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', bytes, rules }, client)),
   )
+  if (verified === undefined) return refuse({ code: 'encryption_tries' })
   if (!verified.ok) return refuse(verified.refusal)
 
   const expected = {

@@ -60,7 +60,7 @@ export async function startLogin(
   const { location: destination, binding } = endpoint
   const head = { id: requestId, issuer: config.entityId, issued: now, destination }
   const xml = authnRequestXml(head, config)
-  saml.verifier.warm()
+  saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
     title: 'Signing in',

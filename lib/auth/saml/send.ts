@@ -4,9 +4,9 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
-import { signElement } from './core/signature.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
+import { signElement } from './signature/sign.ts'
 
 /** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
 interface Shown {

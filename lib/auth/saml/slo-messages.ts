@@ -42,9 +42,9 @@ export async function answerRequest(
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)
-  const listed = await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
+  const everywhere = await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
   // This browser's own session ends when the message names it, and stays when it is another person's. A post from the IdP's
-  // site comes without the session's cookie (SameSite=Lax): then a signed message ends whichever there is.
+  // site comes without the session's cookie (SameSite=Lax): then a signed message takes whichever there is away.
   const meant =
     session !== undefined &&
     session.issuer === issuer &&
@@ -59,8 +59,8 @@ export async function answerRequest(
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
   const issued = saml.clock.now()
-  // Without a list of ended sessions nothing has ended but what this browser holds.
-  const ended = listed || meant || unseen
+  // Without a list of ended sessions nothing is known to have ended but what this browser holds.
+  const ended = everywhere || meant
   const answers = {
     inResponseTo: message.id,
     status: ended ? status.success : status.responder,
@@ -100,7 +100,7 @@ function checkHead(saml: Saml, message: MessageHead): string | undefined {
   const { version, id, issuer, destination, issued, signed } = message
   if (version !== '2.0' || id === '') return 'version'
   if (issuer === undefined || issuer !== saml.source.current()?.entityId) return 'issuer'
-  // A signed message names where it is for (saml-bindings-2.0-os sections 3.4.5.2 and 3.5.5.2).
+  // A signed message names where it goes (saml-bindings-2.0-os sections 3.4.5.2 and 3.5.5.2), or it could be played to another service.
   if (destination === undefined ? signed : destination !== sloUrl) return 'destination'
   const now = saml.clock.now()
   const moment = issued?.moment

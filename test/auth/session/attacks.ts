@@ -6,7 +6,7 @@ import { arranged } from '../../fixtures/attacked.ts'
 import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
 import { reply } from '../../fixtures/scripts.ts'
 
-t.test('tokens nobody signed, or signed for another purpose, are no sessions', async t => {
+t.test('64: tokens nobody signed, or signed for another purpose, are no sessions', async t => {
   const { gateway, cookie, send } = await arranged(t)
   const [session = '', browser] = cookie.split('; ')
   const token = session.slice(session.indexOf('=') + 1)
@@ -60,7 +60,7 @@ t.test('tokens nobody signed, or signed for another purpose, are no sessions', a
   for (const [what, value] of Object.entries(bad)) t.equal(await ask(value), 401, what)
 })
 
-t.test('a session of one instance is none at another', async t => {
+t.test('66: a session of one instance is none at another', async t => {
   const one = await arranged(t)
   const other = await arranged(t)
   t.equal(
@@ -69,7 +69,7 @@ t.test('a session of one instance is none at another', async t => {
   )
 })
 
-t.test('cookies thrown in by a neighbour neither log anybody out nor in', async t => {
+t.test('71: cookies thrown in by a neighbour neither log anybody out nor in', async t => {
   const { backend, gateway, cookie, send } = await arranged(t)
   const junk = [
     '__authproxy_session=x',
@@ -122,7 +122,7 @@ t.test('a backend can neither end nor plant a session', async t => {
   t.notOk('fields' in answer && answer.fields.has('Set-Cookie'))
 })
 
-t.test('a forged instance ID costs its sender that request and nobody anything', async t => {
+t.test('67: a forged instance ID costs its sender that request and nobody anything', async t => {
   const { backend, cookie, send } = await arranged(t)
   const get = (more = '') => send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${cookie}\n${more}\n`)
   await get()

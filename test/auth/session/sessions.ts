@@ -80,7 +80,7 @@ t.test('a session does not outlive what the identity provider says', async t => 
   t.match(late, { refuse: { status: 403 } })
 })
 
-t.test('a response that caches may keep for others renews nobody', async t => {
+t.test('69: a response that caches may keep for others renews nobody', async t => {
   const { clock, backend, gateway, get } = await arranged(t)
   const cookie = await gateway.logIn({ email: ['ada'] })
   clock.advance(30 * minute)
@@ -182,7 +182,7 @@ t.test('parts of an earlier, larger session are removed', async t => {
   )
 })
 
-t.test('a login without a usable subject is refused with a page that says so', async t => {
+t.test('51: a login without a usable subject is refused with a page that says so', async t => {
   const { gateway } = await arranged(t)
   const made = await gateway.sessions.establish(
     subject({ uid: ['ada'] }),

@@ -2,92 +2,110 @@
  * Good signatures over assertions that are not for us, not now, or not to this browser.
  */
 import t from 'tap'
-import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { assertionPart, attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
-import { hrefOf } from '../../../fixtures/saml-browser.ts'
-import { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { assertionPart, attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
+import { sp } from '../../fixtures/idp.ts'
+import { hrefOf } from '../../fixtures/saml-browser.ts'
+import { SamlLab } from '../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
 
 // Names and namespaces.
-refuses('two Status, one of them Success', 'response_form', (lab, id) =>
+refuses('30: two Status, one of them Success', 'response_form', (lab, id) =>
   edit(lab.idp.respond({ inResponseTo: id, signs: 'assertion' }), [
     '</samlp:Status>',
     '</samlp:Status><samlp:Status><samlp:StatusCode Value="urn:x"/></samlp:Status>',
   ]),
 )
-refuses('a Response of a foreign namespace', 'response_form', (lab, id) =>
+refuses('12: a Response of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [ns.protocol, 'urn:oasis:names:tc:SAML:1.0:protocol']),
 )
-refuses('an Assertion of a foreign namespace', 'response_form', (lab, id) =>
+refuses('12: an Assertion of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [
     new RegExp(`<saml:Assertion xmlns:saml="${ns.assertion}"`),
     '<saml:Assertion xmlns:saml="urn:evil"',
   ]),
 )
-refuses('a Status that is no success, with an assertion', 'idp_status', (lab, id) =>
+refuses('16, 30: a Status that is no success, with an assertion', 'idp_status', (lab, id) =>
   lab.idp.respond({
     inResponseTo: id,
     response: { status: 'urn:oasis:names:tc:SAML:2.0:status:Responder' },
   }),
 )
-refuses('no assertion at all', 'assertion_missing', (lab, id) =>
+refuses('30: no assertion at all', 'assertion_missing', (lab, id) =>
   edit(good(lab, id), [assertionPart, '']),
 )
 
 // What the assertion says.
 const wrong: ReadonlyArray<readonly [string, string, Parameters<SamlLab['idp']['respond']>[0]]> = [
   [
-    'meant for another service',
+    '27: meant for another service',
     'audience',
     { assertion: { audience: 'https://other.example.org/saml/metadata' } },
   ],
   [
-    'for another recipient',
+    '27: for another recipient',
     'recipient',
     { assertion: { recipient: 'https://other.example.org/saml/acs' } },
   ],
   [
-    'for another destination',
+    '27: for another destination',
     'destination',
     { response: { destination: 'https://other.example.org/saml/acs' } },
   ],
   [
-    'signed without a destination',
+    '27: signed without a destination',
     'destination',
     { signs: 'both', response: { destination: undefined } },
   ],
   [
-    'from another issuer with the same key',
+    '28: from another issuer with the same key',
     'issuer',
     { assertion: { issuer: 'https://other-idp.example.org' } },
   ],
   [
-    'in a response of another issuer',
+    '28: in a response of another issuer',
     'issuer',
     { response: { issuer: 'https://other-idp.example.org' } },
   ],
-  ['of SAML 1.1', 'version', { assertion: { version: '1.1' } }],
+  ...[...'\u00a0\u2000\u3000\ufeff'].flatMap(
+    space =>
+      [
+        [
+          `27: for an audience that ends in ${JSON.stringify(space)}`,
+          'audience',
+          { assertion: { audience: `${sp.entityId}${space}` } },
+        ],
+        [
+          `28: of an issuer that ends in ${JSON.stringify(space)}`,
+          'issuer',
+          {
+            assertion: {
+              issuer: `https://idp.example.org/00000000-0000-4000-8000-000000000000/${space}`,
+            },
+          },
+        ],
+      ] as const,
+  ),
+  ['12: of SAML 1.1', 'version', { assertion: { version: '1.1' } }],
   [
-    'confirmed by something other than its bearer',
+    '29: confirmed by something other than its bearer',
     'subject_confirmation',
     { assertion: { method: 'urn:oasis:names:tc:SAML:2.0:cm:sender-vouches' } },
   ],
   [
-    'with an unknown condition',
+    '31: with an unknown condition',
     'conditions',
     { assertion: { conditions: '<saml:Condition xmlns:saml="urn:x"/>' } },
   ],
 ]
 for (const [what, code, answer] of wrong) {
-  refuses(`an assertion ${what}`, code, (lab, inResponseTo) =>
-    lab.idp.respond({ inResponseTo, ...answer }),
-  )
+  refuses(what, code, (lab, inResponseTo) => lab.idp.respond({ inResponseTo, ...answer }))
 }
-refuses('an answer to a request that was not made', 'in_response_to', lab =>
+refuses('26: an answer to a request that was not made', 'in_response_to', lab =>
   lab.idp.respond({ inResponseTo: '_other' }),
 )
-t.test('refused: an answer to no request', async t => {
+t.test('25: refused: an answer to no request', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')
   await lab.browser.deliver(lab.idp.respond({}))
@@ -96,29 +114,37 @@ t.test('refused: an answer to no request', async t => {
   t.match(hrefOf(named), 'resume=1', 'with a RelayState of ours the login begins again')
   t.strictSame(lab.subjects, [])
 })
-refuses('an assertion to no request in a response that names ours', 'in_response_to', (lab, id) =>
-  lab.idp.respond({ inResponseTo: id, assertion: { inResponseTo: undefined } }),
+refuses(
+  '25: an assertion to no request in a response that names ours',
+  'in_response_to',
+  (lab, id) => lab.idp.respond({ inResponseTo: id, assertion: { inResponseTo: undefined } }),
 )
-refuses('an unsigned InResponseTo that contradicts the signed one', 'in_response_to', (lab, id) =>
-  edit(good(lab, id), [`InResponseTo="${id}"`, 'InResponseTo="_other"']),
+refuses(
+  '25: an unsigned InResponseTo that contradicts the signed one',
+  'in_response_to',
+  (lab, id) => edit(good(lab, id), [`InResponseTo="${id}"`, 'InResponseTo="_other"']),
 )
 
 const hour = 3_600_000
 const late: ReadonlyArray<
   readonly [string, string, (now: number) => Parameters<SamlLab['idp']['respond']>[0]]
 > = [
-  ['that has expired', 'expired', now => ({ assertion: { notOnOrAfter: now - 61_000 } })],
-  ['that is not valid yet', 'not_yet_valid', now => ({ assertion: { notBefore: now + 61_000 } })],
-  ['issued in the future', 'issue_instant', now => ({ assertion: { issued: now + 61_000 } })],
-  ['issued long ago', 'too_old', now => ({ assertion: { issued: now - hour } })],
+  ['32: that has expired', 'expired', now => ({ assertion: { notOnOrAfter: now - 61_000 } })],
   [
-    'whose session is over',
+    '32: that is not valid yet',
+    'not_yet_valid',
+    now => ({ assertion: { notBefore: now + 61_000 } }),
+  ],
+  ['32: issued in the future', 'issue_instant', now => ({ assertion: { issued: now + 61_000 } })],
+  ['32: issued long ago', 'too_old', now => ({ assertion: { issued: now - hour } })],
+  [
+    '32: whose session is over',
     'session_over',
     now => ({ assertion: { sessionNotOnOrAfter: now - 1 } }),
   ],
 ]
 for (const [what, code, answer] of late) {
-  refuses(`an assertion ${what}`, code, (lab, inResponseTo) => {
+  refuses(what, code, (lab, inResponseTo) => {
     const { response, assertion } = answer(lab.clock.now())
     return lab.idp.respond({
       inResponseTo,
@@ -128,7 +154,7 @@ for (const [what, code, answer] of late) {
   })
 }
 
-t.test('refused: an answer to the request of another browser', async t => {
+t.test('26: refused: an answer to the request of another browser', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const victim = lab.browser.other()
   const asked = await lab.browser.login('/')
@@ -143,7 +169,7 @@ t.test('refused: an answer to the request of another browser', async t => {
   t.equal(lab.subjects.length, 1)
 })
 
-t.test('refused: the same answer again, one after the other and all at once', async t => {
+t.test('24: refused: the same answer again, one after the other and all at once', async t => {
   const lab = await SamlLab.open(t, 'okta')
   const asked = await lab.browser.login('/')
   const cookies = new Map(lab.browser.cookies)
@@ -158,4 +184,16 @@ t.test('refused: the same answer again, one after the other and all at once', as
   t.strictSame(lab.codes, Array(9).fill('replay'))
   await thieves[0]?.other().deliver(text)
   t.equal(lab.subjects.length, 1)
+})
+
+t.test('23: attributes called like what objects inherit are data', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  const names = ['__proto__', 'constructor', 'toString']
+  const attributes = names.map(name => ({ name, values: ['admin'] }))
+  const text = lab.idp.respond({ inResponseTo: asked.id, assertion: { attributes } })
+  await lab.browser.deliver(text, asked.relayState)
+  t.match(lab.subjects[0]?.attributes, attributes)
+  const [session] = lab.sessions.values()
+  t.strictSame([...(session?.attributes.keys() ?? [])], names)
 })
