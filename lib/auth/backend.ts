@@ -43,6 +43,14 @@ export interface Admitted {
   readonly session: Session | undefined
 }
 
+/** What a field block becomes, and what that was made of. */
+interface Sent {
+  readonly identity: Fields | undefined
+  readonly client: string
+  readonly host: string
+  readonly fields: Fields
+}
+
 /** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
 const FOR_EVER: Milliseconds = 2_000_000_000
 
@@ -50,6 +58,11 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
+  /**
+   * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
+   * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.
+   */
+  readonly #sent = new WeakMap<Fields, Sent>()
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
 
@@ -129,20 +142,26 @@ export class Backend {
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
     const { path, query } = place
-    const host = hostFor(request, config.domain)
-    const own = Fields.of(
-      [instanceField, instanceTrail(request.fields, instanceId)],
-      ['X-Authproxy-Request-ID', request.id],
-      // Clients reach the edge by https: browsers send our cookies over nothing else.
-      ...forwardingFields({ client, host, scheme: 'https' }),
-    )
-    const { basicAuth } = config.identityFields
     const identity = session === undefined ? undefined : await this.#linesOf(session)
+    let sent = this.#sent.get(request.fields)
+    if (sent?.identity !== identity || sent?.client !== client) {
+      const host = hostFor(request, config.domain)
+      const own = Fields.of(
+        [instanceField, instanceTrail(request.fields, instanceId)],
+        // Clients reach the edge by https: browsers send our cookies over nothing else.
+        ...forwardingFields({ client, host, scheme: 'https' }),
+      )
+      const { basicAuth } = config.identityFields
+      const fields = backendFields(request.fields, { identity, own, basicAuth })
+      sent = { identity, client, host, fields }
+      this.#sent.set(request.fields, sent)
+    }
+    const { host, fields } = sent
     return {
       origin: this.#origin,
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
       host,
-      fields: backendFields(request.fields, { identity, own, basicAuth }),
+      fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,
       clock,
       contentTime: config.timeouts.clientContent,

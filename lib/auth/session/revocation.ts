@@ -182,7 +182,16 @@ export class RevocationList {
   }
 }
 
-function marksOf({ id, issuer, nameId, sessionIndex }: Session): readonly string[] {
+/** Marks of sessions that were asked about: hashing costs more than the rest of a request. */
+const known = new WeakMap<Session, readonly string[]>()
+
+function marksOf(session: Session): readonly string[] {
+  const marks = known.get(session) ?? marksAnew(session)
+  known.set(session, marks)
+  return marks
+}
+
+function marksAnew({ id, issuer, nameId, sessionIndex }: Session): readonly string[] {
   if (nameId === undefined) return [id]
   const own = [id, mark(issuer, nameId.value)]
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]

@@ -50,6 +50,11 @@ export interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
+  /**
+   * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
+   * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.
+   */
+  readonly #known = new WeakMap<Fields, { session: ReadSession; generation: number }>()
 
   constructor(options: SessionsOptions) {
     this.#options = options
@@ -99,7 +104,17 @@ export class Sessions {
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
   async read(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
-    return (await this.#look(request)).session
+    const { tokens } = this.#options
+    const { fields } = request
+    const known = this.#known.get(fields)
+    if (known?.generation === tokens.generation && this.#whyOver(known.session) === undefined) {
+      return known.session
+    }
+    const { generation } = tokens
+    const { session } = await this.#look(request)
+    if (session === undefined) this.#known.delete(fields)
+    else this.#known.set(fields, { session, generation })
+    return session
   }
 
   /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
@@ -138,7 +153,7 @@ export class Sessions {
 
   /** The first valid session in the cookies of a request, and why those before it are none. */
   async #look({ fields }: Pick<Request, 'fields'>) {
-    const { tokens, revocations, clock, config } = this.#options
+    const { tokens } = this.#options
     const reasons: string[] = []
     const name = browserIn(fields)
     const browser = name === undefined ? undefined : browserHash(name)
@@ -153,12 +168,21 @@ export class Sessions {
         reasons.push('other-browser')
         continue
       }
-      // Older than sessions may be by now, which its token cannot know; or ended before its time.
-      const tooOld = session.created + config().session.lifetime <= clock.now()
-      if (!tooOld && revocations?.has(session) !== true) return { session, reasons }
-      reasons.push('revoked')
+      const over = this.#whyOver(session)
+      if (over === undefined) return { session, reasons }
+      reasons.push(over)
     }
     return { session: undefined, reasons }
+  }
+
+  /** Why a session does not hold now; undefined when it does. */
+  #whyOver(session: ReadSession): 'expired' | 'revoked' | undefined {
+    const { revocations, clock, config } = this.#options
+    const now = clock.now()
+    if (session.lapses <= now) return 'expired'
+    // Older than sessions may be by now, which its token cannot know; or ended before its time.
+    const tooOld = session.created + config().session.lifetime <= now
+    return tooOld || revocations?.has(session) === true ? 'revoked' : undefined
   }
 
   async #write(session: Session, { fields: held }: Request) {

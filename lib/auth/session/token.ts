@@ -75,6 +75,11 @@ export class SessionTokens {
     this.#options = options
   }
 
+  /** Which keys are in force: what was verified under another generation has to be verified again. */
+  get generation(): number {
+    return this.#options.keys.generation
+  }
+
   /** The token of a session; it lapses at `lapses`. */
   async issue(session: Session, lapses: Milliseconds): Promise<string> {
     const { clock, keys, entityId } = this.#options

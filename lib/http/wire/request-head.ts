@@ -47,7 +47,7 @@ interface FieldBlock {
 }
 
 /** Longer blocks are read anew each time. */
-const longestKept = 1024
+const longestKept = 8192
 
 /** Reads the heads of one connection. */
 export class PlainHeadReader {
