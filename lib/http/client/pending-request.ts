@@ -84,12 +84,14 @@ export class PendingRequest implements Lessee, ExchangeOwner {
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
     signal?.addEventListener('abort', this.#onAbort)
+    this.#asked.onceOver?.(() => this.cancel())
     this.#parts.underWay.add(this)
     this.#lease()
   }
 
   /** Ends it in whatever phase it is, its content included. */
   cancel(cause?: unknown): void {
+    if (!this.#parts.underWay.has(this)) return
     if (this.#exchange !== undefined) this.#exchange.giveUp(cause)
     else this.#stopWaiting?.(cause)
   }

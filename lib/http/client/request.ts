@@ -32,6 +32,8 @@ export interface OriginRequest {
   readonly content?: Content
   /** Ends the request in whatever phase it is, its content included. */
   readonly signal?: AbortSignal
+  /** The same without the cost of a signal: is given what ends the request. */
+  readonly onceOver?: ((act: () => void) => void) | undefined
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
   /**

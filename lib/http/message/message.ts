@@ -60,6 +60,8 @@ export interface Request {
   readonly received: number
   /** Fires when the client has gone or the exchange is over. */
   readonly signal: AbortSignal
+  /** Calls `act` once, as `signal` would; without the cost of a signal, where it is there. */
+  readonly onceOver?: (act: () => void) => void
 }
 
 export interface Response {

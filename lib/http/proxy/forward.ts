@@ -103,8 +103,12 @@ export async function forwardUpgrade(
 }
 
 function asked(request: Request, { uri, host, fields }: Forwarding): OriginRequest {
-  const { method, signal } = request
-  const base = { method, uri, fields, signal, trusted: true }
+  const { method } = request
+  const end =
+    request.onceOver === undefined
+      ? { signal: request.signal }
+      : { onceOver: (act: () => void) => request.onceOver?.(act) }
+  const base = { method, uri, fields, ...end, trusted: true }
   return host === undefined ? base : { ...base, host }
 }
 

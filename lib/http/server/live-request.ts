@@ -37,7 +37,7 @@ export class LiveRequest implements Request, UnderWay {
   readonly trailers: (() => Fields) | undefined
   #controller: AbortController | undefined
   #over = false
-  #whenOver: (() => void) | undefined
+  #whenOver: Array<() => void> | undefined
 
   constructor(
     read: ReadRequest,
@@ -74,14 +74,15 @@ export class LiveRequest implements Request, UnderWay {
 
   /** Called once when the exchange ends, one way or the other. */
   onceOver(act: () => void): void {
-    if (this.#over) act()
-    else this.#whenOver = act
+    if (this.#over) return act()
+    this.#whenOver ??= []
+    this.#whenOver.push(act)
   }
 
   gone(): void {
     if (this.#over) return
     this.#over = true
-    this.#whenOver?.()
+    for (const act of this.#whenOver ?? []) act()
     this.#controller?.abort(over)
   }
 }
