@@ -29,9 +29,11 @@ async function arranged(t: Teardown, settings: Readonly<Record<string, unknown>>
     target: backend.url(''),
     settings: { session: { lifetime: '12h', idle: '1h', ...settings } },
   })
-  const client = await RawClient.connect(t, gateway.port)
-  const get = (cookie: string, more: Readonly<Record<string, string>> = {}) =>
-    client.get('/', { Host: domain, Cookie: cookie, ...more })
+  // A connection each: the clock moves further than a connection may be idle.
+  const get = async (cookie: string, more: Readonly<Record<string, string>> = {}) => {
+    const client = await RawClient.connect(t, gateway.port)
+    return client.get('/', { Host: domain, Cookie: cookie, ...more })
+  }
   return { clock, backend, gateway, get }
 }
 
