@@ -6,7 +6,7 @@ import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { Catalogue, type UsedEntry } from './catalogue/catalogue.ts'
+import { Catalogue, type Listed, type UsedEntry } from './catalogue/catalogue.ts'
 import { Contents } from './content/contents.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Disk } from './disk/disk.ts'
@@ -23,6 +23,8 @@ export interface ReadableStore {
   get(key: string): Entry | undefined | Promise<Entry | undefined>
   /** All entries, read one by one. */
   entries(): AsyncIterable<UsedEntry>
+  /** As much of all entries as a listing shows, some at a time. */
+  list(): AsyncIterable<readonly Listed[]>
   /**
    * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
    * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
@@ -75,6 +77,10 @@ export class Shelves implements ReadableStore {
 
   entries(): AsyncIterable<UsedEntry> {
     return this.#catalogue.walk()
+  }
+
+  list(): AsyncIterable<readonly Listed[]> {
+    return this.#catalogue.list()
   }
 
   content(

@@ -2,7 +2,7 @@
  * Large downloads that a crash has broken off, kept so that they can be continued.
  *
  * # Format
- * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (sealed-line.ts), written whole after the
+ * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (record.ts), written whole after the
  * first `bytes` of the other file were flushed:
  *
  *     {"partial":1,"key":"http://…","fields":{"ETag":"\"1\""},"length":104857600,"bytes":16777216,"sha256":"9f86…"}
@@ -11,7 +11,7 @@
  */
 import { basename, join } from 'node:path'
 import { isRecord } from '../../../json.ts'
-import { isCount, seal, unseal } from '../catalogue/sealed-line.ts'
+import { isCount, seal, unseal } from '../catalogue/record.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import { isDigest, type Layout, temporarySuffix } from '../disk/layout.ts'
 import { DiskHung } from '../disk/slots.ts'
