@@ -118,12 +118,14 @@ export class Journal extends Catalogue {
     return true
   }
 
-  /** Forgets the entries in these rows. */
-  removeRows(rows: readonly number[]): void {
-    const names = new Set(rows.map(row => this.#remove(row)))
-    for (const [key, { name }] of [...this.memory.entries()]) {
+  /** Forgets the entries in these rows. Answers the digests that no entry names any more. */
+  removeRows(rows: readonly number[]): readonly string[] {
+    const names = new Set(rows.map(row => this.index.name(row)))
+    const freed = rows.flatMap(row => this.#remove(row) ?? [])
+    for (const [key, { name }] of names.size > 0 ? [...this.memory.entries()] : []) {
       if (names.has(name)) this.memory.delete(key)
     }
+    return freed
   }
 
   /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
@@ -241,15 +243,15 @@ export class Journal extends Catalogue {
     return Math.floor(this.#clock.now() / 1000)
   }
 
-  /** Answers the name of the entry that was in the row. */
-  #remove(row: number): string {
+  /** Answers the digest that no entry names any more, if there is one. */
+  #remove(row: number): string | undefined {
     const name = this.index.name(row)
     const freed = this.index.remove(row)
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
     if (freed !== undefined) this.#freed(freed)
-    return name
+    return freed
   }
 
   #flushSoon(): void {
@@ -268,9 +270,9 @@ export class Journal extends Catalogue {
   }
 
   async #writeSome(): Promise<void> {
-    const some = [...this.unwritten].slice(0, linesAtOnce)
+    const some = firstOf(this.unwritten, linesAtOnce)
     const gone = some.filter(([, { line }]) => line === undefined).map(([name]) => name)
-    const uses: readonly Use[] = [...this.#uses].slice(0, mostUses)
+    const uses: readonly Use[] = firstOf(this.#uses, mostUses)
     const lines = some.flatMap(([, { line }]) => line ?? [])
     if (gone.length > 0) lines.push(encodeRecord({ is: 'gone', gone }))
     if (uses.length > 0) lines.push(encodeRecord({ is: 'uses', uses }))
@@ -287,4 +289,13 @@ export class Journal extends Catalogue {
     }
     for (const [name, at] of uses) if (this.#uses.get(name) === at) this.#uses.delete(name)
   }
+}
+
+/** Some of the items, without a look at the others. */
+function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
+  const first: Item[] = []
+  for (const item of items) {
+    if (first.push(item) === most) break
+  }
+  return first
 }
