@@ -89,7 +89,9 @@ export class Tail {
 
   #copied(piece: Piece): Piece {
     const { bytes } = piece
-    if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(copiedTogether)
+    // Most small contents are one piece.
+    const most = this.#held.length === 0 ? bytes.length : copiedTogether
+    if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(most)
     const copy = this.#room.subarray(0, bytes.copy(this.#room))
     this.#room = this.#room.subarray(bytes.length)
     piece.release()
