@@ -48,39 +48,31 @@ export interface ShelvesParts {
 
 /** Entries and contents for reading; what both openers share. */
 export class Shelves implements ReadableStore {
-  protected readonly disk: Disk
-  protected readonly layout: Layout
-  protected readonly log: Logger
-  protected readonly contents: Contents
-  readonly #catalogue: Catalogue
+  readonly #parts: ShelvesParts
 
-  constructor({ disk, layout, log, catalogue, contents }: ShelvesParts) {
-    this.disk = disk
-    this.layout = layout
-    this.log = log
-    this.contents = contents
-    this.#catalogue = catalogue
+  constructor(parts: ShelvesParts) {
+    this.#parts = parts
   }
 
   peek(key: string): Entry | undefined {
-    return this.#catalogue.peek(key)
+    return this.#parts.catalogue.peek(key)
   }
 
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    const found = this.#catalogue.get(key)
+    const found = this.#parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
     return found.catch(error => {
-      this.log.warn('cannot read an entry', { key, because: explainError(error) })
+      this.#parts.log.warn('cannot read an entry', { key, because: explainError(error) })
       return undefined
     })
   }
 
   entries(): AsyncIterable<UsedEntry> {
-    return this.#catalogue.walk()
+    return this.#parts.catalogue.walk()
   }
 
   list(): AsyncIterable<readonly Listed[]> {
-    return this.#catalogue.list()
+    return this.#parts.catalogue.list()
   }
 
   content(
@@ -91,7 +83,7 @@ export class Shelves implements ReadableStore {
     const { key, digest, size } = entry
     const end = Math.min(last, size - 1) + 1
     const broken = (error: Error): void => this.broken(entry, explainError(error))
-    const found = this.contents.get({ digest, size, first, end, broken })
+    const found = this.#parts.contents.get({ digest, size, first, end, broken })
     if (!(found instanceof Promise)) return found
     return found.then(
       content => {
@@ -99,40 +91,40 @@ export class Shelves implements ReadableStore {
         return content
       },
       error => {
-        this.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
+        this.#parts.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
         return undefined
       },
     )
   }
 
   examine(digest: string, examination: Examination): Promise<Examined> {
-    return examineFile(this.disk, this.layout.blob(digest), examination)
+    return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
   }
 
   async close(): Promise<void> {
-    this.contents.close()
+    this.#parts.contents.close()
   }
 
   /** What to do about an entry whose content is not what it says. */
   protected broken({ key, digest }: Named, because: string): void {
-    this.log.warn('an entry without its content', { key, digest, because })
+    this.#parts.log.warn('an entry without its content', { key, digest, because })
   }
 }
 
 /** A process that only looks: before each answer about an entry it sees what the owner has written meanwhile. */
 class Reader extends Shelves {
-  readonly #catalogue: Catalogue
+  readonly #parts: ShelvesParts
 
   constructor(parts: ShelvesParts) {
     super(parts)
-    this.#catalogue = parts.catalogue
+    this.#parts = parts
   }
 
   override async get(key: string): Promise<Entry | undefined> {
     try {
-      await this.#catalogue.refresh()
+      await this.#parts.catalogue.refresh()
     } catch (error) {
-      this.log.warn('cannot read the entries', { because: explainError(error) })
+      this.#parts.log.warn('cannot read the entries', { because: explainError(error) })
     }
     return super.get(key)
   }

@@ -30,31 +30,13 @@ export interface StoreOptions {
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
 
-export interface StoreParts {
-  readonly clock: Clock
-  readonly log: Logger
-  readonly layout: Layout
-  readonly disk: Disk
-  readonly health: DiskHealth
-  readonly journal: Journal
-  readonly contents: Contents
-  readonly blobs: Blobs
-  readonly downloads: Downloads
-  /** Downloads that a crash broke off, by key. */
-  readonly partials: Map<string, Partial>
-  /** Digests whose contents must be hashed before they are used. */
-  readonly unproven: Set<string>
-  readonly checkpoints: Checkpoints
-  readonly retention: Retention
-  readonly space: Space
-  /** Told that a download is over, of which content, and whether that is stored. */
-  ended: (digest: string | undefined, stored: boolean) => void
-}
+export type StoreParts = ReturnType<typeof wire>
 
 /** Memory for content on its way when none is given. */
 const blockMemory = 128 * 1024 * 1024
 
-export function wire(options: StoreOptions): StoreParts {
+/** Makes the parts of a store. Nothing is read or written yet. */
+export function wire(options: StoreOptions) {
   const { directory, clock, log, memory } = options
   const layout = new Layout(directory)
   const disk = new Disk({
@@ -73,8 +55,12 @@ export function wire(options: StoreOptions): StoreParts {
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const space = new Space(disk, directory, clock)
+  /** Digests whose contents must be hashed before they are used. */
   const unproven = new Set<string>()
+  /** Downloads that a crash broke off, by key. */
   const partials = new Map<string, Partial>()
+  /** Told that a download is over, of which content, and whether that is stored. */
+  const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
   const contents = new Contents({ disk, layout, clock, blocks, memory })
   const journal = new Journal({
     disk,
@@ -111,7 +97,7 @@ export function wire(options: StoreOptions): StoreParts {
     partials,
     soon: () => checkpoints.soon(),
     diskFailed: error => health.failed(error, 'storing a download'),
-    ended: (digest, stored) => parts.ended(digest, stored),
+    ended: (digest, stored) => told.ended(digest, stored),
   })
   const checkpoints = new Checkpoints({
     clock,
@@ -132,7 +118,7 @@ export function wire(options: StoreOptions): StoreParts {
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
   })
-  const parts: StoreParts = {
+  return {
     clock,
     log,
     layout,
@@ -147,7 +133,6 @@ export function wire(options: StoreOptions): StoreParts {
     checkpoints,
     retention,
     space,
-    ended: () => {},
+    told,
   }
-  return parts
 }

@@ -8,7 +8,8 @@
  *     {"entry":{…},"used":1735689600}                    an entry, in place of any before under its key
  *     {"uses":[["3fa1c0…",1735689600],…]}                last uses by name, seconds since the epoch
  *     {"gone":["3fa1c0…",…]}                             entries that were removed
- *     {"durable":81920,"unproven":["e3b0…",…]}           content named before this position survives a power cut,
+ *     {"durable":81920,"unproven":["e3b0…",…],"clean":false}
+ *                                                        content named before this position survives a power cut,
  *                                                        but for these digests, whose bytes were not hashed yet
  *     {"durable":81920,"unproven":[],"clean":true}       as the last line: the log was closed in order
  *
@@ -47,7 +48,8 @@ export const maxLine = 1024 * 1024
 
 /** A line of the log. */
 export function encodeRecord(record: LogRecord): Buffer {
-  return seal(shapeOf(record))
+  const { is, ...shape } = record
+  return seal(is === 'header' ? { log: logVersion, ...shape } : shape)
 }
 
 /** The record in a line, its line feed included; undefined when it is none. */
@@ -87,23 +89,6 @@ export function unseal(line: Buffer): JsonObject | undefined {
 function isSealed(line: Buffer): boolean {
   if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return false
   return Number.parseInt(line.toString('latin1', 0, 8), 16) === crc32(line.subarray(9, -1))
-}
-
-function shapeOf(record: LogRecord): JsonObject {
-  switch (record.is) {
-    case 'header':
-      return { log: logVersion, generation: record.generation }
-    case 'entry':
-      return { entry: record.entry, used: record.used }
-    case 'uses':
-      return { uses: record.uses }
-    case 'gone':
-      return { gone: record.gone }
-    case 'durable': {
-      const { durable, unproven, clean } = record
-      return clean ? { durable, unproven, clean } : { durable, unproven }
-    }
-  }
 }
 
 function recordOf(value: JsonObject): LogRecord | undefined {

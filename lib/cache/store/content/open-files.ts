@@ -2,7 +2,7 @@
  * Stored contents that are open: one file for all readers of a content, kept a while after the last.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Source, Take } from '../../../bytes/source.ts'
+import type { Source } from '../../../bytes/source.ts'
 import type { Disk } from '../disk/disk.ts'
 import type { Layout } from '../disk/layout.ts'
 import { OpenContent, ShortFile } from './open-content.ts'
@@ -61,7 +61,7 @@ export class OpenFiles {
 
   /** Reads a part of a content that is known to be there, as long as it is. */
   read(wanted: Wanted): Source {
-    return new LateSource(
+    return openingSource(
       this.#opened(wanted).then(content => {
         if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
         return this.#readFrom(content, wanted)
@@ -165,42 +165,23 @@ export class OpenFiles {
 }
 
 /** A source that is still being opened. */
-class LateSource implements Source {
-  #source: Source | undefined
-  #error: Error | undefined
-  #take: Take | undefined
-  #closed = false
-
-  constructor(opening: Promise<Source>) {
-    opening.then(
-      source => {
-        this.#source = source
-        if (this.#closed) source.close()
-        else this.#ask()
-      },
-      (error: unknown) => {
-        this.#error = error instanceof Error ? error : new Error(String(error))
-        this.#ask()
-      },
-    )
-  }
-
-  next(take: Take): void {
-    this.#take = take
-    this.#ask()
-  }
-
-  close(): void {
-    this.#closed = true
-    this.#source?.close()
-  }
-
-  #ask(): void {
-    const take = this.#take
-    if (take === undefined || this.#closed) return
-    if (this.#source === undefined && this.#error === undefined) return
-    this.#take = undefined
-    if (this.#error !== undefined) take(this.#error, undefined)
-    else this.#source?.next(take)
+function openingSource(opening: Promise<Source>): Source {
+  let closed = false
+  return {
+    next(take) {
+      opening.then(
+        source => closed || source.next(take),
+        (error: unknown) => {
+          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
+        },
+      )
+    },
+    close() {
+      closed = true
+      opening.then(
+        source => source.close(),
+        () => undefined,
+      )
+    },
   }
 }
