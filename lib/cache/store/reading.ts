@@ -9,7 +9,7 @@ import type { Logger } from '../../log/log.ts'
 import { Catalogue, type Listed, type UsedEntry } from './catalogue/catalogue.ts'
 import { Contents } from './content/contents.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
-import { Disk } from './disk/disk.ts'
+import { Disk, type Surroundings } from './disk/disk.ts'
 import { type Examination, type Examined, examineFile } from './disk/examine.ts'
 import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
@@ -38,10 +38,7 @@ export interface ReadableStore {
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
 
-export interface ShelvesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
+export interface ShelvesParts extends Surroundings {
   readonly catalogue: Catalogue
   readonly contents: Contents
 }
@@ -150,13 +147,14 @@ export async function openStoreForReading({
   const disk = new Disk({ clock, slots: operationsAtOnce })
   const layout = new Layout(directory)
   const blocks = new SharedBlocks(new BlockPool({ limit: blockMemory }))
-  const catalogue = new Catalogue({ disk, layout, log })
+  const around = { disk, layout, clock, log }
+  const catalogue = new Catalogue(around)
   try {
     await checkVersion(disk, layout, log)
     await catalogue.load('reading')
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error)
   }
-  const contents = new Contents({ disk, layout, clock, blocks, memory: 0 })
-  return new Reader({ disk, layout, log, catalogue, contents })
+  const contents = new Contents({ ...around, blocks, memory: 0 })
+  return new Reader({ ...around, catalogue, contents })
 }

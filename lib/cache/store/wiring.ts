@@ -44,6 +44,7 @@ export function wire(options: StoreOptions) {
     clock,
     onHung: error => health.failed(error, 'waiting for the disk'),
   })
+  const around = { disk, layout, clock, log }
   const health = new DiskHealth({
     clock,
     log,
@@ -54,26 +55,21 @@ export function wire(options: StoreOptions) {
     },
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
-  const space = new Space(disk, directory, clock)
+  const space = new Space(around)
   /** Digests whose contents must be hashed before they are used. */
   const unproven = new Set<string>()
   /** Downloads that a crash broke off, by key. */
   const partials = new Map<string, Partial>()
   /** Told that a download is over, of which content, and whether that is stored. */
   const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
-  const contents = new Contents({ disk, layout, clock, blocks, memory })
+  const contents = new Contents({ ...around, blocks, memory })
   const journal = new Journal({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     failed: error => health.failed(error, 'writing entries'),
     freed: digest => blobs.freed(digest),
   })
   const blobs = new Blobs({
-    disk,
-    layout,
-    clock,
+    ...around,
     named: digest => journal.index.references(digest),
     unname: digest => journal.removeRows(journal.index.referring(digest)),
     changed: digest => {
@@ -86,10 +82,7 @@ export function wire(options: StoreOptions) {
     },
   })
   const downloads = new Downloads({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     blocks,
     blobs,
     contents,
@@ -108,10 +101,7 @@ export function wire(options: StoreOptions) {
     failed: error => health.failed(error, 'making contents durable'),
   })
   const retention = new Retention({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     journal,
     blobs,
     failed: error => health.failed(error, 'removing contents'),
@@ -119,10 +109,7 @@ export function wire(options: StoreOptions) {
     inUse: path => downloads.inUse(path),
   })
   return {
-    clock,
-    log,
-    layout,
-    disk,
+    ...around,
     health,
     journal,
     contents,

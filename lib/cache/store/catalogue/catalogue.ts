@@ -8,9 +8,7 @@ import { LRUCache } from 'lru-cache'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { explainError, systemCode } from '../../../errors.ts'
-import type { Logger } from '../../../log/log.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
 import { Index, nameOf, notWritten } from './index.ts'
@@ -25,12 +23,6 @@ export interface UsedEntry extends Entry {
 
 /** As much of an entry as a listing shows. */
 export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
-
-export interface CatalogueParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
-}
 
 /** A decoded entry. */
 export interface Known {
@@ -63,7 +55,7 @@ export class Catalogue {
   durable: Durable = nothingDurable
   /** The disk failed while the log was read: entries may be missing. */
   incomplete = false
-  protected readonly parts: CatalogueParts
+  protected readonly parts: Surroundings
   protected file: Log | undefined
   /** How much of the log the last snapshot holds. */
   protected covered = 0
@@ -77,7 +69,7 @@ export class Catalogue {
   readonly #loads = new SingleFlight<Entry | undefined>()
   #garbled = 0
 
-  constructor(parts: CatalogueParts) {
+  constructor(parts: Surroundings) {
     this.parts = parts
   }
 

@@ -6,18 +6,18 @@
  * marks of a checkpoint and the last step of a compaction take turns at the log.
  */
 import { dirname } from 'node:path'
-import type { Clock, Milliseconds, Seconds } from '../../../async/clock.ts'
+import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
-import { Catalogue, type CatalogueParts } from './catalogue.ts'
+import { Catalogue } from './catalogue.ts'
 import { compact } from './compaction.ts'
 import { nameOf, notWritten } from './index.ts'
 import type { Log } from './log.ts'
 import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
-export interface JournalParts extends CatalogueParts {
-  readonly clock: Clock
+export interface JournalParts extends Surroundings {
   /** Told that the disk did not take lines; they wait. */
   readonly failed: (error: unknown) => void
   /** Told of a digest when no entry names it any more. */
@@ -41,9 +41,7 @@ const snapshotRow = 64
 const smallLog = 8 * 1024 * 1024
 
 export class Journal extends Catalogue {
-  readonly #clock: Clock
-  readonly #failed: (error: unknown) => void
-  readonly #freed: (digest: string) => void
+  readonly #own: JournalParts
   readonly #uses = new Map<string, Seconds>()
   readonly #turns = new KeyedMutex()
   #cancelUses: (() => void) | undefined
@@ -56,9 +54,7 @@ export class Journal extends Catalogue {
 
   constructor(parts: JournalParts) {
     super(parts)
-    this.#clock = parts.clock
-    this.#failed = parts.failed
-    this.#freed = parts.freed
+    this.#own = parts
   }
 
   /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
@@ -105,7 +101,7 @@ export class Journal extends Catalogue {
     this.memory.set(entry.key, { entry, name, used })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#freed(freed)
+    if (freed !== undefined) this.#own.freed(freed)
   }
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
@@ -141,7 +137,7 @@ export class Journal extends Catalogue {
     this.index.use(row, now)
     this.#uses.set(name, now)
     if (this.#uses.size >= mostUses) this.#flushSoon()
-    else this.#cancelUses ??= this.#clock.after(flushInterval, () => this.#flushSoon())
+    else this.#cancelUses ??= this.#own.clock.after(flushInterval, () => this.#flushSoon())
   }
 
   /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
@@ -240,7 +236,7 @@ export class Journal extends Catalogue {
   }
 
   #seconds(): Seconds {
-    return Math.floor(this.#clock.now() / 1000)
+    return Math.floor(this.#own.clock.now() / 1000)
   }
 
   /** Answers the digest that no entry names any more, if there is one. */
@@ -250,7 +246,7 @@ export class Journal extends Catalogue {
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#freed(freed)
+    if (freed !== undefined) this.#own.freed(freed)
     return freed
   }
 
@@ -259,7 +255,7 @@ export class Journal extends Catalogue {
     this.#soon = true
     setImmediate(() => {
       this.#soon = false
-      this.flush().catch(error => this.#failed(error))
+      this.flush().catch(error => this.#own.failed(error))
     })
   }
 

@@ -1,11 +1,8 @@
 /**
  * The downloads under way: begun, continued after a crash, and read from while they are being stored.
  */
-import type { Clock } from '../../../async/clock.ts'
-import type { Logger } from '../../../log/log.ts'
 import type { Blobs } from '../disk/blobs.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { Space } from '../upkeep/space.ts'
 import type { Contents } from './contents.ts'
 import { Download } from './download.ts'
@@ -44,11 +41,7 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-export interface DownloadsParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
-  readonly log: Logger
+export interface DownloadsParts extends Surroundings {
   readonly blocks: SharedBlocks
   readonly blobs: Blobs
   readonly contents: Contents

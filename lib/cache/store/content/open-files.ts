@@ -1,10 +1,9 @@
 /**
  * Stored contents that are open: one file for all readers of a content, kept a while after the last.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import type { Source } from '../../../bytes/source.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import { OpenContent, ShortFile } from './open-content.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 
@@ -23,16 +22,8 @@ export interface Wanted {
   readonly broken: (error: Error) => void
 }
 
-export interface OpenFilesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
+export interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
-}
-
-interface Opened {
-  readonly content: OpenContent
-  readonly size: number
 }
 
 interface Idle {
@@ -42,8 +33,8 @@ interface Idle {
 
 export class OpenFiles {
   readonly #parts: OpenFilesParts
-  readonly #openings = new Map<string, Promise<Opened | undefined>>()
-  readonly #files = new Map<string, Opened>()
+  readonly #openings = new Map<string, Promise<OpenContent | undefined>>()
+  readonly #files = new Map<string, OpenContent>()
   /** Files without readers and since when, the one that was left first in front. */
   readonly #idle = new Map<OpenContent, Idle>()
   #tidying = false
@@ -83,7 +74,7 @@ export class OpenFiles {
   #readFrom(content: OpenContent, { digest, first, end, broken }: Wanted): Source {
     this.#idle.delete(content)
     return content.read(first, end, error => {
-      if (this.#files.get(digest)?.content === content) this.#close(digest)
+      if (this.#files.get(digest) === content) this.#close(digest)
       if (error instanceof ShortFile) broken(error)
     })
   }
@@ -92,18 +83,18 @@ export class OpenFiles {
   async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
     for (;;) {
       const known = this.#files.get(digest)
-      if (known !== undefined) return known.size === size ? known.content : undefined
+      if (known !== undefined) return known.size === size ? known : undefined
       if ((await (this.#openings.get(digest) ?? this.#open(digest))) === undefined) return undefined
     }
   }
 
   /** Opens the file and puts it among those that are open, unless it is forgotten meanwhile. */
-  #open(digest: string): Promise<Opened | undefined> {
+  #open(digest: string): Promise<OpenContent | undefined> {
     const opening = this.#openNow(digest).then(opened => {
-      if (this.#openings.get(digest) !== opening) opened?.content.close()
+      if (this.#openings.get(digest) !== opening) opened?.close()
       else if (opened !== undefined) {
         this.#files.set(digest, opened)
-        this.#rest(digest, opened.content)
+        this.#rest(digest, opened)
       }
       return opened
     })
@@ -113,7 +104,7 @@ export class OpenFiles {
     })
   }
 
-  async #openNow(digest: string): Promise<Opened | undefined> {
+  async #openNow(digest: string): Promise<OpenContent | undefined> {
     const file = await this.#parts.disk.openIfThere(this.#parts.layout.blob(digest))
     if (file === undefined) return undefined
     try {
@@ -126,7 +117,7 @@ export class OpenFiles {
         () => extent,
         () => this.#rest(digest, content),
       )
-      return { content, size }
+      return content
     } catch (error) {
       file.close()
       throw error
@@ -156,7 +147,7 @@ export class OpenFiles {
   }
 
   #close(digest: string): void {
-    const content = this.#files.get(digest)?.content
+    const content = this.#files.get(digest)
     if (content === undefined) return
     this.#files.delete(digest)
     this.#idle.delete(content)

@@ -6,7 +6,10 @@
  */
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
+import type { Clock } from '../../../async/clock.ts'
 import { systemCode } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { Layout } from './layout.ts'
 import { type End, type Operation, Slots, type SlotsOptions } from './slots.ts'
 
 /** The functions of `node:fs` the store uses; tests give others that fail, or never answer. */
@@ -25,6 +28,14 @@ export interface FileLayer {
   readdir(path: string, end: End<string[]>): void
   lstat(path: string, end: End<fs.Stats>): void
   statfs(path: string, end: End<fs.StatsFs>): void
+}
+
+/** What every part of the store works with. */
+export interface Surroundings {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly clock: Clock
+  readonly log: Logger
 }
 
 export interface DiskOptions extends SlotsOptions {

@@ -7,13 +7,12 @@
  * not known.
  */
 import { join } from 'node:path'
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import type { Logger } from '../../../log/log.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
-import type { Disk } from '../disk/disk.ts'
-import { isDigest, type Layout, shards } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
+import { isDigest, shards } from '../disk/layout.ts'
 
 export interface SweepOptions {
   /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
@@ -32,11 +31,7 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-export interface RetentionParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
-  readonly log: Logger
+export interface RetentionParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   /** Told that the disk failed. */
