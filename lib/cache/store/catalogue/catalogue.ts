@@ -80,7 +80,6 @@ export class Catalogue {
     if (this.file === undefined) return
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
-    this.#tellOfDamage()
   }
 
   /** The entry, if it is in memory. */
@@ -162,11 +161,12 @@ export class Catalogue {
     this.durable = nothingDurable
   }
 
-  #follow(file: Log): Promise<void> {
-    return file.follow(
+  async #follow(file: Log): Promise<void> {
+    await file.follow(
       line => this.#apply(line),
       error => this.#unreadable(error),
     )
+    this.#tellOfDamage()
   }
 
   /** Where the entries stand, some at a time. */

@@ -12,7 +12,6 @@ import {
   openPartial,
   type Partial,
   removePartial,
-  removeSidecar,
   savePartial,
   sidecarOf,
   worthKeeping,
@@ -183,7 +182,7 @@ export class Downloads {
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
-    if (saved && path !== undefined) void removeSidecar(disk, path).catch(() => undefined)
+    if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     ended(digest, download.stored)
   }
 

@@ -53,15 +53,10 @@ export async function savePartial(disk: Disk, { path, ...partial }: Partial): Pr
   await disk.rename(`${sidecar}.new`, sidecar)
 }
 
-/** Removes a partial download. */
+/** Removes what there is of a download that will not be continued. */
 export async function removePartial(disk: Disk, path: string): Promise<void> {
-  await removeSidecar(disk, path)
-  await disk.remove(path)
-}
-
-/** The download in this file is over. */
-export async function removeSidecar(disk: Disk, path: string): Promise<void> {
   await disk.remove(sidecarOf(path))
+  await disk.remove(path)
 }
 
 /**

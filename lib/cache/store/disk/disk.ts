@@ -185,41 +185,24 @@ export class DiskFile {
    * has let go of the buffers, which after a deadline is later than `done`.
    */
   read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    const begin = (end: End<number>): void => this.#files.readv(this.#fd, into, position, end)
-    this.#run({ begin, ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('readv', into, position), ...(over && { over }) }, done)
   }
 
   /** Writes the buffers at `position` and answers how many bytes were taken. `over` as with `read`. */
   write(from: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    const begin = (end: End<number>): void => this.#files.writev(this.#fd, from, position, end)
-    this.#run({ begin, ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('writev', from, position), ...(over && { over }) }, done)
   }
 
   /** The bytes from `position` on: `length`, or fewer at the end of the file. */
   async bytes(position: number, length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(length)
-    let at = 0
-    while (at < length) {
-      const rest = [bytes.subarray(at)]
-      const read = await this.#wait<number>({
-        begin: end => this.#files.readv(this.#fd, rest, position + at, end),
-      })
-      if (read === 0) break
-      at += read
-    }
-    return bytes.subarray(0, at)
+    return bytes.subarray(0, await this.#all('readv', bytes, position))
   }
 
   /** Writes all of `bytes` at `position`. Throws ENOSPC and its like; some bytes may be there then. */
   async put(bytes: Buffer, position: number): Promise<void> {
-    for (let at = 0; at < bytes.length; ) {
-      const rest = [bytes.subarray(at)]
-      const written = await this.#wait<number>({
-        begin: end => this.#files.writev(this.#fd, rest, position + at, end),
-      })
-      if (written === 0) throw new Error('the disk took no bytes')
-      at += written
-    }
+    const written = await this.#all('writev', bytes, position)
+    if (written < bytes.length) throw new Error('the disk took no bytes')
   }
 
   /** Makes its bytes survive a power cut. */
@@ -243,6 +226,22 @@ export class DiskFile {
     if (this.#closing) return
     this.#closing = true
     if (this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
+  }
+
+  #vector(operation: 'readv' | 'writev', buffers: readonly Buffer[], position: number) {
+    return (end: End<number>): void => this.#files[operation](this.#fd, buffers, position, end)
+  }
+
+  /** Reads or writes until the buffer is done with or nothing more happens. Answers how many bytes that were. */
+  async #all(operation: 'readv' | 'writev', bytes: Buffer, position: number): Promise<number> {
+    let at = 0
+    while (at < bytes.length) {
+      const begin = this.#vector(operation, [bytes.subarray(at)], position + at)
+      const moved = await this.#wait<number>({ begin })
+      if (moved === 0) break
+      at += moved
+    }
+    return at
   }
 
   #run<T>(operation: Operation<T>, done: End<T>): void {

@@ -85,7 +85,7 @@ export class Retention {
 
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
   async sweep({ unusedDays, now, signal = this.#closing.signal }: SweepOptions): Promise<Swept> {
-    const { journal, blobs, clock, checkpoint } = this.#parts
+    const { journal, blobs, clock } = this.#parts
     const { index } = journal
     const before = { count: index.count, bytes: index.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
@@ -100,7 +100,6 @@ export class Retention {
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
       })
-      if (due.length > 0) await checkpoint()
       swept.blobsRemoved = await this.#removeContents(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
@@ -132,13 +131,9 @@ export class Retention {
   }
 
   async #collect(): Promise<void> {
-    const { journal, blobs, clock, checkpoint } = this.#parts
+    const { journal, blobs, clock } = this.#parts
     if (journal.incomplete) return
-    const due = blobs.unnamed(clock.elapsed() - grace)
-    if (due.length > 0) {
-      await checkpoint()
-      await this.#removeContents(due, this.#closing.signal)
-    }
+    await this.#removeContents(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
     if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
   }
 
@@ -166,9 +161,10 @@ export class Retention {
     return freed
   }
 
-  /** At a bounded rate, so that requests go first. Answers how many are gone. */
+  /** After a checkpoint, and at a bounded rate, so that requests go first. Answers how many are gone. */
   async #removeContents(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
-    const { blobs, clock } = this.#parts
+    const { blobs, clock, checkpoint } = this.#parts
+    if (contents.length > 0) await checkpoint()
     let removed = 0
     for (let at = 0; at < contents.length; at += filesInBurst) {
       const begun = clock.elapsed()
