@@ -91,9 +91,8 @@ export class Disk {
   }
 
   /** Opens a file for reading; undefined when nothing has this name. */
-  async openIfThere(path: string): Promise<DiskFile | undefined> {
-    const file = await orMissing(this.open(path, 'reading'))
-    return file === missing ? undefined : file
+  openIfThere(path: string): Promise<DiskFile | undefined> {
+    return ifThere(this.open(path, 'reading'))
   }
 
   /**
@@ -114,9 +113,8 @@ export class Disk {
 
   /** Removes a file. Answers whether there was one. */
   async remove(path: string): Promise<boolean> {
-    return (
-      (await orMissing(this.#wait({ begin: end => this.#files.unlink(path, end) }))) !== missing
-    )
+    const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
+    return (await ifThere(removed.then(() => true))) ?? false
   }
 
   /** Removes whatever has this name, directories with all they hold. */
@@ -136,15 +134,12 @@ export class Disk {
 
   /** Names in a directory; none when it is not there, or is none. */
   async names(directory: string): Promise<readonly string[]> {
-    const found = await orMissing(this.list(directory))
-    return found === missing ? [] : found
+    return (await ifThere(this.list(directory))) ?? []
   }
 
   /** What has this name; undefined when nothing has. Links are not followed. */
-  async look(path: string): Promise<fs.Stats | undefined> {
-    const stats = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
-    const found = await orMissing(stats)
-    return found === missing ? undefined : found
+  look(path: string): Promise<fs.Stats | undefined> {
+    return ifThere(this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) }))
   }
 
   space(path: string): Promise<fs.StatsFs> {
@@ -277,15 +272,13 @@ function waited<T>(run: (done: End<T>) => void): Promise<T> {
   })
 }
 
-const missing = Symbol('missing')
-
-/** What a promise gives, or `missing` where there is no such name. */
-async function orMissing<T>(found: Promise<T>): Promise<T | typeof missing> {
+/** What a promise gives; undefined where there is no such name. */
+async function ifThere<T>(found: Promise<T>): Promise<T | undefined> {
   try {
     return await found
   } catch (error) {
     const code = systemCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return missing
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw error
   }
 }
