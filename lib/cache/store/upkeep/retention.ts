@@ -57,7 +57,7 @@ const rowsLookedAt = 16_384
 const rowsAtOnce = 500
 const restAfterRows: Milliseconds = 10
 
-/** Files removed at once, in one burst, and the time a burst takes at least: 2,200 a second. */
+/** Files removed at once, in one burst, and the time a burst takes: 2,200 a second. */
 const filesAtOnce = 2
 const filesInBurst = 100
 const burstTime: Milliseconds = 45
@@ -166,8 +166,9 @@ export class Retention {
     const { blobs, clock, checkpoint } = this.#parts
     if (contents.length > 0) await checkpoint()
     let removed = 0
+    let due = clock.elapsed()
     for (let at = 0; at < contents.length; at += filesInBurst) {
-      const begun = clock.elapsed()
+      due = Math.max(due, clock.elapsed() - burstTime) + burstTime
       const burst = contents.slice(at, at + filesInBurst).values()
       const lane = async (): Promise<void> => {
         for (const content of burst) {
@@ -177,7 +178,7 @@ export class Retention {
       }
       await Promise.all(Array.from({ length: filesAtOnce }, lane))
       const more = at + filesInBurst < contents.length
-      if (more) await this.#rest(begun + burstTime - clock.elapsed())
+      if (more) await this.#rest(due - clock.elapsed())
     }
     return removed
   }
