@@ -5,6 +5,7 @@ import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
+import type { Listed } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
 
 /**
@@ -15,16 +16,20 @@ export async function printList(pattern: string | undefined, config: Config): Pr
   const matches = matcher(pattern)
   let found = 0
   await withStore(config, async store => {
-    for await (const { key, size, digest, lastUsed } of store.entries()) {
-      if (!matches(key)) continue
-      found += 1
-      await print(`${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`)
+    for await (const some of store.list()) {
+      const lines = some.filter(({ key }) => matches(key)).map(lineOf)
+      found += lines.length
+      if (lines.length > 0) await print(lines.join(''))
     }
   })
   if (found > 0) return exitCodes.success
   const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
   await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
   return exitCodes.failure
+}
+
+function lineOf({ key, size, digest, lastUsed }: Listed): string {
+  return `${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`
 }
 
 /** A key matches that contains the pattern; `*` in it is any text. */

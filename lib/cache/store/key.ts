@@ -5,15 +5,7 @@
  * share a key but not an answer would let one client choose what another is given.
  */
 import { createHash } from 'node:crypto'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
-
-/**
- * `scheme://host[:port]/path[?query]` in its canonical spelling, without user information. Undefined where `canonicalUri` is.
- */
-export function cacheKey(uri: TargetUri): string | undefined {
-  const canonical = canonicalUri(uri)
-  return canonical === undefined ? undefined : formatUri(canonical)
-}
+import type { TargetUri } from '../../http/message/target.ts'
 
 /** The name of a key's entry: the SHA-256 of its text, lower-case hex. */
 export function entryName(key: string): string {

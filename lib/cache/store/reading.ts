@@ -6,10 +6,10 @@ import { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, systemCode } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
-import { Catalogue, type UsedEntry } from './catalogue/catalogue.ts'
+import { Catalogue, type Listed, type UsedEntry } from './catalogue/catalogue.ts'
 import { Contents } from './content/contents.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
-import { Disk } from './disk/disk.ts'
+import { Disk, type Surroundings } from './disk/disk.ts'
 import { type Examination, type Examined, examineFile } from './disk/examine.ts'
 import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
@@ -23,6 +23,8 @@ export interface ReadableStore {
   get(key: string): Entry | undefined | Promise<Entry | undefined>
   /** All entries, read one by one. */
   entries(): AsyncIterable<UsedEntry>
+  /** As much of all entries as a listing shows, some at a time. */
+  list(): AsyncIterable<readonly Listed[]>
   /**
    * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
    * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
@@ -36,45 +38,38 @@ export interface ReadableStore {
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
 
-export interface ShelvesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
+export interface ShelvesParts extends Surroundings {
   readonly catalogue: Catalogue
   readonly contents: Contents
 }
 
 /** Entries and contents for reading; what both openers share. */
 export class Shelves implements ReadableStore {
-  protected readonly disk: Disk
-  protected readonly layout: Layout
-  protected readonly log: Logger
-  protected readonly contents: Contents
-  readonly #catalogue: Catalogue
+  readonly #parts: ShelvesParts
 
-  constructor({ disk, layout, log, catalogue, contents }: ShelvesParts) {
-    this.disk = disk
-    this.layout = layout
-    this.log = log
-    this.contents = contents
-    this.#catalogue = catalogue
+  constructor(parts: ShelvesParts) {
+    this.#parts = parts
   }
 
   peek(key: string): Entry | undefined {
-    return this.#catalogue.peek(key)
+    return this.#parts.catalogue.peek(key)
   }
 
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
-    const found = this.#catalogue.get(key)
+    const found = this.#parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
     return found.catch(error => {
-      this.log.warn('cannot read an entry', { key, because: explainError(error) })
+      this.#parts.log.warn('cannot read an entry', { key, because: explainError(error) })
       return undefined
     })
   }
 
   entries(): AsyncIterable<UsedEntry> {
-    return this.#catalogue.walk()
+    return this.#parts.catalogue.walk()
+  }
+
+  list(): AsyncIterable<readonly Listed[]> {
+    return this.#parts.catalogue.list()
   }
 
   content(
@@ -85,7 +80,7 @@ export class Shelves implements ReadableStore {
     const { key, digest, size } = entry
     const end = Math.min(last, size - 1) + 1
     const broken = (error: Error): void => this.broken(entry, explainError(error))
-    const found = this.contents.get({ digest, size, first, end, broken })
+    const found = this.#parts.contents.get({ digest, size, first, end, broken })
     if (!(found instanceof Promise)) return found
     return found.then(
       content => {
@@ -93,40 +88,40 @@ export class Shelves implements ReadableStore {
         return content
       },
       error => {
-        this.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
+        this.#parts.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
         return undefined
       },
     )
   }
 
   examine(digest: string, examination: Examination): Promise<Examined> {
-    return examineFile(this.disk, this.layout.blob(digest), examination)
+    return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
   }
 
   async close(): Promise<void> {
-    this.contents.close()
+    this.#parts.contents.close()
   }
 
   /** What to do about an entry whose content is not what it says. */
   protected broken({ key, digest }: Named, because: string): void {
-    this.log.warn('an entry without its content', { key, digest, because })
+    this.#parts.log.warn('an entry without its content', { key, digest, because })
   }
 }
 
 /** A process that only looks: before each answer about an entry it sees what the owner has written meanwhile. */
 class Reader extends Shelves {
-  readonly #catalogue: Catalogue
+  readonly #parts: ShelvesParts
 
   constructor(parts: ShelvesParts) {
     super(parts)
-    this.#catalogue = parts.catalogue
+    this.#parts = parts
   }
 
   override async get(key: string): Promise<Entry | undefined> {
     try {
-      await this.#catalogue.refresh()
+      await this.#parts.catalogue.refresh()
     } catch (error) {
-      this.log.warn('cannot read the entries', { because: explainError(error) })
+      this.#parts.log.warn('cannot read the entries', { because: explainError(error) })
     }
     return super.get(key)
   }
@@ -152,13 +147,14 @@ export async function openStoreForReading({
   const disk = new Disk({ clock, slots: operationsAtOnce })
   const layout = new Layout(directory)
   const blocks = new SharedBlocks(new BlockPool({ limit: blockMemory }))
-  const catalogue = new Catalogue({ disk, layout, log })
+  const around = { disk, layout, clock, log }
+  const catalogue = new Catalogue(around)
   try {
     await checkVersion(disk, layout, log)
     await catalogue.load('reading')
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error)
   }
-  const contents = new Contents({ disk, layout, clock, blocks, memory: 0 })
-  return new Reader({ disk, layout, log, catalogue, contents })
+  const contents = new Contents({ ...around, blocks, memory: 0 })
+  return new Reader({ ...around, catalogue, contents })
 }

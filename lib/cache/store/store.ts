@@ -60,11 +60,11 @@ export class Store extends Shelves {
 
   /** `full` is why the disk takes nothing now. */
   constructor(parts: StoreParts, socket: AdminSocket, full: unknown) {
-    const { disk, layout, log, journal, contents } = parts
-    super({ disk, layout, log, catalogue: journal, contents })
+    const { journal } = parts
+    super({ ...parts, catalogue: journal })
     this.#parts = parts
     this.#socket = socket
-    parts.ended = (digest, stored) => this.#ended(digest, stored)
+    parts.told.ended = (digest, stored) => this.#ended(digest, stored)
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.unproven.add(digest)
     if (parts.unproven.size > 0) this.#proving = this.#proveAll()
@@ -98,7 +98,7 @@ export class Store extends Shelves {
     return this.#prove(digest, size).then(
       proven => (proven ? super.content(entry, first, last) : undefined),
       error => {
-        this.log.warn('cannot read a blob', { digest, because: explainError(error) })
+        this.#parts.log.warn('cannot read a blob', { digest, because: explainError(error) })
         return undefined
       },
     )
@@ -214,7 +214,9 @@ export class Store extends Shelves {
     await checkpoints.close()
     for (const step of [() => checkpoints.last(), () => journal.close()]) {
       await step().catch(error => {
-        this.log.warn('not everything could be made durable', { because: explainError(error) })
+        this.#parts.log.warn('not everything could be made durable', {
+          because: explainError(error),
+        })
       })
     }
     health.close()
@@ -254,7 +256,7 @@ export class Store extends Shelves {
         checkpoints.soon()
         return true
       }
-      this.log.warn('a content did not survive the last stop', { digest })
+      this.#parts.log.warn('a content did not survive the last stop', { digest })
       await blobs.discard(digest)
       return false
     })
@@ -262,7 +264,9 @@ export class Store extends Shelves {
 
   async #proveAll(): Promise<void> {
     const { unproven, journal } = this.#parts
-    this.log.info('hashing what was not yet durable at the last stop', { contents: unproven.size })
+    this.#parts.log.info('hashing what was not yet durable at the last stop', {
+      contents: unproven.size,
+    })
     for (const digest of [...unproven]) {
       const [row] = journal.index.referring(digest)
       if (this.#closed) return

@@ -30,31 +30,13 @@ export interface StoreOptions {
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
 
-export interface StoreParts {
-  readonly clock: Clock
-  readonly log: Logger
-  readonly layout: Layout
-  readonly disk: Disk
-  readonly health: DiskHealth
-  readonly journal: Journal
-  readonly contents: Contents
-  readonly blobs: Blobs
-  readonly downloads: Downloads
-  /** Downloads that a crash broke off, by key. */
-  readonly partials: Map<string, Partial>
-  /** Digests whose contents must be hashed before they are used. */
-  readonly unproven: Set<string>
-  readonly checkpoints: Checkpoints
-  readonly retention: Retention
-  readonly space: Space
-  /** Told that a download is over, of which content, and whether that is stored. */
-  ended: (digest: string | undefined, stored: boolean) => void
-}
+export type StoreParts = ReturnType<typeof wire>
 
 /** Memory for content on its way when none is given. */
 const blockMemory = 128 * 1024 * 1024
 
-export function wire(options: StoreOptions): StoreParts {
+/** Makes the parts of a store. Nothing is read or written yet. */
+export function wire(options: StoreOptions) {
   const { directory, clock, log, memory } = options
   const layout = new Layout(directory)
   const disk = new Disk({
@@ -62,6 +44,7 @@ export function wire(options: StoreOptions): StoreParts {
     clock,
     onHung: error => health.failed(error, 'waiting for the disk'),
   })
+  const around = { disk, layout, clock, log }
   const health = new DiskHealth({
     clock,
     log,
@@ -72,22 +55,21 @@ export function wire(options: StoreOptions): StoreParts {
     },
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
-  const space = new Space(disk, directory, clock)
+  const space = new Space(around)
+  /** Digests whose contents must be hashed before they are used. */
   const unproven = new Set<string>()
+  /** Downloads that a crash broke off, by key. */
   const partials = new Map<string, Partial>()
-  const contents = new Contents({ disk, layout, clock, blocks, memory })
+  /** Told that a download is over, of which content, and whether that is stored. */
+  const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
+  const contents = new Contents({ ...around, blocks, memory })
   const journal = new Journal({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     failed: error => health.failed(error, 'writing entries'),
     freed: digest => blobs.freed(digest),
   })
   const blobs = new Blobs({
-    disk,
-    layout,
-    clock,
+    ...around,
     named: digest => journal.index.references(digest),
     unname: digest => journal.removeRows(journal.index.referring(digest)),
     changed: digest => {
@@ -100,10 +82,7 @@ export function wire(options: StoreOptions): StoreParts {
     },
   })
   const downloads = new Downloads({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     blocks,
     blobs,
     contents,
@@ -111,7 +90,7 @@ export function wire(options: StoreOptions): StoreParts {
     partials,
     soon: () => checkpoints.soon(),
     diskFailed: error => health.failed(error, 'storing a download'),
-    ended: (digest, stored) => parts.ended(digest, stored),
+    ended: (digest, stored) => told.ended(digest, stored),
   })
   const checkpoints = new Checkpoints({
     clock,
@@ -122,21 +101,15 @@ export function wire(options: StoreOptions): StoreParts {
     failed: error => health.failed(error, 'making contents durable'),
   })
   const retention = new Retention({
-    disk,
-    layout,
-    clock,
-    log,
+    ...around,
     journal,
     blobs,
     failed: error => health.failed(error, 'removing contents'),
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
   })
-  const parts: StoreParts = {
-    clock,
-    log,
-    layout,
-    disk,
+  return {
+    ...around,
     health,
     journal,
     contents,
@@ -147,7 +120,6 @@ export function wire(options: StoreOptions): StoreParts {
     checkpoints,
     retention,
     space,
-    ended: () => {},
+    told,
   }
-  return parts
 }

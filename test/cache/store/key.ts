@@ -1,6 +1,11 @@
 import t from 'tap'
-import { cacheKey, canonicalUri, entryName } from '../../../lib/cache/store/key.ts'
-import type { TargetUri } from '../../../lib/http/message/target.ts'
+import { canonicalUri, entryName } from '../../../lib/cache/store/key.ts'
+import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
+
+function cacheKey(uri: TargetUri): string | undefined {
+  const canonical = canonicalUri(uri)
+  return canonical && formatUri(canonical)
+}
 
 function http(path: string, rest: Partial<TargetUri> = {}): TargetUri {
   return { scheme: 'http', host: 'archive.example.org', port: 80, path, ...rest }

@@ -8,14 +8,12 @@ import { LRUCache } from 'lru-cache'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { explainError, systemCode } from '../../../errors.ts'
-import type { Logger } from '../../../log/log.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
 import { Index, nameOf, notWritten } from './index.ts'
 import { type Line, Log } from './log.ts'
-import type { Durable } from './record.ts'
+import { type Durable, decodeRecord, keyIn } from './record.ts'
 import { readSnapshot } from './snapshot.ts'
 
 /** An entry with the moment a client last asked for it. */
@@ -23,11 +21,8 @@ export interface UsedEntry extends Entry {
   readonly lastUsed: Milliseconds
 }
 
-export interface CatalogueParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
-}
+/** As much of an entry as a listing shows. */
+export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
 /** A decoded entry. */
 export interface Known {
@@ -43,6 +38,14 @@ export interface Unwritten {
   readonly line: Buffer | undefined
 }
 
+/** An entry as a walk finds it: in a line of the log, or not yet written. */
+interface Found {
+  readonly key: string
+  readonly row: number
+  readonly bytes?: Buffer
+  readonly waiting?: Entry | undefined
+}
+
 /** Memory for decoded entries, roughly in bytes. */
 const memoryBytes = 32 * 1024 * 1024
 
@@ -52,7 +55,7 @@ export class Catalogue {
   durable: Durable = nothingDurable
   /** The disk failed while the log was read: entries may be missing. */
   incomplete = false
-  protected readonly parts: CatalogueParts
+  protected readonly parts: Surroundings
   protected file: Log | undefined
   /** How much of the log the last snapshot holds. */
   protected covered = 0
@@ -66,7 +69,7 @@ export class Catalogue {
   readonly #loads = new SingleFlight<Entry | undefined>()
   #garbled = 0
 
-  constructor(parts: CatalogueParts) {
+  constructor(parts: Surroundings) {
     this.parts = parts
   }
 
@@ -77,7 +80,6 @@ export class Catalogue {
     if (this.file === undefined) return
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
-    this.#tellOfDamage()
   }
 
   /** The entry, if it is in memory. */
@@ -98,28 +100,25 @@ export class Catalogue {
 
   /** Every entry, in the order of the log. One that is replaced meanwhile may come twice. */
   async *walk(): AsyncGenerator<UsedEntry> {
-    this.walks += 1
-    try {
-      const { file } = this
-      for (let at = 0; file !== undefined && at < file.position; ) {
-        const before = at
-        for await (const lines of file.lines(at, error => this.#unreadable(error))) {
-          for (const { record, offset, length } of lines) {
-            at = offset + length
-            if (record === undefined) this.#garbled += 1
-            const used = record?.is === 'entry' && this.#used(record.entry, offset)
-            if (used) yield used
-          }
-        }
-        if (at === before) break
+    for await (const found of this.#found()) {
+      for (const { row, bytes, waiting } of found) {
+        const record = bytes && decodeRecord(bytes)
+        const entry = record?.is === 'entry' ? record.entry : waiting
+        if (entry !== undefined) yield { ...entry, lastUsed: this.index.used(row) * 1000 }
       }
-      for (const { entry } of [...this.unwritten.values()]) {
-        const used = entry && this.#used(entry, notWritten)
-        if (used) yield used
-      }
-    } finally {
-      this.walks -= 1
-      this.#tellOfDamage()
+    }
+  }
+
+  /** The same, some at a time and without reading all of each. */
+  async *list(): AsyncGenerator<readonly Listed[]> {
+    const { index } = this
+    for await (const found of this.#found()) {
+      yield found.map(({ key, row }) => ({
+        key,
+        size: index.size(row),
+        digest: index.digest(row),
+        lastUsed: index.used(row) * 1000,
+      }))
     }
   }
 
@@ -162,15 +161,50 @@ export class Catalogue {
     this.durable = nothingDurable
   }
 
-  #follow(file: Log): Promise<void> {
-    return file.follow(
+  async #follow(file: Log): Promise<void> {
+    await file.follow(
       line => this.#apply(line),
       error => this.#unreadable(error),
     )
+    this.#tellOfDamage()
   }
 
-  #apply({ record, offset, length }: Line): void {
+  /** Where the entries stand, some at a time. */
+  async *#found(): AsyncGenerator<readonly Found[]> {
+    this.walks += 1
+    try {
+      const { file } = this
+      for (let at = 0; file !== undefined && at < file.position; ) {
+        const before = at
+        for await (const lines of file.lines(at, error => this.#unreadable(error))) {
+          const last = lines.at(-1)
+          if (last !== undefined) at = last.offset + last.bytes.length
+          yield lines.flatMap(({ offset, bytes }) => this.#foundAt(keyIn(bytes), offset, { bytes }))
+        }
+        if (at === before) break
+      }
+      yield [...this.unwritten.values()].flatMap(({ entry }) =>
+        this.#foundAt(entry?.key, notWritten, { waiting: entry }),
+      )
+    } finally {
+      this.walks -= 1
+    }
+  }
+
+  /** The entry, if that is where it stands. */
+  #foundAt(
+    key: string | undefined,
+    offset: number,
+    at: Pick<Found, 'bytes' | 'waiting'>,
+  ): readonly Found[] {
+    const row = key === undefined ? undefined : this.index.find(nameOf(key))
+    if (key === undefined || row === undefined || this.index.offset(row) !== offset) return []
+    return [{ key, row, ...at }]
+  }
+
+  #apply({ offset, bytes }: Line): void {
     const { index } = this
+    const record = decodeRecord(bytes)
     if (record?.is === 'durable') {
       this.durable = record
       return
@@ -180,7 +214,7 @@ export class Catalogue {
     else if (record.is === 'entry') {
       const { entry, used } = record
       const { digest, size } = entry
-      index.put({ name: nameOf(entry.key), offset, length, used, digest, size })
+      index.put({ name: nameOf(entry.key), offset, length: bytes.length, used, digest, size })
     } else if (record.is === 'uses') {
       for (const [name, at] of record.uses) {
         const row = index.find(name)
@@ -218,13 +252,6 @@ export class Catalogue {
       this.memory.set(key, { entry: record.entry, name, used: this.index.used(row) })
       return record.entry
     }
-  }
-
-  /** The entry with its last use, if that is where it stands. */
-  #used(entry: Entry, offset: number): UsedEntry | undefined {
-    const row = this.index.find(nameOf(entry.key))
-    if (row === undefined || this.index.offset(row) !== offset) return undefined
-    return { ...entry, lastUsed: this.index.used(row) * 1000 }
   }
 
   #tellOfDamage(): void {

@@ -9,7 +9,7 @@
 import type { Disk } from '../disk/disk.ts'
 import { type Index, nameOf } from './index.ts'
 import { type Line, Log } from './log.ts'
-import { type Durable, encodeRecord } from './record.ts'
+import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
 
 export interface CompactionParts {
   readonly disk: Disk
@@ -106,7 +106,7 @@ class Copy {
         await this.#append(lines.slice(first))
       } else await this.#append(lines)
       const last = lines.at(-1)
-      if (last !== undefined) this.at = last.offset + last.length
+      if (last !== undefined) this.at = last.offset + last.bytes.length
     }
   }
 
@@ -144,22 +144,25 @@ class Copy {
   }
 
   /** The row of an entry whose line is live. */
-  #rowOf({ record, offset }: Line): number | undefined {
-    if (record?.is !== 'entry') return undefined
+  #rowOf({ bytes, offset }: Line): number | undefined {
+    const key = keyIn(bytes)
     const { index } = this.#parts
-    const row = index.find(nameOf(record.entry.key))
+    const row = key === undefined ? undefined : index.find(nameOf(key))
     return row !== undefined && index.offset(row) === offset ? row : undefined
   }
 
-  #renewed({ record, bytes }: Line, row: number): Buffer {
+  /** A use after the line was written is written into it. */
+  #renewed({ bytes }: Line, row: number): Buffer {
     const used = this.#parts.index.used(row)
-    if (record?.is !== 'entry' || record.used === used) return bytes
-    return encodeRecord({ ...record, used })
+    if (bytes.toString('latin1', bytes.length - 32).endsWith(`,"used":${used}}\n`)) return bytes
+    const record = decodeRecord(bytes)
+    return record?.is === 'entry' ? encodeRecord({ ...record, used }) : bytes
   }
 
-  #lasting({ record, offset, bytes }: Line): Buffer | undefined {
-    const lasts = record?.is === 'gone' || record?.is === 'uses'
-    return lasts && offset >= this.#begun ? bytes : undefined
+  #lasting({ bytes, offset }: Line): Buffer | undefined {
+    if (offset < this.#begun) return undefined
+    const is = decodeRecord(bytes)?.is
+    return is === 'gone' || is === 'uses' ? bytes : undefined
   }
 
   #moved(row: number, offset: number, length: number): void {

@@ -43,12 +43,16 @@ export const notWritten = -1
 const rowWords = 18
 export const dumpedWords = 16
 
+/** Where the digest begins in a row, in bytes. */
+const digestAt = 32
+
 const chunkBits = 13
 const inChunk = (1 << chunkBits) - 1
 
 interface Chunk {
   readonly words: Uint32Array
   readonly doubles: Float64Array
+  readonly bytes: Buffer
 }
 
 /** The name an entry goes by in the index and the log. */
@@ -82,15 +86,16 @@ export class Index {
 
   /** The row of an entry. */
   find(name: string): number | undefined {
-    const [high, low] = [hexWord(name, 0), hexWord(name, 1)]
-    return this.#find(high, low)
+    const { words, bytes } = this.#scratch
+    bytes.write(name, 0, 8, 'hex')
+    return this.#find(words[0] ?? 0, words[1] ?? 0)
   }
 
   /** Adds or replaces an entry. Answers the digest that is referenced no more, if there is one. */
   put({ name, offset, length, used, digest, size }: Row): string | undefined {
-    const { words, doubles } = this.#scratch
-    for (let i = 0; i < 2; i += 1) words[i] = hexWord(name, i)
-    for (let i = 0; i < 8; i += 1) words[8 + i] = hexWord(digest, i)
+    const { words, doubles, bytes } = this.#scratch
+    bytes.write(name, 0, 8, 'hex')
+    bytes.write(digest, digestAt, 32, 'hex')
     doubles[1] = offset
     doubles[2] = size
     words[6] = length
@@ -143,13 +148,11 @@ export class Index {
   }
 
   name(row: number): string {
-    return wordHex(this.#word(row, 0)) + wordHex(this.#word(row, 1))
+    return this.#hex(row, 0, 8)
   }
 
   digest(row: number): string {
-    let hex = ''
-    for (let i = 8; i < 16; i += 1) hex += wordHex(this.#word(row, i))
-    return hex
+    return this.#hex(row, digestAt, 32)
   }
 
   offset(row: number): number {
@@ -198,8 +201,8 @@ export class Index {
   }
 
   #first(digest: string): number | undefined {
-    const { words } = this.#scratch
-    for (let i = 0; i < 8; i += 1) words[8 + i] = hexWord(digest, i)
+    const { words, bytes } = this.#scratch
+    bytes.write(digest, digestAt, 32, 'hex')
     return this.#digests.find(words[8] ?? 0, row => this.#sameDigest(row, words, 0))
   }
 
@@ -273,17 +276,18 @@ export class Index {
   #double(row: number, double: number): number {
     return this.#chunkOf(row).doubles[((row & inChunk) * rowWords) / 2 + double] ?? 0
   }
+
+  #hex(row: number, at: number, length: number): string {
+    const from = (row & inChunk) * rowWords * 4 + at
+    return this.#chunkOf(row).bytes.toString('hex', from, from + length)
+  }
 }
 
 function chunkOf(rows: number): Chunk {
   const memory = new ArrayBuffer(rows * rowWords * 4)
-  return { words: new Uint32Array(memory), doubles: new Float64Array(memory) }
-}
-
-function hexWord(hex: string, word: number): number {
-  return Number.parseInt(hex.slice(word * 8, word * 8 + 8), 16)
-}
-
-function wordHex(word: number): string {
-  return word.toString(16).padStart(8, '0')
+  return {
+    words: new Uint32Array(memory),
+    doubles: new Float64Array(memory),
+    bytes: Buffer.from(memory),
+  }
 }

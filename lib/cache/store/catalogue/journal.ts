@@ -6,18 +6,18 @@
  * marks of a checkpoint and the last step of a compaction take turns at the log.
  */
 import { dirname } from 'node:path'
-import type { Clock, Milliseconds, Seconds } from '../../../async/clock.ts'
+import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
-import { Catalogue, type CatalogueParts } from './catalogue.ts'
+import { Catalogue } from './catalogue.ts'
 import { compact } from './compaction.ts'
 import { nameOf, notWritten } from './index.ts'
 import type { Log } from './log.ts'
 import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
-export interface JournalParts extends CatalogueParts {
-  readonly clock: Clock
+export interface JournalParts extends Surroundings {
   /** Told that the disk did not take lines; they wait. */
   readonly failed: (error: unknown) => void
   /** Told of a digest when no entry names it any more. */
@@ -41,9 +41,7 @@ const snapshotRow = 64
 const smallLog = 8 * 1024 * 1024
 
 export class Journal extends Catalogue {
-  readonly #clock: Clock
-  readonly #failed: (error: unknown) => void
-  readonly #freed: (digest: string) => void
+  readonly #own: JournalParts
   readonly #uses = new Map<string, Seconds>()
   readonly #turns = new KeyedMutex()
   #cancelUses: (() => void) | undefined
@@ -56,9 +54,7 @@ export class Journal extends Catalogue {
 
   constructor(parts: JournalParts) {
     super(parts)
-    this.#clock = parts.clock
-    this.#failed = parts.failed
-    this.#freed = parts.freed
+    this.#own = parts
   }
 
   /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
@@ -105,7 +101,7 @@ export class Journal extends Catalogue {
     this.memory.set(entry.key, { entry, name, used })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#freed(freed)
+    if (freed !== undefined) this.#own.freed(freed)
   }
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
@@ -118,12 +114,14 @@ export class Journal extends Catalogue {
     return true
   }
 
-  /** Forgets the entries in these rows. */
-  removeRows(rows: readonly number[]): void {
-    const names = new Set(rows.map(row => this.#remove(row)))
-    for (const [key, { name }] of [...this.memory.entries()]) {
+  /** Forgets the entries in these rows. Answers the digests that no entry names any more. */
+  removeRows(rows: readonly number[]): readonly string[] {
+    const names = new Set(rows.map(row => this.index.name(row)))
+    const freed = rows.flatMap(row => this.#remove(row) ?? [])
+    for (const [key, { name }] of names.size > 0 ? [...this.memory.entries()] : []) {
       if (names.has(name)) this.memory.delete(key)
     }
+    return freed
   }
 
   /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
@@ -139,7 +137,7 @@ export class Journal extends Catalogue {
     this.index.use(row, now)
     this.#uses.set(name, now)
     if (this.#uses.size >= mostUses) this.#flushSoon()
-    else this.#cancelUses ??= this.#clock.after(flushInterval, () => this.#flushSoon())
+    else this.#cancelUses ??= this.#own.clock.after(flushInterval, () => this.#flushSoon())
   }
 
   /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
@@ -238,18 +236,18 @@ export class Journal extends Catalogue {
   }
 
   #seconds(): Seconds {
-    return Math.floor(this.#clock.now() / 1000)
+    return Math.floor(this.#own.clock.now() / 1000)
   }
 
-  /** Answers the name of the entry that was in the row. */
-  #remove(row: number): string {
+  /** Answers the digest that no entry names any more, if there is one. */
+  #remove(row: number): string | undefined {
     const name = this.index.name(row)
     const freed = this.index.remove(row)
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#freed(freed)
-    return name
+    if (freed !== undefined) this.#own.freed(freed)
+    return freed
   }
 
   #flushSoon(): void {
@@ -257,7 +255,7 @@ export class Journal extends Catalogue {
     this.#soon = true
     setImmediate(() => {
       this.#soon = false
-      this.flush().catch(error => this.#failed(error))
+      this.flush().catch(error => this.#own.failed(error))
     })
   }
 
@@ -268,9 +266,9 @@ export class Journal extends Catalogue {
   }
 
   async #writeSome(): Promise<void> {
-    const some = [...this.unwritten].slice(0, linesAtOnce)
+    const some = firstOf(this.unwritten, linesAtOnce)
     const gone = some.filter(([, { line }]) => line === undefined).map(([name]) => name)
-    const uses: readonly Use[] = [...this.#uses].slice(0, mostUses)
+    const uses: readonly Use[] = firstOf(this.#uses, mostUses)
     const lines = some.flatMap(([, { line }]) => line ?? [])
     if (gone.length > 0) lines.push(encodeRecord({ is: 'gone', gone }))
     if (uses.length > 0) lines.push(encodeRecord({ is: 'uses', uses }))
@@ -287,4 +285,13 @@ export class Journal extends Catalogue {
     }
     for (const [name, at] of uses) if (this.#uses.get(name) === at) this.#uses.delete(name)
   }
+}
+
+/** Some of the items, without a look at the others. */
+function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
+  const first: Item[] = []
+  for (const item of items) {
+    if (first.push(item) === most) break
+  }
+  return first
 }

@@ -10,12 +10,9 @@ import type { Disk, DiskFile } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import { decodeRecord, encodeRecord, type LogRecord, maxLine } from './record.ts'
 
-/** A line of the log; without a record it is none of ours. */
+/** A line of the log, which may be damaged. */
 export interface Line {
-  readonly record: LogRecord | undefined
   readonly offset: number
-  readonly length: number
-  /** As it stands there; valid until the next lines are asked for. */
   readonly bytes: Buffer
 }
 
@@ -98,7 +95,7 @@ export class Log {
   async follow(visit: (line: Line) => void, unreadable: (error: unknown) => void): Promise<void> {
     for await (const lines of this.lines(this.position, unreadable)) {
       for (const line of lines) {
-        this.position = line.offset + line.length
+        this.position = line.offset + line.bytes.length
         visit(line)
       }
     }
@@ -154,12 +151,8 @@ function split(bytes: Buffer, offset: number): { readonly lines: Line[]; readonl
   const lines: Line[] = []
   let begin = 0
   for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
-    const length = end + 1 - begin
     // An empty line parts a torn one from the next.
-    if (length > 1) {
-      const line = bytes.subarray(begin, end + 1)
-      lines.push({ record: decodeRecord(line), offset: offset + begin, length, bytes: line })
-    }
+    if (end > begin) lines.push({ offset: offset + begin, bytes: bytes.subarray(begin, end + 1) })
     begin = end + 1
   }
   return { lines, end: begin }

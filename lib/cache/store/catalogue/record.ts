@@ -2,23 +2,24 @@
  * One line of the log of entries: written, and read while trusting nothing in it. Pure.
  *
  * # Format
- * A line of JSON with its checksum (sealed-line.ts):
+ * `<crc32 of the JSON, 8 hex digits> <JSON>\n`. JSON has no raw line feed: damage ends with its line.
  *
  *     {"log":2,"generation":"8d41…"}                     first line; a snapshot belongs to one generation
  *     {"entry":{…},"used":1735689600}                    an entry, in place of any before under its key
  *     {"uses":[["3fa1c0…",1735689600],…]}                last uses by name, seconds since the epoch
  *     {"gone":["3fa1c0…",…]}                             entries that were removed
- *     {"durable":81920,"unproven":["e3b0…",…]}           content named before this position survives a power cut,
- *                                                        but for these digests, whose bytes nobody has hashed yet
+ *     {"durable":81920,"unproven":["e3b0…",…],"clean":false}
+ *                                                        content named before this position survives a power cut,
+ *                                                        but for these digests, whose bytes were not hashed yet
  *     {"durable":81920,"unproven":[],"clean":true}       as the last line: the log was closed in order
  *
  * A name is the first 16 digits of the SHA-256 of a key. Unknown properties are ignored.
  */
+import { crc32 } from 'node:zlib'
 import type { Seconds } from '../../../async/clock.ts'
 import { isRecord, type JsonObject } from '../../../json.ts'
 import { isDigest } from '../disk/layout.ts'
 import { checkEntry, type Entry } from '../entry.ts'
-import { isCount, seal, unseal } from './sealed-line.ts'
 
 export type LogRecord =
   | { readonly is: 'header'; readonly generation: string }
@@ -47,7 +48,8 @@ export const maxLine = 1024 * 1024
 
 /** A line of the log. */
 export function encodeRecord(record: LogRecord): Buffer {
-  return seal(shapeOf(record))
+  const { is, ...shape } = record
+  return seal(is === 'header' ? { log: logVersion, ...shape } : shape)
 }
 
 /** The record in a line, its line feed included; undefined when it is none. */
@@ -56,21 +58,37 @@ export function decodeRecord(line: Buffer): LogRecord | undefined {
   return value && recordOf(value)
 }
 
-function shapeOf(record: LogRecord): JsonObject {
-  switch (record.is) {
-    case 'header':
-      return { log: logVersion, generation: record.generation }
-    case 'entry':
-      return { entry: record.entry, used: record.used }
-    case 'uses':
-      return { uses: record.uses }
-    case 'gone':
-      return { gone: record.gone }
-    case 'durable': {
-      const { durable, unproven, clean } = record
-      return clean ? { durable, unproven, clean } : { durable, unproven }
-    }
+/** The key in the line of an entry, for looking at many: only the checksum is compared. */
+export function keyIn(line: Buffer): string | undefined {
+  const key = PLAIN_ENTRY.exec(line.toString('latin1', 9, 2048))?.[1]
+  if (key !== undefined) return isSealed(line) ? key : undefined
+  const record = decodeRecord(line)
+  return record?.is === 'entry' ? record.entry.key : undefined
+}
+
+/** How the JSON of an entry begins whose key needs no escapes: every one this program writes for a canonical key. */
+const PLAIN_ENTRY = /^\{"entry":\{"key":"([\x20\x21\x23-\x5b\x5d-\x7e]+)",/
+
+/** A line of JSON with its checksum. */
+export function seal(value: JsonObject): Buffer {
+  const json = JSON.stringify(value)
+  return Buffer.from(`${crc32(json).toString(16).padStart(8, '0')} ${json}\n`)
+}
+
+/** What was sealed in a line, its line feed included; undefined for anything else. */
+export function unseal(line: Buffer): JsonObject | undefined {
+  if (!isSealed(line)) return undefined
+  try {
+    const value: unknown = JSON.parse(line.toString('utf8', 9))
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
   }
+}
+
+function isSealed(line: Buffer): boolean {
+  if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return false
+  return Number.parseInt(line.toString('latin1', 0, 8), 16) === crc32(line.subarray(9, -1))
 }
 
 function recordOf(value: JsonObject): LogRecord | undefined {
@@ -102,3 +120,7 @@ export function isName(value: unknown): value is string {
 }
 
 const NAME = /^[0-9a-f]{16}$/
+
+export function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}

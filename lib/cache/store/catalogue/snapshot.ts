@@ -2,10 +2,10 @@
  * The index as a file, so that a start need not read the whole log.
  *
  * # Format
- * 4,096 bytes with a line of JSON and its checksum (sealed-line.ts), then 64 bytes for each entry: the first sixteen words of
+ * 4,096 bytes with a line of JSON and its checksum (record.ts), then 64 bytes for each entry: the first sixteen words of
  * its row in the index (index.ts), in this machine's byte order.
  *
- *     {"snapshot":2,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
+ *     {"snapshot":3,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
  *
  * It holds what the log of that generation says up to `covered`; what stands behind is read from the log. Rows may be newer:
  * the log says the same of them again. A snapshot that is torn, foreign or older than its log is not used.
@@ -14,8 +14,7 @@ import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
 import type { Disk } from '../disk/disk.ts'
 import { dumpedWords, type Index } from './index.ts'
-import { type Durable, isDigests, isName } from './record.ts'
-import { isCount, seal, unseal } from './sealed-line.ts'
+import { type Durable, isCount, isDigests, isName, seal, unseal } from './record.ts'
 
 /** What is known beside the rows. */
 export interface Covered extends Durable {
@@ -24,7 +23,7 @@ export interface Covered extends Durable {
   readonly covered: number
 }
 
-const version = 2
+const version = 3
 const headBytes = 4096
 const mostUnproven = 50
 const rowBytes = dumpedWords * 4

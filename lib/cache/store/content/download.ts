@@ -231,8 +231,6 @@ export class Download {
     return failure
   }
 
-  // Holding the origin back.
-
   get #pressed(): boolean {
     if (this.#state !== 'growing' || !this.#file.behind) return false
     if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0, () => this.#changed())
@@ -253,8 +251,6 @@ export class Download {
     this.#file.trim(needed, large && size > 0 && this.stored)
     this.#release()
   }
-
-  // Readers come, move and go.
 
   readonly #content: GrowingContent = {
     tail: () => this.#tail,

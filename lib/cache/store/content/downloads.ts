@@ -1,11 +1,8 @@
 /**
  * The downloads under way: begun, continued after a crash, and read from while they are being stored.
  */
-import type { Clock } from '../../../async/clock.ts'
-import type { Logger } from '../../../log/log.ts'
 import type { Blobs } from '../disk/blobs.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { Space } from '../upkeep/space.ts'
 import type { Contents } from './contents.ts'
 import { Download } from './download.ts'
@@ -15,7 +12,6 @@ import {
   openPartial,
   type Partial,
   removePartial,
-  removeSidecar,
   savePartial,
   sidecarOf,
   worthKeeping,
@@ -44,11 +40,7 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-export interface DownloadsParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
-  readonly log: Logger
+export interface DownloadsParts extends Surroundings {
   readonly blocks: SharedBlocks
   readonly blobs: Blobs
   readonly contents: Contents
@@ -190,7 +182,7 @@ export class Downloads {
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
-    if (saved && path !== undefined) void removeSidecar(disk, path).catch(() => undefined)
+    if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     ended(digest, download.stored)
   }
 

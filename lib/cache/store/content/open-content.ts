@@ -72,6 +72,11 @@ export class OpenContent {
     this.#onIdle = onIdle
   }
 
+  /** How much may be read of it. */
+  get size(): number {
+    return this.#extent().readable
+  }
+
   get readers(): number {
     return this.#readers.size
   }

@@ -1,10 +1,9 @@
 /**
  * Stored contents that are open: one file for all readers of a content, kept a while after the last.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Source, Take } from '../../../bytes/source.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { Layout } from '../disk/layout.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Source } from '../../../bytes/source.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import { OpenContent, ShortFile } from './open-content.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 
@@ -23,16 +22,8 @@ export interface Wanted {
   readonly broken: (error: Error) => void
 }
 
-export interface OpenFilesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
+export interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
-}
-
-interface Opened {
-  readonly content: OpenContent
-  readonly size: number
 }
 
 interface Idle {
@@ -42,8 +33,8 @@ interface Idle {
 
 export class OpenFiles {
   readonly #parts: OpenFilesParts
-  readonly #openings = new Map<string, Promise<Opened | undefined>>()
-  readonly #files = new Map<string, Opened>()
+  readonly #openings = new Map<string, Promise<OpenContent | undefined>>()
+  readonly #files = new Map<string, OpenContent>()
   /** Files without readers and since when, the one that was left first in front. */
   readonly #idle = new Map<OpenContent, Idle>()
   #tidying = false
@@ -61,7 +52,7 @@ export class OpenFiles {
 
   /** Reads a part of a content that is known to be there, as long as it is. */
   read(wanted: Wanted): Source {
-    return new LateSource(
+    return openingSource(
       this.#opened(wanted).then(content => {
         if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
         return this.#readFrom(content, wanted)
@@ -83,7 +74,7 @@ export class OpenFiles {
   #readFrom(content: OpenContent, { digest, first, end, broken }: Wanted): Source {
     this.#idle.delete(content)
     return content.read(first, end, error => {
-      if (this.#files.get(digest)?.content === content) this.#close(digest)
+      if (this.#files.get(digest) === content) this.#close(digest)
       if (error instanceof ShortFile) broken(error)
     })
   }
@@ -92,18 +83,18 @@ export class OpenFiles {
   async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
     for (;;) {
       const known = this.#files.get(digest)
-      if (known !== undefined) return known.size === size ? known.content : undefined
+      if (known !== undefined) return known.size === size ? known : undefined
       if ((await (this.#openings.get(digest) ?? this.#open(digest))) === undefined) return undefined
     }
   }
 
   /** Opens the file and puts it among those that are open, unless it is forgotten meanwhile. */
-  #open(digest: string): Promise<Opened | undefined> {
+  #open(digest: string): Promise<OpenContent | undefined> {
     const opening = this.#openNow(digest).then(opened => {
-      if (this.#openings.get(digest) !== opening) opened?.content.close()
+      if (this.#openings.get(digest) !== opening) opened?.close()
       else if (opened !== undefined) {
         this.#files.set(digest, opened)
-        this.#rest(digest, opened.content)
+        this.#rest(digest, opened)
       }
       return opened
     })
@@ -113,7 +104,7 @@ export class OpenFiles {
     })
   }
 
-  async #openNow(digest: string): Promise<Opened | undefined> {
+  async #openNow(digest: string): Promise<OpenContent | undefined> {
     const file = await this.#parts.disk.openIfThere(this.#parts.layout.blob(digest))
     if (file === undefined) return undefined
     try {
@@ -126,7 +117,7 @@ export class OpenFiles {
         () => extent,
         () => this.#rest(digest, content),
       )
-      return { content, size }
+      return content
     } catch (error) {
       file.close()
       throw error
@@ -156,7 +147,7 @@ export class OpenFiles {
   }
 
   #close(digest: string): void {
-    const content = this.#files.get(digest)?.content
+    const content = this.#files.get(digest)
     if (content === undefined) return
     this.#files.delete(digest)
     this.#idle.delete(content)
@@ -165,42 +156,23 @@ export class OpenFiles {
 }
 
 /** A source that is still being opened. */
-class LateSource implements Source {
-  #source: Source | undefined
-  #error: Error | undefined
-  #take: Take | undefined
-  #closed = false
-
-  constructor(opening: Promise<Source>) {
-    opening.then(
-      source => {
-        this.#source = source
-        if (this.#closed) source.close()
-        else this.#ask()
-      },
-      (error: unknown) => {
-        this.#error = error instanceof Error ? error : new Error(String(error))
-        this.#ask()
-      },
-    )
-  }
-
-  next(take: Take): void {
-    this.#take = take
-    this.#ask()
-  }
-
-  close(): void {
-    this.#closed = true
-    this.#source?.close()
-  }
-
-  #ask(): void {
-    const take = this.#take
-    if (take === undefined || this.#closed) return
-    if (this.#source === undefined && this.#error === undefined) return
-    this.#take = undefined
-    if (this.#error !== undefined) take(this.#error, undefined)
-    else this.#source?.next(take)
+function openingSource(opening: Promise<Source>): Source {
+  let closed = false
+  return {
+    next(take) {
+      opening.then(
+        source => closed || source.next(take),
+        (error: unknown) => {
+          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
+        },
+      )
+    },
+    close() {
+      closed = true
+      opening.then(
+        source => source.close(),
+        () => undefined,
+      )
+    },
   }
 }

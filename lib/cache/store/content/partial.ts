@@ -2,7 +2,7 @@
  * Large downloads that a crash has broken off, kept so that they can be continued.
  *
  * # Format
- * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (sealed-line.ts), written whole after the
+ * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (record.ts), written whole after the
  * first `bytes` of the other file were flushed:
  *
  *     {"partial":1,"key":"http://…","fields":{"ETag":"\"1\""},"length":104857600,"bytes":16777216,"sha256":"9f86…"}
@@ -11,7 +11,7 @@
  */
 import { basename, join } from 'node:path'
 import { isRecord } from '../../../json.ts'
-import { isCount, seal, unseal } from '../catalogue/sealed-line.ts'
+import { isCount, seal, unseal } from '../catalogue/record.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import { isDigest, type Layout, temporarySuffix } from '../disk/layout.ts'
 import { DiskHung } from '../disk/slots.ts'
@@ -53,15 +53,10 @@ export async function savePartial(disk: Disk, { path, ...partial }: Partial): Pr
   await disk.rename(`${sidecar}.new`, sidecar)
 }
 
-/** Removes a partial download. */
+/** Removes what there is of a download that will not be continued. */
 export async function removePartial(disk: Disk, path: string): Promise<void> {
-  await removeSidecar(disk, path)
-  await disk.remove(path)
-}
-
-/** The download in this file is over. */
-export async function removeSidecar(disk: Disk, path: string): Promise<void> {
   await disk.remove(sidecarOf(path))
+  await disk.remove(path)
 }
 
 /**

@@ -15,6 +15,7 @@ interface Held {
  */
 const smallPiece = 16 * 1024
 const copiedTogether = 64 * 1024
+const aloneBytes = 512
 
 /** Buffers one write takes at most (IOV_MAX is 1,024). */
 const mostPieces = 512
@@ -89,7 +90,10 @@ export class Tail {
 
   #copied(piece: Piece): Piece {
     const { bytes } = piece
-    if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(copiedTogether)
+    // A first piece of some size is most likely all there is.
+    const alone = this.#held.length === 0 && bytes.length >= aloneBytes
+    const most = alone ? bytes.length : copiedTogether
+    if (this.#room.length < bytes.length) this.#room = Buffer.allocUnsafeSlow(most)
     const copy = this.#room.subarray(0, bytes.copy(this.#room))
     this.#room = this.#room.subarray(bytes.length)
     piece.release()

@@ -12,16 +12,12 @@
  * a content that an entry names is never removed.
  */
 import { dirname } from 'node:path'
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
-import type { Disk, DiskFile } from './disk.ts'
-import type { Layout } from './layout.ts'
+import type { DiskFile, Surroundings } from './disk.ts'
 import { DiskHung } from './slots.ts'
 
-export interface BlobsParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
+export interface BlobsParts extends Surroundings {
   /** Whether an entry names this content. */
   readonly named: (digest: string) => boolean
   /** Forgets the entries that name a content. */

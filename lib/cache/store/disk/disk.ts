@@ -6,7 +6,10 @@
  */
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
+import type { Clock } from '../../../async/clock.ts'
 import { systemCode } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+import type { Layout } from './layout.ts'
 import { type End, type Operation, Slots, type SlotsOptions } from './slots.ts'
 
 /** The functions of `node:fs` the store uses; tests give others that fail, or never answer. */
@@ -25,6 +28,14 @@ export interface FileLayer {
   readdir(path: string, end: End<string[]>): void
   lstat(path: string, end: End<fs.Stats>): void
   statfs(path: string, end: End<fs.StatsFs>): void
+}
+
+/** What every part of the store works with. */
+export interface Surroundings {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly clock: Clock
+  readonly log: Logger
 }
 
 export interface DiskOptions extends SlotsOptions {
@@ -80,9 +91,8 @@ export class Disk {
   }
 
   /** Opens a file for reading; undefined when nothing has this name. */
-  async openIfThere(path: string): Promise<DiskFile | undefined> {
-    const file = await orMissing(this.open(path, 'reading'))
-    return file === missing ? undefined : file
+  openIfThere(path: string): Promise<DiskFile | undefined> {
+    return ifThere(this.open(path, 'reading'))
   }
 
   /**
@@ -103,9 +113,8 @@ export class Disk {
 
   /** Removes a file. Answers whether there was one. */
   async remove(path: string): Promise<boolean> {
-    return (
-      (await orMissing(this.#wait({ begin: end => this.#files.unlink(path, end) }))) !== missing
-    )
+    const removed = this.#wait<void>({ begin: end => this.#files.unlink(path, end) })
+    return (await ifThere(removed.then(() => true))) ?? false
   }
 
   /** Removes whatever has this name, directories with all they hold. */
@@ -125,15 +134,12 @@ export class Disk {
 
   /** Names in a directory; none when it is not there, or is none. */
   async names(directory: string): Promise<readonly string[]> {
-    const found = await orMissing(this.list(directory))
-    return found === missing ? [] : found
+    return (await ifThere(this.list(directory))) ?? []
   }
 
   /** What has this name; undefined when nothing has. Links are not followed. */
-  async look(path: string): Promise<fs.Stats | undefined> {
-    const stats = this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) })
-    const found = await orMissing(stats)
-    return found === missing ? undefined : found
+  look(path: string): Promise<fs.Stats | undefined> {
+    return ifThere(this.#wait<fs.Stats>({ begin: end => this.#files.lstat(path, end) }))
   }
 
   space(path: string): Promise<fs.StatsFs> {
@@ -174,41 +180,24 @@ export class DiskFile {
    * has let go of the buffers, which after a deadline is later than `done`.
    */
   read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    const begin = (end: End<number>): void => this.#files.readv(this.#fd, into, position, end)
-    this.#run({ begin, ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('readv', into, position), ...(over && { over }) }, done)
   }
 
   /** Writes the buffers at `position` and answers how many bytes were taken. `over` as with `read`. */
   write(from: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    const begin = (end: End<number>): void => this.#files.writev(this.#fd, from, position, end)
-    this.#run({ begin, ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('writev', from, position), ...(over && { over }) }, done)
   }
 
   /** The bytes from `position` on: `length`, or fewer at the end of the file. */
   async bytes(position: number, length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(length)
-    let at = 0
-    while (at < length) {
-      const rest = [bytes.subarray(at)]
-      const read = await this.#wait<number>({
-        begin: end => this.#files.readv(this.#fd, rest, position + at, end),
-      })
-      if (read === 0) break
-      at += read
-    }
-    return bytes.subarray(0, at)
+    return bytes.subarray(0, await this.#all('readv', bytes, position))
   }
 
   /** Writes all of `bytes` at `position`. Throws ENOSPC and its like; some bytes may be there then. */
   async put(bytes: Buffer, position: number): Promise<void> {
-    for (let at = 0; at < bytes.length; ) {
-      const rest = [bytes.subarray(at)]
-      const written = await this.#wait<number>({
-        begin: end => this.#files.writev(this.#fd, rest, position + at, end),
-      })
-      if (written === 0) throw new Error('the disk took no bytes')
-      at += written
-    }
+    const written = await this.#all('writev', bytes, position)
+    if (written < bytes.length) throw new Error('the disk took no bytes')
   }
 
   /** Makes its bytes survive a power cut. */
@@ -232,6 +221,22 @@ export class DiskFile {
     if (this.#closing) return
     this.#closing = true
     if (this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
+  }
+
+  #vector(operation: 'readv' | 'writev', buffers: readonly Buffer[], position: number) {
+    return (end: End<number>): void => this.#files[operation](this.#fd, buffers, position, end)
+  }
+
+  /** Reads or writes until the buffer is done with or nothing more happens. Answers how many bytes that were. */
+  async #all(operation: 'readv' | 'writev', bytes: Buffer, position: number): Promise<number> {
+    let at = 0
+    while (at < bytes.length) {
+      const begin = this.#vector(operation, [bytes.subarray(at)], position + at)
+      const moved = await this.#wait<number>({ begin })
+      if (moved === 0) break
+      at += moved
+    }
+    return at
   }
 
   #run<T>(operation: Operation<T>, done: End<T>): void {
@@ -267,15 +272,13 @@ function waited<T>(run: (done: End<T>) => void): Promise<T> {
   })
 }
 
-const missing = Symbol('missing')
-
-/** What a promise gives, or `missing` where there is no such name. */
-async function orMissing<T>(found: Promise<T>): Promise<T | typeof missing> {
+/** What a promise gives; undefined where there is no such name. */
+async function ifThere<T>(found: Promise<T>): Promise<T | undefined> {
   try {
     return await found
   } catch (error) {
     const code = systemCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return missing
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw error
   }
 }

@@ -63,12 +63,17 @@ async function sizedFile(disk: Disk, path: string, size: number): Promise<DiskFi
   }
 }
 
+const lost: ReadonlyMap<string | undefined, string> = new Map([
+  ['ENOENT', 'it is missing'],
+  ['ELOOP', 'it is a link'],
+  ['EIO', 'the disk cannot read it any more'],
+])
+
 function failed(error: unknown): Examined {
-  const code = systemCode(error)
-  if (code === 'ENOENT') return broken('it is missing')
-  if (code === 'ELOOP') return broken('it is a link')
-  if (code === 'EIO') return broken('the disk cannot read it any more')
-  return { found: 'unknown', because: explainError(error) }
+  const because = lost.get(systemCode(error))
+  return because === undefined
+    ? { found: 'unknown', because: explainError(error) }
+    : broken(because)
 }
 
 function broken(because: string): Examined {

@@ -16,26 +16,22 @@ export type Health =
 /** How long a failing disk is left alone between two trials. */
 export const trialInterval: Milliseconds = 15_000
 
+export interface HealthParts {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly trial: () => Promise<void>
+  /** Told when a trial has succeeded. */
+  readonly recovered: () => void
+}
+
 export class DiskHealth {
-  readonly #clock: Clock
-  readonly #log: Logger
-  readonly #trial: () => Promise<void>
-  readonly #recovered: () => void
+  readonly #parts: HealthParts
   #because: string | undefined
   #cancel: (() => void) | undefined
   #closed = false
 
-  constructor(parts: {
-    readonly clock: Clock
-    readonly log: Logger
-    readonly trial: () => Promise<void>
-    /** Told when a trial has succeeded. */
-    readonly recovered: () => void
-  }) {
-    this.#clock = parts.clock
-    this.#log = parts.log
-    this.#trial = parts.trial
-    this.#recovered = parts.recovered
+  constructor(parts: HealthParts) {
+    this.#parts = parts
   }
 
   get state(): Health {
@@ -48,7 +44,10 @@ export class DiskHealth {
   failed(error: unknown, doing: string): string {
     const because = `${doing}: ${plainly(error)}`
     if (this.#because === undefined) {
-      this.#log.warn('the disk fails; serving without it', { because, system: systemCode(error) })
+      this.#parts.log.warn('the disk fails; serving without it', {
+        because,
+        system: systemCode(error),
+      })
     }
     this.#because = because
     this.#schedule()
@@ -62,8 +61,8 @@ export class DiskHealth {
 
   #schedule(): void {
     if (this.#cancel !== undefined || this.#closed) return
-    this.#cancel = this.#clock.after(trialInterval, () => {
-      this.#trial().then(
+    this.#cancel = this.#parts.clock.after(trialInterval, () => {
+      this.#parts.trial().then(
         () => this.#green(),
         error => {
           this.#cancel = undefined
@@ -76,26 +75,21 @@ export class DiskHealth {
   #green(): void {
     this.#cancel = undefined
     this.#because = undefined
-    this.#log.info('the disk takes writes again')
-    this.#recovered()
+    this.#parts.log.info('the disk takes writes again')
+    this.#parts.recovered()
   }
 }
 
 function plainly(error: unknown): string {
   if (error instanceof DiskHung) return 'the disk does not answer'
-  switch (systemCode(error)) {
-    case 'ENOSPC':
-      return 'no space left on the file system'
-    case 'EDQUOT':
-      return 'the disk quota is used up'
-    case 'EROFS':
-      return 'the file system is read-only'
-    case 'EIO':
-      return 'the disk reports an input/output error'
-    case 'EACCES':
-    case 'EPERM':
-      return 'permission denied'
-    default:
-      return explainError(error)
-  }
+  return inWords.get(systemCode(error)) ?? explainError(error)
 }
+
+const inWords: ReadonlyMap<string | undefined, string> = new Map([
+  ['ENOSPC', 'no space left on the file system'],
+  ['EDQUOT', 'the disk quota is used up'],
+  ['EROFS', 'the file system is read-only'],
+  ['EIO', 'the disk reports an input/output error'],
+  ['EACCES', 'permission denied'],
+  ['EPERM', 'permission denied'],
+])

@@ -1,7 +1,7 @@
 /**
  * Names of files in the cache directory (docs/disk-layout.md). Knows paths, touches no disk.
  */
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 
 /** The layout this program reads and writes; it stands in the path, so versions never mix. */
@@ -51,7 +51,7 @@ export class Layout {
 
   /** A new name in `tmp/`. */
   temporaryFile(): string {
-    return join(this.temporary, `${randomBytes(16).toString('hex')}${temporarySuffix}`)
+    return join(this.temporary, `${randomUUID().replaceAll('-', '')}${temporarySuffix}`)
   }
 }
 

@@ -91,7 +91,7 @@ export async function directoryFailure(
 ): Promise<Failure> {
   if (error instanceof Failure) return error
   const owner = await disk.look(directory).catch(() => undefined)
-  const { problem, mend } = diagnose(error, owner?.uid)
+  const [problem, mend] = diagnose(error, owner?.uid)
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
     fault: 'internal',
@@ -103,54 +103,39 @@ export async function directoryFailure(
 
 const another = 'name another with cache_directory or --cache-dir'
 
-function diagnose(error: unknown, owner: number | undefined): { problem: string; mend: string } {
-  switch (systemCode(error)) {
-    case 'ENOTDIR':
-    case 'EEXIST':
-      return {
-        problem: 'is not a directory, or lies below something that is none',
-        mend: `move that file away or ${another}`,
-      }
-    case 'EACCES':
-    case 'EPERM': {
-      const user = `user ${process.geteuid?.() ?? 'of this process'}`
-      if (owner === undefined) {
-        return {
-          problem: `is not there, or out of reach, and ${user} may not create it`,
-          mend: `create it and give it to that user with chown, or ${another}`,
-        }
-      }
-      return {
-        problem: `may not be read and written by ${user} (it belongs to user ${owner})`,
-        mend: `give it and everything in it to that user with chown -R, or ${another}`,
-      }
-    }
-    case 'EROFS':
-      return {
-        problem: 'lies on a read-only file system',
-        mend: `mount it for writing or ${another}`,
-      }
-    case 'ENOSPC':
-      return {
-        problem: 'has no space left (bytes or inodes)',
-        mend: `make room on its file system or ${another}`,
-      }
-    case 'EDQUOT':
-      return {
-        problem: 'is at the disk quota of its user',
-        mend: `raise the quota or ${another}`,
-      }
-    case 'ENOENT':
-      return {
-        problem: 'is not there and cannot be created',
-        mend: `create it or ${another}`,
-      }
-    default:
-      return {
-        problem: `does not pass the self-test (${explainError(error)})`,
-        mend: `see to its disk or ${another}`,
-      }
+type Diagnosis = readonly [problem: string, mend: string]
+
+const noDirectory: Diagnosis = [
+  'is not a directory, or lies below something that is none',
+  `move that file away or ${another}`,
+]
+
+const diagnoses: ReadonlyMap<string | undefined, Diagnosis> = new Map([
+  ['ENOTDIR', noDirectory],
+  ['EEXIST', noDirectory],
+  ['EROFS', ['lies on a read-only file system', `mount it for writing or ${another}`]],
+  ['ENOSPC', ['has no space left (bytes or inodes)', `make room on its file system or ${another}`]],
+  ['EDQUOT', ['is at the disk quota of its user', `raise the quota or ${another}`]],
+  ['ENOENT', ['is not there and cannot be created', `create it or ${another}`]],
+])
+
+function diagnose(error: unknown, owner: number | undefined): Diagnosis {
+  const code = systemCode(error)
+  const unknown = `does not pass the self-test (${explainError(error)})`
+  if (code !== 'EACCES' && code !== 'EPERM') {
+    return diagnoses.get(code) ?? [unknown, `see to its disk or ${another}`]
   }
+  const user = `user ${process.geteuid?.() ?? 'of this process'}`
+  if (owner === undefined) {
+    return [
+      `is not there, or out of reach, and ${user} may not create it`,
+      `create it and give it to that user with chown, or ${another}`,
+    ]
+  }
+  return [
+    `may not be read and written by ${user} (it belongs to user ${owner})`,
+    `give it and everything in it to that user with chown -R, or ${another}`,
+  ]
 }
 
 /** The error of a full disk: no reason not to start, for what it holds can be served. Throws every other one. */

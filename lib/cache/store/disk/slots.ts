@@ -65,21 +65,15 @@ const mostWaiting = 16_384
 const ticks = 10
 
 export class Slots {
-  readonly #clock: Clock
-  readonly #slots: number
-  readonly #deadline: Milliseconds
-  readonly #onHung: (error: DiskHung) => void
+  readonly #options: Required<SlotsOptions>
   readonly #running = new Set<Entered>()
   #waiting: Entered[] = []
   #tick = 0
   #late = 0
   #watching = false
 
-  constructor({ clock, slots = 10, deadline = 10_000, onHung = () => {} }: SlotsOptions) {
-    this.#clock = clock
-    this.#slots = slots
-    this.#deadline = deadline
-    this.#onHung = onHung
+  constructor(options: SlotsOptions) {
+    this.#options = { slots: 10, deadline: 10_000, onHung: () => {}, ...options }
   }
 
   /** Whether an operation is past its deadline. */
@@ -111,8 +105,8 @@ export class Slots {
       },
       forget: () => over?.(),
     }
-    if (this.hung && !insists) this.#refuse(entered, hung(this.#deadline))
-    else if (this.#running.size < this.#slots) this.#begin(entered)
+    if (this.hung && !insists) this.#refuse(entered, hung(this.#options.deadline))
+    else if (this.#running.size < this.#options.slots) this.#begin(entered)
     else if (this.#waiting.length < mostWaiting) this.#waiting.push(entered)
     else this.#refuse(entered, busy())
   }
@@ -130,7 +124,7 @@ export class Slots {
   }
 
   #next(): void {
-    if (this.#running.size >= this.#slots) return
+    if (this.#running.size >= this.#options.slots) return
     const next = this.#waiting.shift()
     if (next !== undefined) this.#begin(next)
   }
@@ -143,7 +137,7 @@ export class Slots {
   #watch(): void {
     if (this.#watching) return
     this.#watching = true
-    this.#clock.after(this.#deadline / ticks, () => {
+    this.#options.clock.after(this.#options.deadline / ticks, () => {
       this.#tick += 1
       this.#look()
       setImmediate(() => {
@@ -159,13 +153,13 @@ export class Slots {
       if (entered.late || this.#tick - entered.begun <= ticks * entered.patience) continue
       this.#late += 1
       entered.late = true
-      if (!entered.certain) entered.fail(hung(this.#deadline))
+      if (!entered.certain) entered.fail(hung(this.#options.deadline))
     }
     if (this.#late === 0) return
-    if (before === 0) this.#onHung(hung(this.#deadline))
+    if (before === 0) this.#options.onHung(hung(this.#options.deadline))
     const failing = this.#waiting.filter(({ insists }) => !insists)
     this.#waiting = this.#waiting.filter(({ insists }) => insists)
-    for (const entered of failing) this.#refuse(entered, hung(this.#deadline))
+    for (const entered of failing) this.#refuse(entered, hung(this.#options.deadline))
   }
 }
 

@@ -1,19 +1,18 @@
 /**
  * What goes: entries unused for long, contents that no entry names, what crashes have left.
  *
- * Entries are found in the index by their last use, without reading anything, and removed in batches. A content goes some
+ * Entries are found in the index by their last use, without reading anything. They and their contents are removed at a bounded rate. A content goes some
  * time after its last entry, once the log says so even after a power cut. Files that neither the index nor this process knows
  * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
  * not known.
  */
 import { join } from 'node:path'
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import type { Logger } from '../../../log/log.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
-import type { Disk } from '../disk/disk.ts'
-import { isDigest, type Layout, shards } from '../disk/layout.ts'
+import type { Surroundings } from '../disk/disk.ts'
+import { isDigest, shards } from '../disk/layout.ts'
 
 export interface SweepOptions {
   /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
@@ -32,11 +31,7 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-export interface RetentionParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly clock: Clock
-  readonly log: Logger
+export interface RetentionParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   /** Told that the disk failed. */
@@ -57,10 +52,15 @@ const strayGrace: Milliseconds = 60 * 60 * 1000
 /** Not while every client comes back after a restart. */
 const firstSweep: Milliseconds = 15 * 60 * 1000
 
-/** Rows removed at once, and looked at; files removed at once. */
-const rowsAtOnce = 2_000
+/** Rows looked at in one turn of the event loop; rows removed in one turn, and the rest after them. */
 const rowsLookedAt = 16_384
+const rowsAtOnce = 500
+const restAfterRows: Milliseconds = 10
+
+/** Files removed at once, in one burst, and the time a burst takes: 2,200 a second. */
 const filesAtOnce = 2
+const filesInBurst = 100
+const burstTime: Milliseconds = 45
 
 export class Retention {
   readonly #parts: RetentionParts
@@ -85,7 +85,7 @@ export class Retention {
 
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
   async sweep({ unusedDays, now, signal = this.#closing.signal }: SweepOptions): Promise<Swept> {
-    const { journal, blobs, clock, checkpoint } = this.#parts
+    const { journal, blobs, clock } = this.#parts
     const { index } = journal
     const before = { count: index.count, bytes: index.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
@@ -100,7 +100,6 @@ export class Retention {
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
       })
-      if (due.length > 0) await checkpoint()
       swept.blobsRemoved = await this.#removeContents(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
@@ -132,13 +131,9 @@ export class Retention {
   }
 
   async #collect(): Promise<void> {
-    const { journal, blobs, clock, checkpoint } = this.#parts
+    const { journal, blobs, clock } = this.#parts
     if (journal.incomplete) return
-    const due = blobs.unnamed(clock.elapsed() - grace)
-    if (due.length > 0) {
-      await checkpoint()
-      await this.#removeContents(due, this.#closing.signal)
-    }
+    await this.#removeContents(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
     if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
   }
 
@@ -149,36 +144,47 @@ export class Retention {
     const freed = new Set<string>()
     let unused: number[] = []
     const remove = (): void => {
-      const digests = new Set(unused.map(row => index.digest(row)))
-      journal.removeRows(unused)
-      for (const digest of digests) if (!index.references(digest)) freed.add(digest)
+      for (const digest of journal.removeRows(unused)) freed.add(digest)
       unused = []
     }
     let looked = 0
     for (const row of index.rows()) {
       if (index.used(row) < before) unused.push(row)
       looked += 1
-      if (unused.length < rowsAtOnce && looked % rowsLookedAt > 0) continue
+      const full = unused.length === rowsAtOnce
+      if (!full && looked % rowsLookedAt > 0) continue
       remove()
-      await new Promise(resolve => setImmediate(resolve))
+      await (full ? this.#rest(restAfterRows) : new Promise(resolve => setImmediate(resolve)))
       signal.throwIfAborted()
     }
     remove()
     return freed
   }
 
-  /** A few at a time, so that requests go first. Answers how many are gone. */
+  /** After a checkpoint, and at a bounded rate, so that requests go first. Answers how many are gone. */
   async #removeContents(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
-    const rest = contents.values()
+    const { blobs, clock, checkpoint } = this.#parts
+    if (contents.length > 0) await checkpoint()
     let removed = 0
-    const worker = async (): Promise<void> => {
-      for (const content of rest) {
-        signal.throwIfAborted()
-        if (await this.#parts.blobs.remove(content)) removed += 1
+    let due = clock.elapsed()
+    for (let at = 0; at < contents.length; at += filesInBurst) {
+      due = Math.max(due, clock.elapsed() - burstTime) + burstTime
+      const burst = contents.slice(at, at + filesInBurst).values()
+      const lane = async (): Promise<void> => {
+        for (const content of burst) {
+          signal.throwIfAborted()
+          if (await blobs.remove(content)) removed += 1
+        }
       }
+      await Promise.all(Array.from({ length: filesAtOnce }, lane))
+      const more = at + filesInBurst < contents.length
+      if (more) await this.#rest(due - clock.elapsed())
     }
-    await Promise.all(Array.from({ length: filesAtOnce }, worker))
     return removed
+  }
+
+  #rest(time: Milliseconds): Promise<void> {
+    return new Promise(resolve => this.#parts.clock.after(Math.max(0, time), resolve))
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {

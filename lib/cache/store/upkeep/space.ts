@@ -1,8 +1,8 @@
 /**
  * How much is stored, and what room the file system has left.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Disk } from '../disk/disk.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Surroundings } from '../disk/disk.ts'
 
 /** Space of the file system the cache lies on, bytes. `free` is what this process may still use. */
 export interface FileSystemSpace {
@@ -25,17 +25,13 @@ const spaceAge: Milliseconds = 5_000
 
 /** Space on the file system of a directory, asked for at most once in some seconds however often it is needed. */
 export class Space {
-  readonly #disk: Disk
-  readonly #path: string
-  readonly #clock: Clock
+  readonly #around: Surroundings
   #known: FileSystemSpace | undefined
   #asked: Milliseconds = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
 
-  constructor(disk: Disk, path: string, clock: Clock) {
-    this.#disk = disk
-    this.#path = path
-    this.#clock = clock
+  constructor(around: Surroundings) {
+    this.#around = around
   }
 
   /** What was known some seconds ago, at once. */
@@ -52,7 +48,7 @@ export class Space {
 
   /** Undefined when the file system does not say. */
   async get(): Promise<FileSystemSpace | undefined> {
-    if (this.#clock.elapsed() - this.#asked >= spaceAge) {
+    if (this.#around.clock.elapsed() - this.#asked >= spaceAge) {
       this.#asking ??= this.#ask().finally(() => {
         this.#asking = undefined
       })
@@ -62,12 +58,13 @@ export class Space {
   }
 
   async #ask(): Promise<void> {
+    const { disk, layout } = this.#around
     try {
-      const { bsize, blocks, bfree, bavail } = await this.#disk.space(this.#path)
+      const { bsize, blocks, bfree, bavail } = await disk.space(layout.directory)
       this.#known = { total: blocks * bsize, used: (blocks - bfree) * bsize, free: bavail * bsize }
     } catch {
       this.#known = undefined
     }
-    this.#asked = this.#clock.elapsed()
+    this.#asked = this.#around.clock.elapsed()
   }
 }

@@ -3,6 +3,7 @@ import t from 'tap'
 import {
   decodeRecord,
   encodeRecord,
+  keyIn,
   type LogRecord,
 } from '../../../../lib/cache/store/catalogue/record.ts'
 import { entryOf, sha256 } from '../../../fixtures/store/opened.ts'
@@ -71,4 +72,16 @@ t.test('what has a right sum and is no record is none', async t => {
   ]
   for (const value of table) t.equal(decodeRecord(line(value)), undefined, JSON.stringify(value))
   t.match(decodeRecord(line({ entry: { ...entry, more: 1 }, used: 1, odd: 2 })), { entry })
+})
+
+t.test('the key of an entry is read without the rest, whatever is in it', async t => {
+  const keys = [entry.key, 'http://a/%22', 'http://a/"quoted\\"', `http://a/${'long'.repeat(900)}`]
+  for (const key of keys) {
+    const written = encodeRecord({ is: 'entry', entry: { ...entry, key }, used: 1 })
+    t.equal(keyIn(written), key)
+    written.writeUInt8(written.readUInt8(written.length - 9) ^ 4, written.length - 9)
+    t.equal(keyIn(written), undefined, 'a damaged line has none')
+  }
+  for (const record of records)
+    if (record.is !== 'entry') t.equal(keyIn(encodeRecord(record)), undefined)
 })

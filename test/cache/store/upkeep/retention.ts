@@ -59,9 +59,35 @@ t.test('many entries go in batches, and nothing is read for it', async t => {
   for (let n = 0; n < 4000; n += 1) store.put(entryOf(`${key}/${n}`, content))
   await store.checkpoint()
   scripted.calls.length = 0
-  const swept = await store.sweep({ unusedDays: 30, now: clock.now() })
+  const sweeping = store.sweep({ unusedDays: 30, now: clock.now() })
+  await until(() => store.usage().objects < 9000)
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(store.usage().objects, 8501, 'a batch, and then requests have a while')
+  await until(() => {
+    clock.advance(10)
+    return store.usage().objects === 4000
+  })
+  const swept = await sweeping
   t.match(swept, { entriesKept: 4000, entriesRemoved: 5001, blobsKept: 1, blobsRemoved: 0 })
   t.notOk(scripted.calls.some(call => call.startsWith('readv')))
+})
+
+t.test('contents go at a bounded rate', async t => {
+  const { store, directory, clock } = await opened(t)
+  for (let n = 0; n < 110; n += 1) await keep(store, `${key}/${n}`, bytesOf(10))
+  clock.advance(31 * day)
+  const left = async () => {
+    const { blobs } = new Layout(directory)
+    const shards = await readdir(blobs)
+    return (await Promise.all(shards.map(one => readdir(join(blobs, one))))).flat().length
+  }
+  const sweeping = store.sweep({ unusedDays: 30, now: clock.now() })
+  while ((await left()) > 10) await new Promise(resolve => setImmediate(resolve))
+  for (let turn = 0; turn < 20; turn += 1) await left()
+  t.equal(await left(), 10)
+  clock.advance(1000)
+  t.match(await sweeping, { blobsRemoved: 110 })
+  t.equal(await left(), 0)
 })
 
 t.test('a use counts before it is on disk', async t => {

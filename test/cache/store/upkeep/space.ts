@@ -1,9 +1,12 @@
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
+import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
+import { createMemoryLog } from '../../../../lib/log/log.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'
 
+const log = createMemoryLog()
 const key = 'http://archive.example.org/pool/a_1_all.deb'
 
 t.test('contents count once however many entries share them, and totals follow', async t => {
@@ -26,7 +29,7 @@ t.test('contents count once however many entries share them, and totals follow',
 t.test('the file system is asked once in some seconds', async t => {
   const clock = new ManualClock(1_000_000)
   const disk = new Disk({ clock })
-  const space = new Space(disk, t.testdir({}), clock)
+  const space = new Space({ disk, layout: new Layout(t.testdir({})), clock, log })
   t.equal(space.latest, undefined)
   const [first, same] = await Promise.all([space.get(), space.get()])
   t.equal(first, same)
@@ -36,5 +39,8 @@ t.test('the file system is asked once in some seconds', async t => {
   t.equal(await space.get(), first)
   clock.advance(1)
   t.not(await space.get(), first)
-  t.equal(await new Space(disk, '/nowhere/at/all', clock).get(), undefined)
+  t.equal(
+    await new Space({ disk, layout: new Layout('/nowhere/at/all'), clock, log }).get(),
+    undefined,
+  )
 })
