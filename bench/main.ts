@@ -25,15 +25,32 @@ import {
 const usage = `bench/run [--quick] [--rounds N] [--with SUBJECT,...] [--json FILE] [ROW...]
 
   Without names all rows are measured, and a run of all rows of five rounds or more writes bench/results.md and bench/results.svg.
-  --quick   two short rounds
+  --quick   one short round, for development
   --rounds  measurements of each row and subject (5)
   --with    only these subjects: ${subjectNames.join(', ')}
   --json    every measurement, for comparing two versions
   Rows: ${Object.keys(rows).join(', ')}
 `
 
-const full: Effort = { seconds: 4, settle: 6000, requests: 100_000, gigabytes: 20, entries: 1e6 }
-const quick: Effort = { seconds: 1, settle: 200, requests: 4000, gigabytes: 1, entries: 100_000 }
+const full: Effort = {
+  seconds: 4,
+  settle: 6000,
+  rest: 3000,
+  downloads: 400,
+  requests: 100_000,
+  gigabytes: 20,
+  entries: 1_000_000,
+}
+const quick: Effort = {
+  seconds: 1,
+  settle: 200,
+  rest: 300,
+  downloads: 100,
+  requests: 4000,
+  gigabytes: 1,
+  entries: 100_000,
+}
+const shortened = `A quick run: ${quick.requests} requests, ${quick.gigabytes} GB and ${quick.entries} entries where the titles say more`
 /** Rounds from which on results are written. */
 const enough = 5
 
@@ -145,8 +162,9 @@ async function main(print: (text: string) => void): Promise<void> {
       ? []
       : [`Left out: ${name}, because this machine has no ${program}`]
   })
+  if (values.quick) remarks.push(shortened)
   for (const remark of remarks) print(`${remark}\n`)
-  const rounds = Number(values.rounds ?? (values.quick ? 2 : enough))
+  const rounds = Number(values.rounds ?? (values.quick ? 1 : enough))
   const about = circumstances(rounds, remarks)
   const directory = await mkdtemp(join(tmpdir(), 'bench-'))
   // squid and varnishd give up root's rights and have to reach their directories.

@@ -1,9 +1,8 @@
 /**
  * Writes the results as a page: the machine, what was measured, the aims, and every figure beside those of the peers.
  */
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { cpus, loadavg, release, totalmem } from 'node:os'
-import { whereIs } from '../test/fixtures/command.ts'
 import { columns, type Results, short } from './results.ts'
 import type { Row } from './rows/row.ts'
 import { type Aim, aims, type RowName, rows } from './rows/rows.ts'
@@ -96,21 +95,18 @@ function machine({ rounds, remarks, load }: Circumstances): string {
   return facts.map(fact => `- ${fact}\n`).join('')
 }
 
+/** Of Debian's packages that are installed, and of this one. */
 function versions(): string[] {
-  const questions: readonly (readonly [string, string])[] = [
-    ['nginx', '-v'],
-    ['varnishd', '-V'],
-    ['squid', '-v'],
-    ['apt-cacher-ng', '-h'],
-    ['apt-get', '--version'],
+  const peers = ['nginx', 'varnish', 'squid', 'apt-cacher-ng', 'apt']
+  return [
+    `cachesvc ${printedBy('git', ['describe', '--always', '--dirty'])[0] ?? ''}`.trim(),
+    `Node.js ${process.versions.node}`,
+    ...printedBy('dpkg-query', ['-W', '-f', '${Package} ${Version}\\n', ...peers]),
   ]
-  const known = questions.flatMap(([program, option]) => {
-    const path = whereIs(program)
-    if (path === undefined) return []
-    const shell = `"${path}" ${option} 2>&1 || true`
-    const printed = execFileSync('sh', ['-c', shell], { encoding: 'utf8' })
-    const version = /\d+(\.\d+)+/.exec(printed)?.[0]
-    return [`${program} ${version ?? ''}`.trim()]
-  })
-  return [`Node.js ${process.versions.node}`, ...known]
+}
+
+/** Lines that a program prints; none when it cannot run. */
+function printedBy(program: string, args: readonly string[]): string[] {
+  const { stdout } = spawnSync(program, args, { encoding: 'utf8' })
+  return (stdout ?? '').split('\n').filter(line => line !== '')
 }

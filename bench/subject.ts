@@ -45,7 +45,8 @@ export const serverCore = 0
 export const otherCore = cpus().length > 1 ? 1 : 0
 
 const project = join(import.meta.dirname, '../..')
-const patience = 30_000
+/** Milliseconds until a started program has to accept connections, and a stopped one to be gone. */
+const patience = { start: 120_000, stop: 30_000 }
 
 /** A running program with all its processes. */
 export class Program {
@@ -66,7 +67,7 @@ export class Program {
       stdio: ['ignore', file, file],
     })
     const program = new Program(port, child)
-    const up = await eventually(() => program.ended || accepts(port), patience)
+    const up = await eventually(() => program.ended || accepts(port), patience.start)
     if (up && !program.ended) return program
     await program.stop()
     throw new Error(`${command[0]} did not start, see ${output}`)
@@ -83,7 +84,7 @@ export class Program {
     this.#child.kill('SIGTERM')
     const timer = setTimeout(() => {
       for (const pid of all) quietly(() => process.kill(pid, 'SIGKILL'))
-    }, patience)
+    }, patience.stop)
     await gone
     clearTimeout(timer)
   }

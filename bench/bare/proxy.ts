@@ -9,24 +9,28 @@ import { open, rename } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 
-const [, , port = '', directory = ''] = process.argv
+const [, , ownPort = '', directory = ''] = process.argv
 const blockSize = 1 << 20
 /** Bytes that may wait for a client before its origin is not read. */
 const mostWaiting = 4 * blockSize
 const idle: Buffer<ArrayBuffer>[] = []
 let serial = 0
 
+interface Target {
+  readonly host: string
+  readonly port: number
+  readonly path: string
+}
+
 /**
  * Connects and hands every block that is read to `each`, which answers whether to go on at once and calls `done` when the
  * block may be used again.
  */
-function read(
-  target: { host: string; port: number },
-  each: (block: Buffer, done: () => void) => boolean,
-): Socket {
+function read({ host, port }: Target, each: (block: Buffer, done: () => void) => boolean): Socket {
   let block: Buffer<ArrayBuffer> = Buffer.alloc(0)
   return connect({
-    ...target,
+    host,
+    port,
     onread: {
       buffer: () => {
         block = idle.pop() ?? Buffer.allocUnsafeSlow(blockSize)
@@ -41,7 +45,7 @@ function read(
 }
 
 /** What comes from `target` goes to the client, and what the client sends goes there. */
-function tunnel(client: Socket, target: { host: string; port: number }): void {
+function tunnel(client: Socket, target: Target): void {
   const origin = read(target, (block, done) => {
     client.write(block, done)
     return client.writableLength < mostWaiting
@@ -53,7 +57,7 @@ function tunnel(client: Socket, target: { host: string; port: number }): void {
 }
 
 /** Fetches a file, and sends, hashes and stores it block by block. */
-function tee(client: Socket, target: { host: string; port: number; path: string }): void {
+function tee(client: Socket, target: Target): void {
   const file = join(directory, `${serial}.part`)
   serial += 1
   const hash = createHash('sha256')
@@ -108,18 +112,15 @@ function endTogether(one: Socket, other: Socket): void {
 /** The next request of a client, which never sends it before the response to its last is complete. */
 function serve(client: Socket): void {
   client.once('data', bytes => {
-    const [method = '', target = ''] = bytes.toString('latin1').split(' ')
-    const {
-      hostname: host,
-      port,
-      pathname: path,
-    } = new URL(method === 'CONNECT' ? `http://${target}` : target)
-    if (method === 'CONNECT') tunnel(client, { host, port: Number(port) })
-    else tee(client, { host, port: Number(port), path })
+    const [method = '', name = ''] = bytes.toString('latin1').split(' ')
+    const url = new URL(method === 'CONNECT' ? `http://${name}` : name)
+    const target = { host: url.hostname, port: Number(url.port), path: url.pathname }
+    if (method === 'CONNECT') tunnel(client, target)
+    else tee(client, target)
   })
 }
 
 createServer({ noDelay: true }, client => {
   client.on('error', () => client.destroy())
   serve(client)
-}).listen(Number(port), '127.0.0.1', 2048)
+}).listen(Number(ownPort), '127.0.0.1', 2048)

@@ -6,38 +6,43 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { command } from '../../test/fixtures/command.ts'
 import { pathOf, slowPathOf } from '../bare/content.ts'
-import { costOf, proxies, type Row, type Stage, series, urlOf } from './row.ts'
+import {
+  costOf,
+  proxies,
+  type Row,
+  type Stage,
+  series,
+  throughputFigures,
+  throughputOf,
+  urlOf,
+} from './row.ts'
 
 const large = 100_000_000
 
 export const coldLarge: Row = {
   title: 'Downloads of 100 MB',
   note: 'not stored before, three in a row over one connection',
-  figures: {
-    rate: { title: 'MB/s', better: 'more' },
-    cpu: { title: 'CPU s/GB', better: 'less' },
-  },
+  figures: throughputFigures,
   subjects: [...proxies, 'bare proxy', 'direct'],
   async run(stage) {
-    const { result, cpu } = await costOf(stage, () => fresh(stage, 3, large))
-    const { bytes, seconds } = result
-    return { rate: bytes / 1e6 / seconds, ...(comparable(stage) && { cpu: (cpu / bytes) * 1e9 }) }
+    const { rate, cpu } = throughputOf(await costOf(stage, () => fresh(stage, 3, large), true))
+    return comparable(stage) ? { rate, cpu } : { rate }
   },
 }
 
 export const coldSmall: Row = {
   title: 'Downloads of 10 KB',
-  note: 'not stored before, 400 in a row over one connection',
+  note: 'not stored before, many in a row over one connection',
   figures: {
     time: { title: 'ms each, median', better: 'less' },
     cpu: { title: 'CPU ms each', better: 'less' },
   },
   subjects: [...proxies, 'direct'],
   async run(stage) {
-    const count = 400
-    const { result, cpu } = await costOf(stage, () => fresh(stage, count, 10_000))
+    const count = stage.effort.downloads
+    const { result, cpu } = await costOf(stage, () => fresh(stage, count, 10_000), true)
     const time = result.whole.median
-    return { time, ...(comparable(stage) && { cpu: (cpu * 1000) / count }) }
+    return comparable(stage) ? { time, cpu: (cpu * 1000) / count } : { time }
   },
 }
 

@@ -6,7 +6,16 @@ import { get } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pathOf } from '../bare/content.ts'
-import { proxies, type Row, type Stage, series, urlOf } from './row.ts'
+import {
+  costOf,
+  proxies,
+  type Row,
+  type Stage,
+  series,
+  throughputFigures,
+  throughputOf,
+  urlOf,
+} from './row.ts'
 
 interface Kind {
   readonly name: string
@@ -24,11 +33,15 @@ const columns: Row['subjects'] = [...proxies, 'bare server']
 export const smallHits: Row = {
   title: 'Hits of 10 KB',
   note: '200 files, 32 connections',
-  figures: { rate: { title: 'requests/s', better: 'more' } },
+  figures: {
+    rate: { title: 'requests/s', better: 'more' },
+    cpu: { title: 'CPU s for 100,000 requests', better: 'less' },
+  },
   subjects: columns,
   async run(stage) {
-    const { responses, seconds } = await hits(stage, small)
-    return { rate: responses / seconds }
+    const { result, cpu } = await hits(stage, small)
+    const { responses, seconds } = result
+    return { rate: responses / seconds, cpu: (cpu / responses) * 1e5 }
   },
 }
 
@@ -72,11 +85,10 @@ function throughput(title: string, kind: Kind): Row {
   return {
     title,
     note: `${kind.count} files, ${kind.connections} connections`,
-    figures: { rate: { title: 'MB/s', better: 'more' } },
+    figures: throughputFigures,
     subjects: columns,
     async run(stage) {
-      const { bytes, seconds } = await hits(stage, kind)
-      return { rate: bytes / 1e6 / seconds }
+      return throughputOf(await hits(stage, kind))
     },
   }
 }
@@ -87,7 +99,7 @@ async function hits(stage: Stage, kind: Kind) {
   const plan = { targets, connections: kind.connections, requests: 1e6, seconds }
   // Compilers and caches of the processor get to know the work first.
   await stage.load.run(stage.program.port, { ...plan, seconds: seconds / 4 })
-  return stage.load.run(stage.program.port, plan)
+  return costOf(stage, () => stage.load.run(stage.program.port, plan))
 }
 
 /** Asks for each file twice, so that what the second use costs is paid too, and compares all bytes of one. */

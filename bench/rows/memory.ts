@@ -29,7 +29,7 @@ export const memory: Row = {
   async run(stage) {
     const program = await startSubject(stage.subject, join(stage.directory, 'memory'), stage.origin)
     try {
-      await pause(2000)
+      await pause(stage.effort.rest)
       const idle = program.pss()
       const connections = await mostWithConnections(stage, program)
       const half = await afterWork(stage, program)
@@ -103,7 +103,7 @@ async function afterWork(stage: Stage, program: Program): Promise<number> {
     { targets: large, connections: 4, requests: (gigabytes / 2) * 10 },
   ]
   for (const plan of plans) await stage.load.run(program.port, { ...plan, seconds: 120 })
-  await pause(2000)
+  await pause(stage.effort.rest)
   return program.pss()
 }
 

@@ -2,7 +2,7 @@
  * A row of the bench: what is measured of which subjects, and what a measurement has at hand.
  */
 import type { Contents } from '../bare/content.ts'
-import type { LoadClient } from '../load.ts'
+import type { LoadClient, LoadResult } from '../load.ts'
 import type { Program, SubjectName } from '../subject.ts'
 
 export interface Figure {
@@ -45,6 +45,10 @@ export interface Effort {
   readonly seconds: number
   /** Milliseconds after a cold download in which work behind the response still counts: checkpoints come after 5 s. */
   readonly settle: number
+  /** Milliseconds until memory counts as that of an idle process. */
+  readonly rest: number
+  /** Small downloads in a row. */
+  readonly downloads: number
   /** Requests and gigabytes after which memory is measured, and entries that are stored. */
   readonly requests: number
   readonly gigabytes: number
@@ -69,12 +73,31 @@ export function series(name: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, i) => `${name}-${i}`)
 }
 
-/** Seconds of processor time that an action took, with what the subject does after it. */
-export async function costOf<T>(
+export const throughputFigures = {
+  rate: { title: 'MB/s', better: 'more' },
+  cpu: { title: 'CPU s/GB', better: 'less' },
+} as const
+
+export interface Cost {
+  readonly result: LoadResult
+  /** Seconds of processor time. */
+  readonly cpu: number
+}
+
+/** What an action cost the subject, with the work it does behind its responses if that is asked for. */
+export async function costOf(
   stage: Stage,
-  action: () => Promise<T>,
-): Promise<{ result: T; cpu: number }> {
-  const before = stage.program.cpu()
+  action: () => Promise<LoadResult>,
+  withRest = false,
+): Promise<Cost> {
+  const { program, effort } = stage
+  const before = program.cpu()
   const result = await action()
-  return { result, cpu: (await stage.program.cpuAtRest(stage.effort.settle)) - before }
+  const after = withRest ? await program.cpuAtRest(effort.settle) : program.cpu()
+  return { result, cpu: after - before }
+}
+
+export function throughputOf({ result, cpu }: Cost): { rate: number; cpu: number } {
+  const { bytes, seconds } = result
+  return { rate: bytes / 1e6 / seconds, cpu: (cpu / bytes) * 1e9 }
 }

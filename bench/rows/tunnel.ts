@@ -2,21 +2,22 @@
  * Bytes through CONNECT.
  */
 import { pathOf } from '../bare/content.ts'
-import { type Row, urlOf } from './row.ts'
+import type { LoadPlan } from '../load.ts'
+import { costOf, type Row, throughputFigures, throughputOf, urlOf } from './row.ts'
 
 export const tunnel: Row = {
   title: 'Tunnels',
   note: 'CONNECT, 4 connections, 100 MB for each request',
-  figures: { rate: { title: 'MB/s', better: 'more' } },
+  figures: throughputFigures,
   subjects: ['cachesvc', 'squid', 'apt-cacher-ng', 'bare proxy'],
   async run(stage) {
-    const { bytes, seconds } = await stage.load.run(stage.program.port, {
+    const plan: LoadPlan = {
       targets: [urlOf(stage, pathOf(100_000_000, 'tunnel'))],
       connections: 4,
       requests: 1e6,
       seconds: stage.effort.seconds,
       as: 'tunnel',
-    })
-    return { rate: bytes / 1e6 / seconds }
+    }
+    return throughputOf(await costOf(stage, () => stage.load.run(stage.program.port, plan)))
   },
 }
