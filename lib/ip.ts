@@ -38,6 +38,16 @@ export function normaliseAddress(text: string): string | undefined {
 }
 
 /**
+ * What counts as one client: an IPv4 address, or the /64 an IPv6 address is in, since a host there may use every address of
+ * it. Text that is no address is left as it is.
+ */
+export function networkOf(address: string): string {
+  const groups = parse(address)
+  if (groups === undefined || isMapped(groups)) return address
+  return format([...groups.slice(0, 4), 0, 0, 0, 0])
+}
+
+/**
  * Whether an address lies in the public Internet: what the IANA special-purpose registries call globally reachable. IPv6
  * that carries IPv4 within (NAT64, 6to4, Teredo, IPv4-compatible) is judged by what it carries. False for text that is no
  * address. The documentation ranges count as public: no private service uses them, and examples stay usable.

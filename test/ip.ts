@@ -1,7 +1,26 @@
 import { isIP as isIPOfNode } from 'node:net'
 import t from 'tap'
-import { AddressSet, isIP, isPublicAddress, normaliseAddress, parseNetwork } from '../lib/ip.ts'
+import {
+  AddressSet,
+  isIP,
+  isPublicAddress,
+  networkOf,
+  normaliseAddress,
+  parseNetwork,
+} from '../lib/ip.ts'
 import { hostilePieces, seeded } from './fixtures/seeded-random.ts'
+
+t.test('the addresses of one client', async t => {
+  for (const [address, network] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '::ffff:192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
+    ['2001:db8:1:2::1', '2001:db8:1:2::'],
+    ['unknown', 'unknown'],
+  ] as const) {
+    t.equal(networkOf(address), network)
+  }
+})
 
 t.test('an address has one spelling', async t => {
   for (const [text, normal] of [

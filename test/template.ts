@@ -5,7 +5,7 @@ function templates(t: Test, files: Record<string, string>): Templates {
   return Templates.read(t.testdir(files))
 }
 
-t.test('values are escaped for content and for quoted attributes', async t => {
+t.test('41: values are escaped for content and for quoted attributes', async t => {
   const page = templates(t, { 'page.mustache': '<p title="{{text}}">{{text}}</p>' })
   t.equal(
     page.render('page', { text: `<script>"it's" & more</script>` }),

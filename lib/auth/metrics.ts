@@ -63,11 +63,14 @@ export class AuthMetrics {
     labels: ['outcome'],
     buckets: secondsBuckets,
   })
-  readonly #logins = this.#metrics.gauge({
-    name: 'authproxy_saml_responses',
-    help: 'SAML responses since the start by what became of them.',
+  readonly #logins = this.#metrics.counter({
+    name: 'authproxy_saml_responses_total',
+    help: 'SAML responses by what became of them.',
     labels: ['outcome'],
   })
+
+  /** What has been added to the counter of SAML responses so far. */
+  readonly #added = new Map<string, number>()
 
   constructor(sources: MetricSources) {
     this.#saml = sources.saml
@@ -92,7 +95,8 @@ export class AuthMetrics {
 
   text(): Promise<string> {
     for (const [outcome, count] of Object.entries(this.#saml().outcomes)) {
-      this.#logins.set({ outcome }, count)
+      this.#logins.add({ outcome }, count - (this.#added.get(outcome) ?? 0))
+      this.#added.set(outcome, count)
     }
     return this.#metrics.text()
   }

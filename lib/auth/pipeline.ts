@@ -14,14 +14,8 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import {
-  cameWithoutTls,
-  isForeignSocket,
-  isOwnHost,
-  type Place,
-  pageOf,
-  placeOf,
-} from './access/own-origin.ts'
+import { isNavigation } from './access/navigation.ts'
+import { isForeignSocket, type Place, pageOf, placeOf } from './access/own-origin.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe-answer.ts'
@@ -30,7 +24,7 @@ import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'
 import { type FailurePage, failed } from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
-import { json } from './pages/page.ts'
+import { cannotLogIn, challenge, needsLogin } from './pages/needs-login.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
 
@@ -114,7 +108,7 @@ export async function answer<A extends Response | TakenOver>(
       const opened = await openResubmission(request, clock)
       if ('request' in opened) {
         const answered = await pass({ request: opened.request, session }, facts)
-        return mayCarryCookies(answered)
+        return mayCarryCookies(request, answered)
           ? withLines(answered, await sessions.renewal(session, request))
           : answered
       }
@@ -146,16 +140,8 @@ async function login(
   const returnTo = pathAndQuery(place)
   const address = () => saml.loginAddress(pageOf(request, base, returnTo))
   if (from === 'api') return needsLogin(request, address())
-  const host = request.fields.get('Host')
-  // The cookies of a login under another name would belong to that name.
-  if (!isOwnHost(host, domain)) {
-    const words = { base, domain, host: (host ?? 'none').slice(0, 260) }
-    return failurePage({ request, code: 'wrong_host', words, facts: { host } })
-  }
-  // The cookies of a login are Secure, so it could not be finished.
-  if (cameWithoutTls(request)) {
-    return failurePage({ request, code: 'without_tls', words: { base, returnTo } })
-  }
+  const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
+  if (cannot !== undefined) return cannot
   const form = await readForm(request, config, saml.keepsForms(request, returnTo))
   if (typeof form === 'string') {
     // Said before the login, while the browser still has what was filled in.
@@ -173,34 +159,17 @@ async function login(
 }
 
 /**
- * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
- * and leaves no state behind.
+ * A session in use is kept alive, but never in a response that a cache may keep for others: only in one that says it is for one
+ * user, or must be asked for again, or in a page a person opens that does not say the contrary.
  */
-function needsLogin(request: Request, login: string): Response {
-  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
-  const text = 'There is no valid session. Open the login address in a browser window.'
-  const message = {
-    error: 'login_required',
-    message: safe ? text : `${text} The request was not kept: send it again after the login.`,
-    ...(safe ? {} : { kept: false }),
-    login,
-    requestId: request.id,
-  }
-  return json(message, { status: 401, fields: challenge(login) })
-}
-
-/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
-function challenge(address: string): Fields {
-  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
-  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
-}
-
-/** A session in use is kept alive, but never in a response that a cache may keep for others. */
-function mayCarryCookies(answered: Response | TakenOver): boolean {
-  return 'fields' in answered && !SHARED.test(answered.fields.get('Cache-Control') ?? '')
+function mayCarryCookies(request: Request, answered: Response | TakenOver): boolean {
+  if (!('fields' in answered)) return false
+  const control = answered.fields.all('Cache-Control').join(',')
+  return !SHARED.test(control) && (PRIVATE.test(control) || isNavigation(request))
 }
 
 const SHARED = /(?:^|[,\s])(?:public|s-maxage|immutable)\b/i
+const PRIVATE = /(?:^|[,\s])(?:private|no-store|no-cache)(?=$|[,\s=])/i
 
 function withLines<A extends Response | TakenOver>(answered: A, lines: Fields | undefined): A {
   if (lines === undefined || !('fields' in answered)) return answered

@@ -60,7 +60,7 @@ t.test('figures are what the parts say', async t => {
     'authproxy_backend_requests_waiting 0',
     'authproxy_idp_metadata_valid_until_seconds 1893456000',
     'authproxy_idp_metadata_fetched_seconds 0',
-    'authproxy_saml_responses{outcome="accepted"} 5',
+    'authproxy_saml_responses_total{outcome="accepted"} 5',
   ]) {
     t.ok(text.split('\n').includes(line), line)
   }

@@ -109,7 +109,7 @@ t.test(
       [`Content-Type: application/json\n${own}`, '{}', 'type'],
       [own, 'a=1', 'type'],
       [`${form}\n${own}`, 'x'.repeat(2000), 'too-large'],
-      [`${form}\n${own}`, `__authproxy_form=${'A'.repeat(16)}`, 'spent'],
+      [`${form}\n${own}`, `__authproxy_form=${'A'.repeat(27)}`, 'spent'],
     ] as const) {
       const answer = await post(`${fields}\nReferer: https://${domain}/page`, content)
       t.equal(answer.status, 401, because)
@@ -193,7 +193,7 @@ t.test('the paths of SAML are answered here, whoever asks and whatever passes', 
 })
 
 t.test(
-  'failure pages are pages for people and data for programs, with the ID of the log',
+  '69: failure pages are pages for people and data for programs, with the ID of the log',
   async t => {
     const { gateway, send } = await arranged(t)
     const page = await send(`GET / HTTP/1.1\nHost: other.example.org\n${navigation}\n\n`)

@@ -61,12 +61,15 @@ t.test(
   },
 )
 
-t.test('health, readiness and figures are told on a listener of their own', async t => {
+t.test('50: health, readiness and figures are told on a listener of their own', async t => {
   const gateway = await startGateway(t, { settings: { admin: { listenAddress: '127.0.0.1:0' } } })
   const admin = await RawClient.connect(t, gateway.service.adminPort ?? 0)
   t.equal((await admin.get('/healthz')).status, 200)
   t.equal((await admin.get('/readyz')).text, 'ready\n')
-  t.match((await admin.get('/metrics')).text, /authproxy_saml_responses\{outcome="accepted"\} 1/)
+  t.match(
+    (await admin.get('/metrics')).text,
+    /authproxy_saml_responses_total\{outcome="accepted"\} 1/,
+  )
   t.equal((await admin.get('/')).status, 404)
   const front = await RawClient.connect(t, gateway.port)
   t.equal(

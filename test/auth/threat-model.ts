@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { signElement } from '../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../lib/auth/saml/signature/sign.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { assertionXml, responseXml } from '../../lib/tools/dev-idp/response.ts'
 import { arranged } from '../fixtures/attacked.ts'
@@ -29,9 +29,19 @@ t.test('the list has every number once, and names files and tests that exist', t
     if (number !== '43') t.ok(files?.length && tests?.length, `${number} is held and shown`)
     for (const file of files ?? []) t.ok(existsSync(join(root, 'lib', file)), `${number}: ${file}`)
     for (const file of tests ?? []) t.ok(existsSync(join(root, file)), `${number}: ${file}`)
+    const titles = (tests ?? []).flatMap(file => titlesIn(join(root, file)))
+    const named = titles.some(title => title.split(', ').includes(number ?? ''))
+    if (number !== '43') t.ok(named, `${number}: a test is named by the number`)
   }
   t.end()
 })
+
+/** The numbers before the titles of a file's tests: `'44, 45: no identity …'`. */
+function titlesIn(file: string): readonly string[] {
+  return [...readFileSync(file, 'utf8').matchAll(/['`](\d+(?:, \d+)*): /g)].map(
+    ([, numbers = '']) => numbers,
+  )
+}
 
 t.test('22: no library is locked in a version that writes hostile XML as other XML', t => {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))

@@ -73,20 +73,23 @@ t.test('a WebSocket goes through with the identity of its session', async t => {
   await client.ended
 })
 
-t.test('without a session it is 401 before the backend is asked, and no state is made', async t => {
-  const { target, seen } = await socketBackend(t)
-  const gateway = await startGateway(t, { target })
-  const client = await RawClient.connect(t, gateway.port)
-  const answer = await client.get('/ws', handshake)
-  t.equal(answer.status, 401)
-  t.match(answer.fields.get('X-Authproxy-Login'), `https://${domain}/__authproxy-redirect`)
-  t.notOk(answer.fields.has('Set-Cookie'))
-  t.same(seen, [])
-  t.same(gateway.logins, [])
-  t.equal(await client.ended, 'fin')
-})
+t.test(
+  '57: without a session it is 401 before the backend is asked, and no state is made',
+  async t => {
+    const { target, seen } = await socketBackend(t)
+    const gateway = await startGateway(t, { target })
+    const client = await RawClient.connect(t, gateway.port)
+    const answer = await client.get('/ws', handshake)
+    t.equal(answer.status, 401)
+    t.match(answer.fields.get('X-Authproxy-Login'), `https://${domain}/__authproxy-redirect`)
+    t.notOk(answer.fields.has('Set-Cookie'))
+    t.same(seen, [])
+    t.same(gateway.logins, [])
+    t.equal(await client.ended, 'fin')
+  },
+)
 
-t.test('a page of another origin cannot use the session of a user', async t => {
+t.test('57: a page of another origin cannot use the session of a user', async t => {
   const { target, seen } = await socketBackend(t)
   const gateway = await startGateway(t, {
     target,
@@ -144,7 +147,7 @@ t.test('an answer without a change of protocol is relayed', async t => {
 })
 
 t.test(
-  'other protocols are not changed to: the request is answered as if it had not asked',
+  '56: other protocols are not changed to: the request is answered as if it had not asked',
   async t => {
     const { target, seen } = await socketBackend(t)
     const gateway = await startGateway(t, { target })

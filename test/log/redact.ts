@@ -66,7 +66,7 @@ t.test('hostile text costs linear time', t => {
   t.end()
 })
 
-t.test('values under a secret name are replaced, wherever they are', t => {
+t.test('63: values under a secret name are replaced, wherever they are', t => {
   for (const name of [
     'authorization',
     'Proxy-Authorization',

@@ -1,11 +1,10 @@
 /**
  * Whether a request is for the public origin, came to it by TLS, or comes from a page of it. Pure.
  */
-import { cookiePairs } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { parseAuthority } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
-import { isOwnCookie } from '../session/cookie.ts'
+import { ownCookies } from '../session/cookie.ts'
 
 /** Path and query of a request line. */
 export interface Place {
@@ -48,7 +47,7 @@ export function hostFor({ fields }: Pick<Request, 'fields'>, domain: string): st
 export function cameWithoutTls({ secure, fields }: Request): boolean {
   const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
   if (secure || said.some(scheme => scheme.trim() !== 'http')) return false
-  return !fields.has('Sec-Fetch-Mode') && !cookiePairs(fields).some(({ name }) => isOwnCookie(name))
+  return !fields.has('Sec-Fetch-Mode') && ownCookies(fields).length === 0
 }
 
 /**

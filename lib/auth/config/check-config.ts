@@ -5,6 +5,7 @@ import type { Remark } from '../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { isPublicAddress } from '../../ip.ts'
+import { claims } from '../identity/claim.ts'
 import type { SettingValues } from './settings.ts'
 
 /** Remarks on values that have been read. Problems stop the start, warnings are told. */
@@ -46,14 +47,11 @@ export function crossCheck(values: SettingValues): {
       wrong(['passthroughTokens', index, 'name'], 'is the name of an earlier token as well')
     }
   })
-  values.identity.attributes.forEach(({ name }, index) => {
-    if (RESERVED.includes(name.toLowerCase())) {
-      wrong(
-        ['identity', 'attributes', index, 'name'],
-        'is taken by a field of our own; choose another',
-      )
-    }
-  })
+  const custom = values.identity.attributes.map(({ name }) => name)
+  for (const [index, name] of custom.entries()) {
+    const taken = takenBy(name, custom.slice(0, index))
+    if (taken !== undefined) wrong(['identity', 'attributes', index, 'name'], taken)
+  }
 
   if (proxy.targetDisableSSLVerify) {
     warn(
@@ -98,6 +96,14 @@ export function crossCheck(values: SettingValues): {
       )
     }
   }
+  for (const [index, prefix] of values.passthroughPaths.entries()) {
+    if (!prefix.endsWith('/')) {
+      warn(
+        ['passthroughPaths', index],
+        `lets every path pass that begins so, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
+      )
+    }
+  }
   if (values.saml.allowUnsignedLogout) {
     warn(
       ['saml', 'allowUnsignedLogout'],
@@ -109,6 +115,20 @@ export function crossCheck(values: SettingValues): {
   }
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   return { problems, warnings }
+}
+
+/** Fields do not tell upper from lower case, so two attributes whose names differ in nothing else would be one. */
+function takenBy(name: string, earlier: readonly string[]): string | undefined {
+  const low = name.toLowerCase()
+  if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'
+  const known = claims.find(claim =>
+    [claim.name, claim.field].some(each => each.toLowerCase() === low),
+  )
+  if (known !== undefined && known.name !== name) {
+    return `has the field of the known attribute ${known.name}; write ${known.name} to give that one more names, or choose another`
+  }
+  const same = earlier.find(each => each.toLowerCase() === low)
+  return same === undefined ? undefined : `is the field of an earlier attribute, ${same}, as well`
 }
 
 const RESERVED = [

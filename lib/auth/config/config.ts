@@ -16,7 +16,7 @@ export function configOf(values: SettingValues, instance: string) {
   const { domain, proxy, identity } = values
   const baseUrl = `https://${domain}`
   const configPath = values.configPath ?? `/var/lib/authproxy/${instance}.json`
-  const { attributes, looseNames, groups, groupForm, only } = identity
+  const { attributes, looseNames, stripDomains, groups, groupForm, only } = identity
   const claims = attributes.map(({ name, from, list }) => ({
     name,
     field: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
@@ -56,6 +56,8 @@ export function configOf(values: SettingValues, instance: string) {
       idpMetadataCertificate: values.idpMetadataCertificate,
       /** Where remote metadata is kept between starts. */
       metadataCacheFile: `${configPath}.idp-metadata.xml`,
+      /** Where IDs that were used up are kept between starts. */
+      usedIdsFile: `${configPath}.used.json`,
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
       allowSha1: allowSHA1,
@@ -63,7 +65,7 @@ export function configOf(values: SettingValues, instance: string) {
       stashLimit: replaySize,
     },
     session: values.session,
-    identity: { claims, looseNames, groups, groupForm, only },
+    identity: { claims, looseNames, stripDomains, groups, groupForm, only },
     identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,

@@ -29,7 +29,7 @@ export function needRestart(started: Config, wanted: Config): readonly string[] 
 /** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
 export function inForce(started: Config, wanted: Config): Config {
   const { domain, baseUrl, listen, configPath, admin } = started
-  const { entityId, acsUrl, sloUrl, metadataCacheFile } = started.saml
+  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
   const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
   const { head, fields, connections } = started.limits
   const { clientHead, clientIdle, clientTaking, drain } = started.timeouts
@@ -38,7 +38,7 @@ export function inForce(started: Config, wanted: Config): Config {
     ...{ domain, baseUrl, listen, configPath, admin },
     saml: {
       ...wanted.saml,
-      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile },
+      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
       ...{ idpMetadata, idpEntityId, idpMetadataCertificate },
     },
     session: { ...wanted.session, revocation: started.session.revocation },

@@ -111,3 +111,21 @@ export const attributeName: Kind<string> = kind({ name: 'attribute name', json: 
     ? right(found)
     : expected(found, 'a name of letters, digits and hyphens, such as costCentre'),
 )
+
+/** When requests are signed; also as a boolean, which many write. */
+export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
+  {
+    name: 'word',
+    range: 'auto, always, never, true, false',
+    json: { enum: ['auto', 'always', 'never', true, false] },
+  },
+  found => {
+    // An environment has words alone.
+    const text = String(found)
+    if (text === 'true' || text === 'always') return right('always')
+    if (text === 'false' || text === 'never') return right('never')
+    return text === 'auto'
+      ? right('auto')
+      : expected(found, 'one of auto, always, never, true, false')
+  },
+)

@@ -20,6 +20,7 @@ import {
   moment,
   origin,
   pathPrefix,
+  requestSigning,
   sha256,
   token,
   url,
@@ -50,8 +51,8 @@ export const settings = group('', {
   ).says(
     'A PEM file with the certificates the metadata has to be signed with. Metadata that is not is refused.',
   ),
-  samlRequestSigning: setting(oneOf('auto', 'always', 'never'), 'auto').says(
-    'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks.',
+  samlRequestSigning: setting(requestSigning, 'auto').says(
+    'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks; `true` is `always`, `false` is `never`.',
   ),
   passthroughPaths: setting(
     listOf(pathPrefix, 'path prefixes'),
@@ -155,8 +156,15 @@ export const settings = group('', {
     groupForm: setting(oneOf('whole', 'name'), 'whole').says(
       '`name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
     ),
-    encoding: setting(oneOf('percent', 'utf8'), 'percent').says(
-      'How values with other than visible ASCII reach the backend: percent-encoded UTF-8, or its bytes as they are. `%` and control characters are always encoded, and commas within the members of lists.',
+    stripDomains: setting(
+      listOf(text, 'domain names'),
+      [],
+      'identity:\n  stripDomains: [CORP]',
+    ).says(
+      'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
+    ),
+    encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
+      'How values reach the backend: as UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or with `percent` everything but visible ASCII and spaces, and `%` itself.',
     ),
     fieldSize: setting(size('256', '512K'), '64K').says(
       'The longest value of one field. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',

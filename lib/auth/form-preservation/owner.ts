@@ -9,10 +9,11 @@
  */
 import { createHash } from 'node:crypto'
 import type { Seconds } from '../../async/clock.ts'
-import { cookieValues, setCookie } from '../../http/message/cookie.ts'
+import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from '../saml/parts.ts'
+import { ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 
 const COOKIE = '__Host-authproxy_last'
@@ -34,7 +35,7 @@ export function ownerCookie(saml: Saml, session: Session): string {
 
 /** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */
 export function lastOwner(saml: Saml, request: Request): string | undefined {
-  const [value, ...more] = cookieValues(request.fields, COOKIE)
+  const [value, ...more] = ownValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
   return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
 }

@@ -15,7 +15,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { gather } from '../../http/server/gather.ts'
 import { isOwnPost } from '../access/own-origin.ts'
-import { keepState, stateOf, withoutFlow } from '../saml/login-state.ts'
+import { dropFlow, stateOf } from '../saml/login-state.ts'
 import type { Saml } from '../saml/parts.ts'
 import type { Session } from '../session/token.ts'
 import type { Form, Withheld } from './kept-forms.ts'
@@ -24,8 +24,8 @@ import { ownerOf } from './owner.ts'
 /** The name of the one field our page posts; its value is the ID of the login. */
 export const resubmissionField = '__authproxy_form'
 
-/** Characters of the ID of a login: 12 bytes in base64url. */
-const ID = 16
+/** Characters of the ID of a login (saml/login-state.ts): 20 bytes in base64url. */
+const ID = 27
 const LENGTH = resubmissionField.length + 1 + ID
 const PATTERN = new RegExp(`^${resubmissionField}=[\\w-]{${ID}}$`)
 const DEADLINE: Milliseconds = 10_000
@@ -75,10 +75,10 @@ export function resubmit(
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
   const { state } = stateOf(saml, request)
-  const key = state.flows.find(flow => flow.id === id && flow.done)?.form
+  const key = state.flows.find(flow => flow.id === id)?.form
   const place = { owner: ownerOf(session), target }
   const taken = key === undefined ? ({ because: 'gone' } as const) : saml.forms.take(id, key, place)
-  const setCookie = Fields.of(['Set-Cookie', keepState(saml, withoutFlow(state, id))])
+  const setCookie = Fields.of(['Set-Cookie', dropFlow(id)])
   if ('because' in taken) {
     return { refuse: notSent(saml, request, { ...taken, target, fields: setCookie }) }
   }

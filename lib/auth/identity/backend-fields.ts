@@ -9,11 +9,11 @@
  * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written anew.
  * - Servers cut off field lines behind a number of them without an error: so ours come first.
  */
-import { setCookieName, withoutCookies } from '../../http/message/cookie.ts'
+import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
-import { isOwnCookie } from '../session/cookie.ts'
+import { isOwnCookie, withoutOwnCookies } from '../session/cookie.ts'
 
 /** What is added to the fields of a client. */
 export interface Added {
@@ -28,7 +28,7 @@ export interface Added {
 /** Ours, and behind them the fields of the client that are end-to-end and claim nothing. */
 export function backendFields(client: Fields, { identity, own, basicAuth }: Added): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
-  const harmless = withoutCookies(withoutForwarding(client), isOwnCookie)
+  const harmless = withoutOwnCookies(withoutForwarding(client))
   for (const [name, value] of endToEnd(harmless)) {
     if (isIdentityField(name) || isOddlySpelt(name)) continue
     // With Basic credentials as identity, those of a client would claim to be another user.

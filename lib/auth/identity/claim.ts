@@ -2,7 +2,8 @@
  * Maps the names identity providers give attributes to canonical names and fields.
  *
  * Order: exact Name, then FriendlyName, then, where that is allowed, the last segment of Name without regard to case. Within
- * each the first alias with a value wins.
+ * each the first alias with a value wins. FriendlyName is for people to read and identifies nothing (saml-core-2.0-os section
+ * 2.7.3.1): it gives attributes, never the subject.
  */
 import type { Config } from '../config/config.ts'
 import type { SamlAttribute } from '../saml/core/subject.ts'
@@ -97,15 +98,17 @@ export function claimTable(more: readonly Claim[]): readonly Claim[] {
 }
 
 /**
- * The attributes of an assertion by canonical name: repeated ones merged in order, values without the white space around
- * them, empty ones and empty attributes left out.
+ * The attributes of an assertion by canonical name: repeated ones merged in order, values without the XML white space around
+ * them, empty ones and empty attributes left out. `friendly`: whether FriendlyName counts as a name.
  */
 export function mapClaims(
   attributes: readonly SamlAttribute[],
-  { claims: more, looseNames }: Pick<Config['identity'], 'claims' | 'looseNames'>,
+  rules: Pick<Config['identity'], 'claims' | 'looseNames' | 'stripDomains'>,
+  friendly: boolean,
 ): ReadonlyMap<string, readonly string[]> {
+  const { claims: more, looseNames, stripDomains } = rules
   const byName = collect(attributes, ({ name }) => name)
-  const byFriendlyName = collect(attributes, ({ friendlyName }) => friendlyName)
+  const byFriendlyName = collect(friendly ? attributes : [], ({ friendlyName }) => friendlyName)
   const byLastSegment = collect(looseNames ? attributes : [], ({ name }) => lastSegment(name))
   const mapped = new Map<string, readonly string[]>()
   for (const { name, aliases } of claimTable(more)) {
@@ -116,18 +119,26 @@ export function mapClaims(
     ].find(found => found !== undefined)
     if (values !== undefined) mapped.set(name, values)
   }
-  splitAccountName(mapped)
+  splitAccountName(mapped, stripDomains)
   if (OVERAGE.some(name => byName.has(name))) mapped.set('groupsOverage', ['true'])
   return mapped
 }
 
-/** `DOMAIN\user` is a user of that domain (NetBIOS name): the account name goes without, the domain is kept beside it. */
-function splitAccountName(mapped: Map<string, readonly string[]>): void {
+/**
+ * `DOMAIN\user` is a user of that domain (NetBIOS name). The domain is kept as an attribute. The account name stays as it was
+ * sent, since `admin` of one domain is not `admin` of another; only the listed domains are taken from it.
+ */
+function splitAccountName(
+  mapped: Map<string, readonly string[]>,
+  stripDomains: readonly string[],
+): void {
   const [account = ''] = mapped.get('sAMAccountName') ?? []
   const backslash = account.indexOf('\\')
   if (backslash <= 0 || backslash === account.length - 1) return
-  mapped.set('sAMAccountName', [account.slice(backslash + 1)])
-  if (!mapped.has('domain')) mapped.set('domain', [account.slice(0, backslash)])
+  const domain = account.slice(0, backslash)
+  const strips = stripDomains.some(each => each.toLowerCase() === domain.toLowerCase())
+  if (strips) mapped.set('sAMAccountName', [account.slice(backslash + 1)])
+  if (!mapped.has('domain')) mapped.set('domain', [domain])
 }
 
 function collect(
@@ -137,11 +148,21 @@ function collect(
   const found = new Map<string, string[]>()
   for (const attribute of attributes) {
     const key = keyOf(attribute)
-    const values = attribute.values.map(value => value.trim()).filter(value => value !== '')
+    const values = attribute.values.map(trimXml).filter(value => value !== '')
     if (key === undefined || values.length === 0) continue
     found.set(key, [...(found.get(key) ?? []), ...values])
   }
   return found
+}
+
+/** Without the white space of XML (XML 1.0, S) at the ends. Any other kind belongs to the value. */
+export function trimXml(text: string): string {
+  const white = (at: number) => ' \t\r\n'.includes(text.charAt(at))
+  let start = 0
+  let end = text.length
+  while (start < end && white(start)) start += 1
+  while (end > start && white(end - 1)) end -= 1
+  return text.slice(start, end)
 }
 
 function lastSegment(name: string): string {

@@ -2,8 +2,9 @@
  * Makes the fields that tell the backend which user a session is of.
  *
  * # Facts
- * - Node writes fields as latin1 and refuses control characters. Values are percent-encoded where they do not consist of
- *   visible ASCII and spaces; `%` is always encoded, so decoding is unambiguous.
+ * - Fields carry no control characters, and a comma ends a member of a list: these are percent-encoded in every field, one rule
+ *   for all. All else is sent as UTF-8, as most backends expect; with `percent` decoding is unambiguous instead.
+ * - Node writes fields as latin1, so the bytes of UTF-8 are put into such a string.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Config } from '../config/config.ts'
@@ -52,22 +53,15 @@ export function mayBeBasicUser(subject: string): boolean {
 
 /** One value, fit for a field; `inList` also encodes its commas. */
 export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: boolean): string {
-  const unsafe =
-    encoding === 'percent' ? (inList ? NOT_IN_LIST : NOT_PLAIN) : inList ? BREAKING_LIST : BREAKING
-  // Trailing spaces are counted in a loop: a pattern for them would take quadratic time.
-  let end = text.length
-  while (end > 0 && text.charAt(end - 1) === ' ') end -= 1
-  // A lone surrogate has no bytes in UTF-8 and becomes U+FFFD.
-  const encoded =
-    text.slice(0, end).replace(unsafe, piece => percent(piece)) + '%20'.repeat(text.length - end)
+  const encoded = text.replace(UNSAFE[encoding][inList ? 'member' : 'single'], percent)
   return encoding === 'utf8' ? Buffer.from(encoded, 'utf8').toString('latin1') : encoded
 }
 
-// Spaces at the ends would not survive: a field value has none there.
-const NOT_PLAIN = /[^\x20-\x24\x26-\x7e]+|^ +/gu
-const NOT_IN_LIST = /[^\x20-\x24\x26-\x2b\x2d-\x7e]+|^ +/gu
-const BREAKING = /[\p{Cc}%\u2028\u2029]+|^ +/gu
-const BREAKING_LIST = /[\p{Cc}%,\u2028\u2029]+|^ +/gu
+/** Values have no white space at their ends (claim.ts). A lone surrogate has no bytes in UTF-8 and becomes U+FFFD. */
+const UNSAFE = {
+  utf8: { single: /\p{Cc}+/gu, member: /[\p{Cc},]+/gu },
+  percent: { single: /[^\x20-\x24\x26-\x7e]+/gu, member: /[^\x20-\x24\x26-\x2b\x2d-\x7e]+/gu },
+} as const
 
 function percent(text: string): string {
   const bytes = [...Buffer.from(text, 'utf8')]

@@ -61,6 +61,9 @@ export class IdentityTokens {
   }
 }
 
+/** By how much the clock of a backend may be behind ours. */
+const SLACK: Milliseconds = 30_000
+
 function claimsOf(
   session: Session,
   { baseUrl, instance, identityToken }: IdentityTokenOptions['config'],
@@ -72,7 +75,7 @@ function claimsOf(
     aud: identityToken?.audience ?? baseUrl,
     sub: session.subject,
     iat: secondsOf(now),
-    nbf: secondsOf(now),
+    nbf: secondsOf(now - SLACK),
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
     ...{ groups, attributes, instance },

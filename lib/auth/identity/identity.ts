@@ -3,7 +3,7 @@
  */
 import type { Config } from '../config/config.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
-import { mapClaims } from './claim.ts'
+import { mapClaims, trimXml } from './claim.ts'
 
 type Rules = Config['identity']
 
@@ -21,23 +21,25 @@ const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
 
 /** The identity, or why there is none. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
 export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | NoIdentity {
-  const mapped = mapClaims(verified.attributes, rules)
-  const nameId = verified.nameId?.value.trim() ?? ''
+  const named = mapClaims(verified.attributes, rules, false)
+  const nameId = trimXml(verified.nameId?.value ?? '')
   const candidates = [
-    ['email', mapped.get('email')?.[0]],
-    ['sAMAccountName', mapped.get('sAMAccountName')?.[0]],
+    ['email', named.get('email')?.[0]],
+    ['sAMAccountName', named.get('sAMAccountName')?.[0]],
     [verified.nameId?.format === TRANSIENT ? 'transient-nameId' : 'nameId', nameId],
   ] as const
   for (const [from, subject] of candidates) {
     if (subject === undefined || subject === '') continue
-    // What a reader would take a name with control characters for cannot be known.
+    // Readers drop or fold such characters each in its way, so that two names would become one.
     if (UNFIT.test(subject)) return 'unfit-subject'
+    const mapped = mapClaims(verified.attributes, rules, true)
     return { subject, from, attributes: keptOf(mapped, rules) }
   }
   return 'no-subject'
 }
 
-const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u
+/** Control characters, surrogates, and white space other than the plain space, that of no width included. */
+const UNFIT = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200b\u2060\ufeff]|(?! )\p{Zs}/u
 
 function keptOf(
   mapped: ReadonlyMap<string, readonly string[]>,
@@ -68,5 +70,5 @@ function globOf(pattern: string): RegExp {
 /** The value of the first CN of a distinguished name (RFC 4514); other text as it is. */
 function commonName(text: string): string {
   const [, value] = /^\s*cn\s*=((?:[^,\\]|\\.)*)/i.exec(text) ?? []
-  return value === undefined ? text : value.replace(/\\(.)/g, '$1').trim()
+  return value === undefined ? text : trimXml(value.replace(/\\(.)/g, '$1'))
 }

@@ -9,21 +9,34 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
-import { type CheckedAssertion, checkAssertion } from './core/check-assertion.ts'
+import {
+  type AssertionVerdict,
+  type CheckedAssertion,
+  checkAssertion,
+} from './core/check-assertion.ts'
 import { decodeBase64 } from './core/encoding.ts'
-import { messageLimits } from './core/scan.ts'
+import { messageLimits } from './core/message.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
-import { type CarriedState, type Flow, keepState, stateOf, withDone } from './login-state.ts'
-import { returnPath, type Saml, safeReturn } from './parts.ts'
-import { loginAddress } from './redirect-endpoint.ts'
+import {
+  type CarriedState,
+  type Flow,
+  flowIdIn,
+  type Known,
+  keepFlow,
+  keepKnown,
+  requestIdOf,
+  stateOf,
+} from './login-state.ts'
+import { type Saml, safeReturn } from './parts.ts'
+import { backAddress, loginAddress } from './redirect-endpoint.ts'
 import { type Refusal, refused } from './refusal-page.ts'
 import { formPage, redirect } from './send.ts'
-import { verify } from './verify.ts'
+import { clientOf, verify } from './verify.ts'
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
   const refuse = (refusal: Refusal) => refused(saml, request, refusal)
-  const posted = await readPost(request, saml)
+  const posted = await readPost(request, saml, messageLimits)
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
@@ -37,28 +50,33 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const bytes = decodeBase64(posted.encoded)
   if (bytes === undefined) return refuse({ code: 'base64' })
   if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
-  const verified = await verify(saml, rules =>
-    saml.verifier.run({ kind: 'response', bytes, rules }),
+  const client = clientOf(saml, request, open.length > 0)
+  const logins = open.length > 0 ? open.map(flow => flow.id) : [client.address]
+  const verified = await saml.tries.within(logins, () =>
+    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', bytes, rules }, client)),
   )
+  if (verified === undefined) return refuse({ code: 'encryption_tries' })
   if (!verified.ok) return refuse(verified.refusal)
 
   const expected = {
     config: saml.config(),
     idp: saml.source.last?.entityId ?? '',
-    requests: new Map(open.map(({ request, began }) => [request, began])),
+    requests: new Map(open.map(flow => [requestIdOf(flow), flow.began])),
   }
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
     const { because: code, findings, clockAhead } = checked
-    return refuse({ code, findings, clockAhead })
+    return unknownAlone(checked, posted)
+      ? resumed(saml, request, { code, posted, findings })
+      : refuse({ code, findings, clockAhead })
   }
-  const flow = open.find(each => each.request === checked.requestId)
+  const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
-  if (flow !== undefined) used.push(`request ${flow.request}`)
-  if (!saml.replayCache.consume(used, checked.until)) {
+  if (flow !== undefined) used.push(`request ${flow.id}`)
+  if (!(await saml.replayCache.consume(used, checked.until))) {
     return refuse({ code: 'replay', findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, carried, posted })
+  return startSession(saml, request, { verified, checked, flow, known: carried.state, posted })
 }
 
 /** Makes the session and sends the browser on to the redirect endpoint. */
@@ -69,11 +87,11 @@ async function startSession(
     readonly verified: VerifiedResponse
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
-    readonly carried: CarriedState
+    readonly known: Known
     readonly posted: PostedMessage
   },
 ): Promise<Response> {
-  const { verified, checked, flow, carried, posted } = arrival
+  const { verified, checked, flow, known, posted } = arrival
   const { encrypted, assertion } = verified
   const { issuer: idp, assertionId } = checked.subject
   const established = await saml.sessions.establish(checked.subject, request)
@@ -102,9 +120,13 @@ async function startSession(
     const returnTo = relayedReturn(baseUrl, posted.relayState ?? '')
     return answered(loginAddress(baseUrl, returnTo), fields)
   }
-  const state = withDone(carried.state, flow, { at: now, ahead })
-  const location = `${baseUrl}${returnPath}?flow=${encodeURIComponent(flow.id)}`
-  return answered(location, fields.plus('Set-Cookie', keepState(saml, state)))
+  const last = { at: now, depth: flow.depth, ahead }
+  return answered(
+    backAddress(baseUrl, flow.id),
+    fields
+      .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
+      .plus('Set-Cookie', keepKnown(saml, { ...known, last })),
+  )
 }
 
 function answered(location: string, fields: Fields): Response {
@@ -134,16 +156,12 @@ async function withoutLogin(
   request: Request,
   arrival: { readonly carried: CarriedState; readonly posted: PostedMessage },
 ): Promise<Response> {
-  const { found, state } = arrival.carried
+  const { found } = arrival.carried
   const { encoded, relayState } = arrival.posted
-  if ((await saml.sessions.read(request)) !== undefined) {
-    const done = state.flows.find(flow => flow.done && flow.id === relayState)
-    const query = done === undefined ? '' : `?flow=${encodeURIComponent(done.id)}`
-    return redirect(303, `${saml.config().baseUrl}${returnPath}${query}`)
-  }
+  const signedIn = (await saml.sessions.read(request)) !== undefined
   const again = request.target.form === 'origin' && request.target.query === 'again'
-  const sent = (await saml.sessions.diagnose(request)).count > 0
-  const heldBack = found === 'absent' || (found === 'state' && !sent)
+  const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
+  const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !again && isPlain) {
     return formPage(saml, {
@@ -153,7 +171,48 @@ async function withoutLogin(
       values: { SAMLResponse: encoded, RelayState: relayState },
     })
   }
-  return refused(saml, request, { code: codes[found] })
+  return resumed(saml, request, { code: codes[found], posted: arrival.posted, signedIn })
+}
+
+/**
+ * Answers when nothing is wrong but that the login is not known: it was begun too long ago, or more tabs logged in than cookies
+ * have room for. A browser with a session goes on, one without begins again, once: the redirect endpoint sees to both. Without
+ * the ID of a login, or after the second time, the answer is refused.
+ */
+function resumed(
+  saml: Saml,
+  request: Request,
+  lost: Pick<Refusal, 'findings'> & {
+    readonly code: string
+    readonly posted: PostedMessage
+    readonly signedIn?: boolean
+  },
+): Response {
+  const { code, posted, findings = [], signedIn = false } = lost
+  const { baseUrl } = saml.config()
+  const flow = flowIdIn(posted.relayState)
+  if (flow === undefined && signedIn) return redirect(303, `${baseUrl}/`)
+  if (flow === undefined || (flow.again && !signedIn)) {
+    return refused(saml, request, { code, findings })
+  }
+  saml.outcomes.count('login_resumed')
+  saml.log.info('the login is not known any more', { request: request.id, flow: flow.id, code })
+  return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
+}
+
+/**
+ * Whether everything about an assertion is right, but the login its RelayState names is not known any more, here or at the IdP:
+ * one that has lost its own state (SimpleSAMLphp, when the same person has just signed in in another tab) answers no request,
+ * and repeats the RelayState alone.
+ */
+function unknownAlone(
+  { because, findings }: Extract<AssertionVerdict, { ok: false }>,
+  { relayState = '' }: PostedMessage,
+): boolean {
+  const [failed, ...more] = findings.filter(({ ok }) => !ok)
+  if (more.length > 0) return false
+  if (because === 'unsolicited') return true
+  return because === 'in_response_to' && failed?.received === requestIdOf({ id: relayState })
 }
 
 const codes = {

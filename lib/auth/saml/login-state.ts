@@ -1,35 +1,46 @@
 /**
- * Keeps the logins a browser has under way in a sealed cookie of bounded size. The server keeps nothing, so a restart in the
+ * Keeps the logins a browser has under way, each in a sealed cookie of its own. The server keeps nothing, so a restart in the
  * middle of a login loses none, and strangers cannot fill any memory.
  *
  * # Facts
- * - The IdP answers by a form post from its own site, so the cookie has to be SameSite=None; `__Host-` keeps neighbours of our
- *   domain from setting it.
- * - Tabs log in at the same time, so several logins are kept; when there are too many, the oldest is dropped.
+ * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our
+ *   domain from setting them.
+ * - Tabs log in at the same time. Two answers that set one cookie overwrite each other, so each login has its own, named by
+ *   its ID.
+ * - Servers in front take 8 KiB of cookies or less. A login that begins removes the oldest that have no room any more; their
+ *   tabs still know their address themselves (templates/auth/saml-go.mustache).
  * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
  *   which happens only when the session of that one did not come back.
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
-import { cookieValues } from '../../http/message/cookie.ts'
+import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord } from '../../json.ts'
 import { seal, unseal } from '../keys/seal.ts'
+import { ownCookies } from '../session/cookie.ts'
 import type { Saml } from './parts.ts'
 
-const COOKIE = '__Host-authproxy_state'
+/** The cookie of a login is this name and its ID. */
+const LOGIN = '__Host-authproxy_login.'
+/** What is known of the browser besides: its last login, its logout. */
+const STATE = '__Host-authproxy_state'
 
-/** Logins at a time. */
-const MOST_FLOWS = 5
-/** Characters of the cookie's value; browsers drop a cookie beyond 4096 with its name and attributes. */
-const MOST_CHARACTERS = 3800
+/** Logins of a browser at a time. */
+const MOST_FLOWS = 32
+/** Cookies of logins that are opened: of tabs that began at the same moment there may be more than are kept. */
+const MOST_READ = 100
+/** Characters of the cookies of all logins. */
+const MOST_CHARACTERS = 7000
+/** Characters of one value when the page keeps the address as well, so that many tabs at once stay small. */
+const SMALL = 600
+/** Characters of one value otherwise; browsers drop a cookie beyond 4096 with its name and attributes. */
+const LARGE = 3800
 /** A login that begins so soon after another was completed is the next one of a loop. */
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
-  /** Names the login towards the browser: RelayState, and where a page keeps the fragment. */
+  /** Names the login towards the browser: RelayState, its cookie, and where a page keeps the address. */
   readonly id: string
-  /** ID of the AuthnRequest. */
-  readonly request: string
   readonly began: Milliseconds
   /** Path and query to come back to. */
   readonly returnTo: string
@@ -38,11 +49,11 @@ export interface Flow {
   /** Whether the IdP's answer has been taken; the login then waits only for its browser to come back. */
   readonly done: boolean
   /** Key of the kept form (form-preservation/kept-forms.ts), base64url. */
-  readonly form?: string
+  readonly form?: string | undefined
 }
 
-export interface LoginState {
-  readonly flows: readonly Flow[]
+/** What is known of a browser besides its logins. */
+export interface Known {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?: {
     readonly at: Milliseconds
@@ -53,62 +64,109 @@ export interface LoginState {
   readonly logout?: string
 }
 
-const emptyState: LoginState = { flows: [] }
+export interface LoginState extends Known {
+  /** The oldest first. */
+  readonly flows: readonly Flow[]
+}
 
-/** What a request carries: `absent` when there is no cookie of the name, `invalid` when none could be opened. */
+/** What a request carries: `absent` when there is no cookie of these names, `invalid` when none could be opened. */
 export interface CarriedState {
   readonly found: 'state' | 'absent' | 'invalid'
   readonly state: LoginState
 }
 
-/** The logins of the browser that sent a request. */
-export function stateOf(saml: Saml, request: Request): CarriedState {
-  const { entityId, loginTime } = saml.config()
-  const values = cookieValues(request.fields, COOKIE)
-  if (values.length === 0) return { found: 'absent', state: emptyState }
-  for (const value of values.slice(0, 4)) {
-    const plain = unseal(value, purposeOf(entityId), saml.keys.sealing())
-    const state = plain === undefined ? undefined : decode(plain)
-    if (state === undefined) continue
-    const flows = state.flows.filter(flow => saml.clock.now() - flow.began < loginTime)
-    return { found: 'state', state: { ...state, flows } }
-  }
-  return { found: 'invalid', state: emptyState }
+/** A new ID of a login; `again` marks one that takes the place of a login nothing is known of any more. */
+export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): string {
+  return `${again ? AGAIN : ''}${random(20).toString('base64url')}`
 }
 
-function decode(plain: Buffer): LoginState | undefined {
+const AGAIN = 'again.'
+
+/** What a RelayState says: the ID of a login of ours, as far as its form tells. */
+export function flowIdIn(
+  relayState: string | undefined,
+): { readonly id: string; readonly again: boolean } | undefined {
+  const [id, again] = /^(again\.)?[\w-]{27}$/.exec(relayState ?? '') ?? []
+  return id === undefined ? undefined : { id, again: again !== undefined }
+}
+
+/** The ID of the AuthnRequest of a login: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
+  return `_${id}`
+}
+
+/** The logins of the browser that sent a request. */
+export function stateOf(saml: Saml, request: Request): CarriedState {
+  const { loginTime } = saml.config()
+  const pairs = ownCookies(request.fields)
+    .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
+    .slice(0, MOST_READ)
+  if (pairs.length === 0) return { found: 'absent', state: { flows: [] } }
+  const flows: Flow[] = []
+  let known: Known | undefined
+  for (const { name, value } of pairs) {
+    const found = opened(saml, name, value)
+    if (found === undefined) continue
+    if (name === STATE) known ??= found
+    else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
+  }
+  if (known === undefined && flows.length === 0) return { found: 'invalid', state: { flows } }
+  const now = saml.clock.now()
+  const current = flows.filter(flow => now - flow.began < loginTime)
+  current.sort((a, b) => a.began - b.began)
+  return { found: 'state', state: { ...known, flows: current } }
+}
+
+/** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
+function opened(saml: Saml, name: string, value: string): object | undefined {
+  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
+  if (plain === undefined) return undefined
   try {
-    const value: unknown = JSON.parse(plain.toString())
-    return isState(value) ? value : undefined
+    const found: unknown = JSON.parse(plain.toString())
+    return isRecord(found) ? found : undefined
   } catch {
     return undefined
   }
 }
 
-/** Only we can have sealed it, in the version its purpose names, so its outline is all that is checked. */
-function isState(value: unknown): value is LoginState {
-  return isRecord(value) && Array.isArray(value['flows'])
+function isFlow(found: object): found is Omit<Flow, 'id'> {
+  return 'began' in found && 'returnTo' in found
 }
 
 /**
- * The Set-Cookie line that keeps `state`. The oldest logins are dropped until it fits; one that does not fit alone loses its
- * query and then its path.
+ * The Set-Cookie values of a login that begins, and those that remove the oldest ones beyond the limits. `small`: the page that
+ * is answered keeps the address, so that the cookie need not hold all of a long one. A login that takes the place of a removed
+ * one has room of its own, or it would remove the next, whose tab would begin again in its turn.
  */
-export function keepState(saml: Saml, state: LoginState): string {
-  const { entityId, loginTime } = saml.config()
-  let { flows } = state
-  for (;;) {
-    const plain = Buffer.from(JSON.stringify({ ...state, flows }))
-    const value = seal(plain, purposeOf(entityId), saml.keys.sealing(), saml.random)
-    if (value.length <= MOST_CHARACTERS) return cookieLine(value, Math.ceil(loginTime / 1000))
-    const [only, ...rest] = flows
-    if (only === undefined) throw new Error('the login state does not fit into a cookie')
-    flows = rest.length > 0 ? rest : [{ ...only, returnTo: shorter(only.returnTo) }]
+export function beginFlow(
+  saml: Saml,
+  { flows }: LoginState,
+  { flow, small }: { readonly flow: Flow; readonly small: boolean },
+): readonly string[] {
+  const own = keepFlow(saml, flow, small ? SMALL : LARGE)
+  const removed: string[] = []
+  const share = flow.id.startsWith(AGAIN) ? 2 : 1
+  let room = share * MOST_CHARACTERS - sizeOf(flow)
+  for (const [newer, each] of [...flows].reverse().entries()) {
+    room -= sizeOf(each)
+    if (room < 0 || newer + 2 > share * MOST_FLOWS) removed.push(dropFlow(each.id))
   }
+  return [own, ...removed]
 }
 
-function cookieLine(value: string, maxAge: Seconds): string {
-  return `${COOKIE}=${value}; Max-Age=${maxAge}; Path=/; Secure; HttpOnly; SameSite=None`
+/** Characters of name and value of a login's cookie, about: what is sealed is a third longer in base64url. */
+function sizeOf({ returnTo }: Flow): number {
+  return 200 + Math.ceil((returnTo.length * 4) / 3)
+}
+
+/** The Set-Cookie value that keeps a login. One that does not fit loses its query and then its path. */
+export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
+  const { id, ...kept } = flow
+  const name = `${LOGIN}${id}`
+  const value = sealed(saml, name, kept)
+  if (value.length > most)
+    return keepFlow(saml, { ...flow, returnTo: shorter(flow.returnTo) }, most)
+  return cookie(name, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 function shorter(returnTo: string): string {
@@ -116,35 +174,32 @@ function shorter(returnTo: string): string {
   return mark > 0 && mark < 1500 ? returnTo.slice(0, mark) : '/'
 }
 
-/** Removes the cookie. */
-export const noStateCookie = cookieLine('', 0)
-
-/** The state with one more login, the oldest beyond the limit gone. */
-export function withFlow(state: LoginState, flow: Flow): LoginState {
-  return { ...state, flows: [...state.flows, flow].slice(-MOST_FLOWS) }
+/** The Set-Cookie value that removes a login. */
+export function dropFlow(id: string): string {
+  return cookie(`${LOGIN}${id}`, '', 0)
 }
 
-/** The state with a login marked as completed at a moment; `ahead` is how far the IdP's clock was ahead. */
-export function withDone(
-  state: LoginState,
-  done: Flow,
-  when: { readonly at: Milliseconds; readonly ahead: Milliseconds },
-): LoginState {
-  const flows = state.flows.map(flow => (flow.id === done.id ? { ...flow, done: true } : flow))
-  return { ...state, flows, last: { ...when, depth: done.depth } }
-}
-
-/** The state without a login. */
-export function withoutFlow(state: LoginState, id: string): LoginState {
-  return { ...state, flows: state.flows.filter(flow => flow.id !== id) }
+/** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
+export function keepKnown(saml: Saml, { last, logout }: Known): string {
+  if (last === undefined && logout === undefined) return cookie(STATE, '', 0)
+  const value = sealed(saml, STATE, { last, logout })
+  return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 /** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
-export function depthOf(state: LoginState, now: Milliseconds): number {
-  const { last } = state
+export function depthOf({ last }: Known, now: Milliseconds): number {
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
 }
 
-function purposeOf(entityId: string): string {
-  return `authproxy login state 1 ${entityId}`
+function sealed(saml: Saml, name: string, content: object): string {
+  const plain = Buffer.from(JSON.stringify(content))
+  return seal(plain, purposeOf(saml, name), saml.keys.sealing(), saml.random)
+}
+
+function purposeOf(saml: Saml, name: string): string {
+  return `authproxy login 2 ${name} ${saml.config().entityId}`
+}
+
+function cookie(name: string, value: string, maxAge: Seconds): string {
+  return setCookie(name, value, { maxAge, sameSite: 'None' })
 }

@@ -8,17 +8,20 @@ import { isOwnPost } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { Form } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
+import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { authnRequestXml } from './binding/message-xml.ts'
-import { depthOf, keepState, noStateCookie, stateOf, withFlow } from './login-state.ts'
+import { beginFlow, depthOf, keepKnown, newFlowId, requestIdOf, stateOf } from './login-state.ts'
 import { lostSession } from './lost-session-page.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
-import { newId, type Saml, safeReturn } from './parts.ts'
+import { type Saml, safeReturn } from './parts.ts'
 import { sendMessage } from './send.ts'
 
 export interface LoginStart {
   readonly returnTo: string
   /** The content of a form post whose session has ended, to be sent once after the login. */
   readonly form?: Form
+  /** ID of a login nothing is known of any more, whose place this one takes: its tab still knows its address. */
+  readonly instead?: string
 }
 
 /** Logins in a row that did not lead to a session before we stop sending the browser to the IdP. */
@@ -34,8 +37,8 @@ export async function startLogin(
   const { state } = stateOf(saml, request)
   const depth = depthOf(state, now)
   if (depth >= MOST_TURNS) {
-    // The cookie is removed, so that "Try again" begins anew.
-    return lostSession(saml, request, { code: 'login_loop', state, setCookie: noStateCookie })
+    // The last login is forgotten, so that "Try again" begins anew.
+    return lostSession(saml, request, { code: 'login_loop', state, setCookie: keepKnown(saml, {}) })
   }
   const idp = saml.source.current()
   const endpoint = idp?.singleSignOn[0]
@@ -46,15 +49,18 @@ export async function startLogin(
   }
 
   const config = saml.config()
-  const id = saml.random(12).toString('base64url')
-  const requestId = newId(saml)
+  const { instead } = login
+  const id = newFlowId(saml, instead !== undefined)
+  const requestId = requestIdOf({ id })
+  const returnTo = safeReturn(login.returnTo)
   const form = keepForm(saml, request, id, login)
-  const flow = { id, request: requestId, began: now, returnTo: safeReturn(login.returnTo), depth }
-  const kept = { ...flow, done: false, ...(form === undefined ? {} : { form }) }
+  const flow = { id, began: now, returnTo, depth, done: false, form }
+  // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
+  const navigates = request.fields.get('Sec-Fetch-Mode') === 'navigate'
   const { location: destination, binding } = endpoint
   const head = { id: requestId, issuer: config.entityId, issued: now, destination }
   const xml = authnRequestXml(head, config)
-  saml.verifier.warm()
+  saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
     title: 'Signing in',
@@ -62,11 +68,22 @@ export async function startLogin(
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
     signed: signsRequests(config, idp),
-    // Only a browser has a fragment to keep, and says that it navigates; other clients are simply redirected.
-    follows: request.fields.get('Sec-Fetch-Mode') === 'navigate' ? 'page' : 302,
-    keep: id,
-    fields: Fields.of(['Set-Cookie', keepState(saml, withFlow(state, kept))]),
+    follows: navigates ? 'page' : 302,
+    keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
+    fields: setCookies([
+      ...beginFlow(saml, state, { flow, small: navigates }),
+      ...newBrowserLine(saml, request),
+    ]),
   })
+}
+
+/** A browser without a name gets one now: tabs that log in at the same time come back with the same. */
+function newBrowserLine({ random }: Saml, { fields }: Request): readonly string[] {
+  return browserIn(fields) === undefined ? [browserLine(newBrowser(random))] : []
+}
+
+function setCookies(lines: readonly string[]): Fields {
+  return Fields.of(...lines.map(line => ['Set-Cookie', line] as const))
 }
 
 /** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */

@@ -1,6 +1,7 @@
 /**
  * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Room } from '../../http/server/gather.ts'
@@ -12,7 +13,7 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import type { ReplayCache } from './replay-cache.ts'
+import type { UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
 /** What the SAML service is given. */
@@ -32,9 +33,10 @@ export interface SamlParts {
 
 export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
-  /** Verifies messages in threads. */
-  readonly verifier: WorkerPool
-  readonly replayCache: ReplayCache
+  /** Verify messages in threads: a pool each, so that messages of one kind never wait for those of the other. */
+  readonly verifiers: { readonly login: WorkerPool; readonly logout: WorkerPool }
+  readonly tries: DecryptionTries
+  readonly replayCache: UsedIds
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
   readonly room: Room
@@ -56,6 +58,33 @@ export class Outcomes {
   }
 }
 
+/** Wrong guesses that a login may send; reading one byte from an encrypted assertion by its padding takes 128 on average. */
+const MOST_TRIES = 32
+
+/** Counts, for each login, the messages that could not be decrypted. CBC makes every such answer a hint at the plain text. */
+export class DecryptionTries {
+  readonly #failed = new LRUCache<string, number>({ max: 50_000 })
+
+  /**
+   * What `work` answers; undefined when one of the logins has used up its tries. A try counts from its start, so that many at
+   * once are no more than one after the other.
+   */
+  async within<T extends { readonly ok: boolean; readonly refusal?: { readonly code: string } }>(
+    logins: readonly string[],
+    work: () => Promise<T>,
+  ): Promise<T | undefined> {
+    if (logins.some(login => (this.#failed.get(login) ?? 0) >= MOST_TRIES)) return undefined
+    this.#add(logins, 1)
+    const result = await work()
+    if (result.ok || !result.refusal?.code.startsWith('encryption_')) this.#add(logins, -1)
+    return result
+  }
+
+  #add(logins: readonly string[], difference: number): void {
+    for (const login of logins) this.#failed.set(login, (this.#failed.get(login) ?? 0) + difference)
+  }
+}
+
 /** A new ID for a message: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
 export function newId(saml: Saml): string {
   return `_${saml.random(20).toString('hex')}`
@@ -68,6 +97,8 @@ export function newId(saml: Saml): string {
 export function safeReturn(returnTo: string): string {
   if (!/^\/(?![/\\])[\x21-\x7e]*$/.test(returnTo)) return '/'
   const [path = ''] = returnTo.split(/[?#]/)
+  // Without its dot segments it would be another host to those who resolve it: `/.//host`.
+  if (new URL(`https://own.invalid${path}`).pathname.startsWith('//')) return '/'
   return path.startsWith('/saml/') || path === returnPath ? '/' : returnTo
 }
 

@@ -5,15 +5,17 @@
  * # Facts
  * - This request still counts as coming from the IdP's site, so browsers do not send a SameSite=Strict cookie. A page of ours
  *   that leads here again makes it a request of our own site; only a cookie missing then is really missing.
- * - The page also puts the fragment back. For a form that was kept it posts the ID of the login to where the form was for:
+ * - The page also puts the fragment back, and a long address the cookie had no room for: the tab keeps both. For a form that was kept it posts the ID of the login to where the form was for:
  *   what goes to the backend in its place is in memory (form-preservation/), since a page could not send files again.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { isNavigation } from '../access/navigation.ts'
 import { ownerOf } from '../form-preservation/owner.ts'
 import { notSent, resubmissionField } from '../form-preservation/resubmission.ts'
-import { startLogin } from './login.ts'
-import { keepState, stateOf, withoutFlow } from './login-state.ts'
+import { cannotLogIn, needsLogin } from '../pages/needs-login.ts'
+import { type LoginStart, startLogin } from './login.ts'
+import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
 import { lostSession } from './lost-session-page.ts'
 import { returnPath, type Saml, safeReturn } from './parts.ts'
 import { formPage, linkPage, redirect } from './send.ts'
@@ -27,26 +29,32 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
     return session === undefined
-      ? startLogin(saml, request, { returnTo })
+      ? begin(saml, request, { returnTo })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const { state } = stateOf(saml, request)
-  const id = query.get('flow')
+  const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
     // A browser is sent here with the ID of its login; without one it followed a bookmark, to sign in.
-    if (id === null) return startLogin(saml, request, { returnTo: '/' })
-    if (query.has('again')) {
-      return lostSession(saml, request, { code: 'session_cookie_missing', state })
+    if (id === undefined) return begin(saml, request, { returnTo: '/' })
+    const resumes = query.has('resume')
+    if (!query.has('again')) {
+      const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow')}&again=1`
+      return linkPage(saml, { title: 'Signing in', label: 'Continue', href })
     }
-    const href = `${baseUrl}${returnPath}?flow=${encodeURIComponent(id)}&again=1`
-    return linkPage(saml, { title: 'Signing in', label: 'Continue', href })
+    return resumes
+      ? begin(saml, request, { returnTo: '/', instead: id })
+      : lostSession(saml, request, { code: 'session_cookie_missing', state })
   }
-  const flow = state.flows.find(each => each.id === id && each.done)
-  if (flow === undefined) return redirect(303, `${baseUrl}/`)
-  const fields = Fields.of(['Set-Cookie', keepState(saml, withoutFlow(state, flow.id))])
+  if (id === undefined) return redirect(303, `${baseUrl}/`)
+  const flow = state.flows.find(each => each.id === id)
+  const signedIn = { title: 'Signed in', label: 'Continue', restore: id }
+  // A login nothing is known of any more, or a reload: only the tab can know where it was going.
+  if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
+  const fields = Fields.of(['Set-Cookie', dropFlow(id)])
   if (flow.form === undefined) {
     const href = `${baseUrl}${flow.returnTo}`
-    return linkPage(saml, { title: 'Signed in', label: 'Continue', href, restore: flow.id, fields })
+    return linkPage(saml, { ...signedIn, href, fields })
   }
   const place = saml.forms.placeOf(flow.id, ownerOf(session))
   if ('because' in place) {
@@ -62,6 +70,20 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     // The application may redirect to any address with TLS after a post.
     formAction: ['https:'],
   })
+}
+
+/** An image or a script of another site must not begin logins, which displace those of tabs: the checks of any first request. */
+async function begin(saml: Saml, request: Request, login: LoginStart): Promise<Response> {
+  const { domain, baseUrl: base } = saml.config()
+  const { returnTo } = login
+  if (!isNavigation(request)) return needsLogin(request, loginAddress(base, returnTo))
+  const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
+  return cannot ?? startLogin(saml, request, login)
+}
+
+/** Where a browser comes back to: with a login that was completed, or with one to go on with that is not known any more. */
+export function backAddress(baseUrl: string, id: string, as: 'flow' | 'resume' = 'flow'): string {
+  return `${baseUrl}${returnPath}?flow=${id}${as === 'resume' ? '&resume=1' : ''}`
 }
 
 /** The address a script may send its user to: a login that comes back to `returnTo`. */

@@ -1,34 +1,128 @@
 /**
- * The replay cache of IDs that must not be used again: of requests, assertions and logout messages. In memory and bounded; each
- * ID is kept until the checks of times refuse its message anyway.
+ * The replay cache of IDs that must not be used again: of requests, assertions and logout messages.
+ *
+ * Bounded, in memory, and kept in a small file across restarts: a captured answer must not sign in a second time because the
+ * service was updated in between. Each ID is kept, as a hash, until the checks of times refuse its message anyway. Several
+ * processes can put a store of their own behind the same interface.
+ *
+ * # Format of the file, version 1
+ *     { "version": 1, "used": [["<hash>", <until, milliseconds since the epoch>], …] }
  */
+import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { systemCode } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
+import type { Logger } from '../../log/log.ts'
+import { WatchedFile } from '../keys/watched-file.ts'
+
+/** Where used IDs are kept. */
+export interface UsedIds {
+  /**
+   * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several requests at the same
+   * time only one succeeds. False also when that cannot be known: a login is refused rather than taken twice.
+   */
+  consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
+  /** Settles when nothing is being read or written any more. */
+  close(): Promise<void>
+}
 
 /** An ID costs some 200 bytes. Only verified messages get this far, so strangers cannot fill it. */
 const MOST = 100_000
+/** Three times what the most IDs take. */
+const LARGEST = 16 * 1024 * 1024
 
-export class ReplayCache {
+export class ReplayCache implements UsedIds {
   readonly #clock: Clock
+  readonly #path: string
+  readonly #file: WatchedFile
   readonly #until = new Map<string, Milliseconds>()
 
-  constructor(clock: Clock) {
+  private constructor(options: { path: string; clock: Clock; log: Logger }) {
+    const { path, clock, log } = options
+    this.#path = path
     this.#clock = clock
+    this.#file = new WatchedFile({
+      path,
+      clock,
+      changed: () => this.#merge(),
+      write: () => this.#write(),
+      failed: error =>
+        log.error(
+          'used IDs could not be kept: after a restart a captured answer could be used again',
+          {
+            path,
+            error,
+          },
+        ),
+    })
   }
 
-  /**
-   * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several requests at the same
-   * time only one succeeds. False also when the cache is full: a login is refused rather than taken twice.
-   */
-  consume(ids: readonly string[], until: Milliseconds): boolean {
+  /** Reads the file if there is one, and watches it. One that cannot be read is told, and written anew. */
+  static async open(options: { path: string; clock: Clock; log: Logger }): Promise<ReplayCache> {
+    const cache = new ReplayCache(options)
+    await cache.#file.look()
+    await cache.#merge().catch(error =>
+      options.log.error('the file of used IDs cannot be read: what it held is forgotten', {
+        path: options.path,
+        error,
+      }),
+    )
+    cache.#file.watch()
+    return cache
+  }
+
+  /** Settles when the IDs are on disk, or cannot be, which the log tells. Never throws. */
+  async consume(ids: readonly string[], until: Milliseconds): Promise<boolean> {
     const now = this.#clock.now()
-    if (ids.some(id => (this.#until.get(id) ?? Number.NEGATIVE_INFINITY) > now)) return false
-    if (this.#until.size + ids.length > MOST) this.#sweep(now)
-    if (this.#until.size + ids.length > MOST) return false
-    for (const id of ids) this.#until.set(id, until)
+    const marks = ids.map(id => createHash('sha256').update(id).digest('base64url').slice(0, 22))
+    // No wait between the question and the answer, or two requests could ask before either has taken.
+    if (marks.some(mark => (this.#until.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
+    if (this.#until.size + marks.length > MOST) this.#sweep(now)
+    if (this.#until.size + marks.length > MOST) return false
+    for (const mark of marks) this.#until.set(mark, until)
+    await this.#file.write()
     return true
   }
 
-  #sweep(now: Milliseconds): void {
-    for (const [id, until] of this.#until) if (until <= now) this.#until.delete(id)
+  close(): Promise<void> {
+    return this.#file.close()
   }
+
+  async #merge(): Promise<void> {
+    for (const [mark, until] of await readUsed(this.#path)) {
+      this.#until.set(mark, Math.max(until, this.#until.get(mark) ?? until))
+    }
+  }
+
+  async #write(): Promise<void> {
+    // What another process has written since is not to be lost.
+    if (await this.#file.look()) await this.#merge().catch(() => undefined)
+    this.#sweep(this.#clock.now())
+    const text = JSON.stringify({ version: 1, used: [...this.#until] })
+    await writeFileAtomically(this.#path, text, { mode: 0o600 })
+  }
+
+  #sweep(now: Milliseconds): void {
+    for (const [mark, until] of this.#until) if (until <= now) this.#until.delete(mark)
+  }
+}
+
+/** What the file says; nothing when there is none. Throws when it is not what we write. */
+async function readUsed(path: string): Promise<ReadonlyArray<readonly [string, Milliseconds]>> {
+  try {
+    const file: unknown = JSON.parse((await readBounded(path, LARGEST)).bytes.toString())
+    const used = isRecord(file) && file['version'] === 1 ? file['used'] : undefined
+    if (!Array.isArray(used) || !used.every(isUsed)) throw new Error('it is of another form')
+    return used
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return []
+    throw error
+  }
+}
+
+function isUsed(found: unknown): found is readonly [string, Milliseconds] {
+  const [mark, until]: readonly unknown[] = Array.isArray(found) ? found : []
+  return typeof mark === 'string' && Number.isFinite(until)
 }

@@ -4,17 +4,20 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
-import { signElement } from './core/signature.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
+import { signElement } from './signature/sign.ts'
 
 /** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
 interface Shown {
   readonly title: string
   /** Of the link or button. */
   readonly label: string
-  /** ID of the login under whose name the page keeps the fragment; the fragment never leaves the browser. */
-  readonly keep?: string
+  /**
+   * The login under whose ID the tab keeps where it was going: `address` with the fragment, which never leaves the browser, or
+   * what it kept for the login `of`.
+   */
+  readonly keep?: { readonly id: string; readonly address?: string; readonly of?: string }
   readonly fields?: Fields
 }
 
@@ -69,12 +72,12 @@ export function linkPage(
   saml: Pick<Saml, 'page'>,
   link: Shown & {
     readonly href: string
-    /** ID of the login whose kept fragment the page appends to the address. */
+    /** ID of the login whose kept address the page goes to, when the tab has one. */
     readonly restore?: string
   },
 ): Response {
-  const { title, label, href, keep = '', restore = '', fields = Fields.empty } = link
-  const view = { title, label, href, keep, restore }
+  const { title, label, href, keep, restore = '', fields = Fields.empty } = link
+  const view = { title, label, href, keep: keptView(keep), restore }
   return saml.page({ template: 'saml-go', view, fields, script: true })
 }
 
@@ -88,10 +91,15 @@ export function formPage(
     readonly formAction?: readonly string[]
   },
 ): Response {
-  const { title, label, keep = '', action, values, formAction = [], fields = Fields.empty } = form
+  const { title, label, keep, action, values, formAction = [], fields = Fields.empty } = form
   const inputs = Object.entries(values)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
-  const view = { title, label, keep, action, fields: inputs }
+  const view = { title, label, keep: keptView(keep), action, fields: inputs }
   return saml.page({ template: 'saml-form', view, fields, script: true, formAction })
+}
+
+/** Without a login there is nothing to keep. */
+function keptView(keep: Shown['keep']) {
+  return keep === undefined ? [] : [{ address: '', of: '', ...keep }]
 }

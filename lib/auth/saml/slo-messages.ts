@@ -38,18 +38,20 @@ export async function answerRequest(
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
   if (problem !== undefined) return refuse(problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
-  if (!saml.replayCache.consume([`logout ${message.id}`], until)) return refuse('replay')
+  if (!(await saml.replayCache.consume([`logout ${message.id}`], until))) return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)
-  await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
-  // This browser's own session ends when the message names it, and stays when it is another person's.
+  const everywhere = await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
+  // This browser's own session ends when the message names it, and stays when it is another person's. A post from the IdP's
+  // site comes without the session's cookie (SameSite=Lax): then a signed message takes whichever there is away.
   const meant =
     session !== undefined &&
     session.issuer === issuer &&
     session.nameId?.value === nameId.value &&
     (sessionIndexes.length === 0 || sessionIndexes.includes(session.sessionIndex ?? ''))
-  const fields = meant ? saml.sessions.end(request) : undefined
+  const unseen = session === undefined && signed
+  const fields = meant || unseen ? saml.sessions.end(request) : undefined
   saml.outcomes.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
   const [endpoint] = saml.source.current()?.singleLogout ?? []
@@ -57,7 +59,12 @@ export async function answerRequest(
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
   const issued = saml.clock.now()
-  const answers = { inResponseTo: message.id, status: status.success }
+  // Without a list of ended sessions nothing is known to have ended but what this browser holds.
+  const ended = everywhere || meant
+  const answers = {
+    inResponseTo: message.id,
+    status: ended ? status.success : status.responder,
+  }
   const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
   return sendMessage(saml, {
     ...signingOut,
@@ -90,10 +97,11 @@ export async function takeAnswer(
 
 function checkHead(saml: Saml, message: MessageHead): string | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
-  const { version, id, issuer, destination, issued } = message
+  const { version, id, issuer, destination, issued, signed } = message
   if (version !== '2.0' || id === '') return 'version'
   if (issuer === undefined || issuer !== saml.source.current()?.entityId) return 'issuer'
-  if (destination !== undefined && destination !== sloUrl) return 'destination'
+  // A signed message names where it goes (saml-bindings-2.0-os sections 3.4.5.2 and 3.5.5.2), or it could be played to another service.
+  if (destination === undefined ? signed : destination !== sloUrl) return 'destination'
   const now = saml.clock.now()
   const moment = issued?.moment
   if (moment === undefined || moment > now + clockSkew) return 'issue_instant'

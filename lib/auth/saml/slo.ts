@@ -9,19 +9,23 @@ import { logoutRequestXml } from './binding/message-xml.ts'
 import { readPost } from './binding/post.ts'
 import { checkRedirectSignature, type RedirectMessage, readRedirect } from './binding/redirect.ts'
 import { decodeBase64 } from './core/encoding.ts'
+import { logoutLimits } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
-import { keepState, stateOf } from './login-state.ts'
+import { keepKnown, stateOf } from './login-state.ts'
 import { newId, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { answerRequest, signedOut, signingOut, takeAnswer } from './slo-messages.ts'
-import { verify } from './verify.ts'
+import { clientOf, verify } from './verify.ts'
+import type { Client } from './worker/fair-queue.ts'
 
 /** A message by either binding; only HTTP-Redirect has a signature beside the message. */
 type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
+  // A HEAD comes from a program that looks ahead, never from a person.
+  if (request.method === 'HEAD') return askFirst(saml)
   const message = request.method === 'POST' ? await readPosted(saml, request) : readQuery(request)
   if (message === undefined) return beginAsked(saml, request)
   return 'code' in message
@@ -39,7 +43,7 @@ function readQuery({ target }: Request): Message | Refusal | undefined {
 
 async function readPosted(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
   if (request.fields.get('Content-Type') === undefined) return undefined
-  const posted = await readPost(request, saml)
+  const posted = await readPost(request, saml, logoutLimits)
   if (posted === undefined) return undefined
   if (typeof posted === 'string') return { code: posted }
   const { name, encoded, relayState } = posted
@@ -49,17 +53,32 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
 }
 
 /**
- * Asks the person first when an image, a page fetched ahead, or a form of another site may have caused the request: none of them
- * can answer the question.
+ * A person who opens the address is signed out at once, wherever the link was. Asks first when an image, a frame, a page fetched
+ * ahead, or a form of another origin may have caused the request: none of them can answer the question. HEAD changes nothing.
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
-  return isUnmeant(request)
-    ? saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
-    : begin(saml, request)
+  const { baseUrl } = saml.config()
+  return isForeign(request, baseUrl) || isUnmeant(request) ? askFirst(saml) : begin(saml, request)
+}
+
+function askFirst(saml: Saml): Response {
+  return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
+}
+
+/**
+ * Whether a page of another origin is behind the request, one of the same site included, unless a person has followed a link there.
+ * Browsers without Sec-Fetch-Site say it by Origin when they post; our own pages send no referrer, and so the Origin `null`.
+ */
+function isForeign({ method, fields }: Request, baseUrl: string): boolean {
+  const site = fields.get('Sec-Fetch-Site')
+  if (site === 'same-origin' || site === 'none') return false
+  if (site === undefined) return (fields.get('Origin') ?? baseUrl) !== baseUrl
+  const followed =
+    fields.get('Sec-Fetch-User') === '?1' && fields.get('Sec-Fetch-Dest') === 'document'
+  return method === 'POST' || !followed
 }
 
 function isUnmeant({ fields }: Request): boolean {
-  if (fields.get('Sec-Fetch-Site') === 'cross-site') return true
   const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
   if (/prefetch|prerender/i.test(purpose)) return true
   // Images, styles, scripts and beacons, also those of our own pages: people put addresses into them.
@@ -72,8 +91,16 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
   if (saml.source.current() === undefined) {
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
-  const { name, relayState } = message
-  const read = await verify(saml, rules => readMessage(saml, message, rules))
+  const { name, relayState, signature } = message
+  const { found, state } = stateOf(saml, request)
+  // Without a signature a message by redirect can only be refused, unless it answers a logout that this browser has begun.
+  const awaited = name === 'SAMLResponse' && state.logout !== undefined
+  const hopeless = signature === undefined && !awaited && !saml.config().allowUnsignedLogout
+  if (message.binding === 'redirect' && hopeless) {
+    return logoutRefused(saml, request, { code: 'signature_missing' })
+  }
+  const client = clientOf(saml, request, found === 'state')
+  const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
     return answerRequest(saml, read, { request, relayState })
@@ -87,7 +114,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
 async function readMessage(
   saml: Saml,
   message: Message,
-  rules: ResponseRules,
+  { rules, client }: { readonly rules: ResponseRules; readonly client: Client },
 ): Promise<LogoutMessage> {
   const { bytes, binding } = message
   const because = checkRedirectSignature(message, rules)
@@ -96,7 +123,7 @@ async function readMessage(
     return { ok: false, because, problem: 'the signature over the query does not hold' }
   }
   const job = { kind: 'logout', bytes, rules: { ...rules, signedOutside: signed } } as const
-  const read = await saml.verifier.run(job)
+  const read = await saml.verifiers.logout.run(job, client)
   return read.ok && binding === 'redirect' ? { ...read, signed } : read
 }
 
@@ -104,9 +131,12 @@ async function readMessage(
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
   // Without the last login, signing in again after this does not count as a loop.
-  const { last, ...state } = stateOf(saml, request).state
+  const { last, logout } = stateOf(saml, request).state
   const cookies = saml.sessions.end(request)
-  const fields = last === undefined ? cookies : cookies.plus('Set-Cookie', keepState(saml, state))
+  const fields =
+    last === undefined
+      ? cookies
+      : cookies.plus('Set-Cookie', keepKnown(saml, logout === undefined ? {} : { logout }))
   if (session === undefined) return signedOut(saml, 'unknown', fields)
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')
@@ -131,6 +161,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     ...signingOut,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
-    fields: cookies.plus('Set-Cookie', keepState(saml, { ...state, logout: id })),
+    fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),
   })
 }

@@ -1,10 +1,13 @@
 /**
  * Verifies a message with the keys of the IdP, and once more when the IdP has changed its keys.
  */
+import type { Request } from '../../http/message/message.ts'
+import { networkOf } from '../../ip.ts'
 import type { Refused } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
+import type { Client } from './worker/fair-queue.ts'
 import { WorkerFailure } from './worker/thread.ts'
 
 /** What `check` answers, or why the message is refused. */
@@ -30,4 +33,9 @@ export async function verify<Verified extends { readonly ok: true }>(
     if (!(error instanceof WorkerFailure)) throw error
     return { ok: false, refusal: { code: error.code, cause: error } }
   }
+}
+
+/** The client that sent a message; `known` says whether it has begun a login at this gateway. */
+export function clientOf(saml: Saml, request: Request, known: boolean): Client {
+  return { address: networkOf(saml.clientAddress(request)), known }
 }

@@ -5,13 +5,20 @@
  * One cookie, `__authproxy_session`: the token. Several, that one and `__authproxy_session.1` and so on: `<count>:<tag>:<part>`
  * in the first, `<tag>:<part>` in the others. The random tag tells parts of one token from those of another, which a browser
  * may hold beside them: with another Path or Domain, or after a write that was only half done.
+ *
+ * `__Host-authproxy_browser`: a random name of the browser, which no neighbour under the parent domain can set. A token holds its
+ * hash, so that a session of another browser is none in this one. It is made before a login and kept by the next ones: tabs
+ * that log in at the same time would otherwise take it from each other.
  */
+import { createHash } from 'node:crypto'
 import type { Seconds } from '../../async/clock.ts'
 import {
   type CookieOptions,
+  type CookiePair,
   cookiePairs,
   largestCookie,
   setCookie,
+  withoutCookies,
 } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
 
@@ -28,10 +35,54 @@ export function isOwnCookie(name: string): boolean {
   return /^(?:__(?:Host|Secure)-)?_{0,2}authproxy[_.-]/i.test(name)
 }
 
+/** What every name of ours has in it. */
+const WORD = /authproxy/gi
+
+/** The cookies of a request that may be ours, in the order they came. */
+export function ownCookies(fields: Fields): readonly CookiePair[] {
+  return cookiePairs(fields, WORD).filter(({ name }) => isOwnCookie(name))
+}
+
+/** The values of the cookies of a name of ours, in the order they came. */
+export function ownValues(fields: Fields, name: string): readonly string[] {
+  return ownCookies(fields)
+    .filter(pair => pair.name === name)
+    .map(pair => pair.value)
+}
+
+/** The fields less our cookies. */
+export function withoutOwnCookies(fields: Fields): Fields {
+  return withoutCookies(fields, WORD, isOwnCookie)
+}
+
+const BROWSER = '__Host-authproxy_browser'
+/** As long as the longest session may last. */
+const BROWSER_AGE: Seconds = 30 * 86_400
+
+/** The browser of a request by its cookie, for `browserLine` and `browserHash`; undefined when it has no name yet. */
+export function browserIn(fields: Fields): string | undefined {
+  return ownValues(fields, BROWSER).find(value => /^[\w-]{22}$/.test(value))
+}
+
+/** A name for a browser that has none. */
+export function newBrowser(random: (size: number) => Buffer): string {
+  return random(16).toString('base64url')
+}
+
+/** The Set-Cookie value that gives a browser its name. The IdP's answer has to bring it, so it is SameSite=None. */
+export function browserLine(name: string): string {
+  return setCookie(BROWSER, name, { maxAge: BROWSER_AGE, sameSite: 'None' })
+}
+
+/** What a token keeps of the name of its browser: the name itself is no one's to read there. */
+export function browserHash(name: string): string {
+  return createHash('sha256').update(name).digest('base64url').slice(0, 22)
+}
+
 /** The tokens the cookies of a request may hold, the likeliest first, all different. */
 export function tokensIn(fields: Fields): readonly string[] {
   const held = new Map<string, readonly string[]>()
-  for (const { name, value } of cookiePairs(fields)) {
+  for (const { name, value } of ownCookies(fields)) {
     if (!isSessionCookie(name)) continue
     const values = held.get(name) ?? []
     if (values.length < MOST_CANDIDATES) held.set(name, [...values, value])
@@ -42,7 +93,7 @@ export function tokensIn(fields: Fields): readonly string[] {
 
 /** Cookies of ours in a request: how many, and how large with their names. */
 export function sessionCookies(fields: Fields): { readonly count: number; readonly bytes: number } {
-  const own = cookiePairs(fields).filter(({ name }) => isSessionCookie(name))
+  const own = ownCookies(fields).filter(({ name }) => isSessionCookie(name))
   return {
     count: own.length,
     bytes: own.reduce((sum, { name, value }) => sum + name.length + value.length + 3, 0),
@@ -96,7 +147,7 @@ function line(name: string, value: string, options: CookieOptions): ['Set-Cookie
 }
 
 function heldNames(fields: Fields): readonly string[] {
-  const names = cookiePairs(fields).map(({ name }) => name)
+  const names = ownCookies(fields).map(({ name }) => name)
   return [...new Set(names.filter(isSessionCookie))].slice(0, 16)
 }
 

@@ -10,7 +10,16 @@ import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
-import { clearingLines, sessionCookies, tokensIn, writeToken } from './cookie.ts'
+import {
+  browserHash,
+  browserIn,
+  browserLine,
+  clearingLines,
+  newBrowser,
+  sessionCookies,
+  tokensIn,
+  writeToken,
+} from './cookie.ts'
 import type { Revocation, RevocationList } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
@@ -65,7 +74,9 @@ export class Sessions {
       )
     }
     const now = clock.now()
+    const browser = browserIn(request.fields) ?? newBrowser(random)
     const session: Session = {
+      browser: browserHash(browser),
       id: random(16).toString('hex'),
       subject: identity.subject,
       attributes: identity.attributes,
@@ -83,7 +94,7 @@ export class Sessions {
     const written = await this.#write(session, request)
     return 'tooLarge' in written
       ? { refuse: this.#tooLarge(request, session, written.tooLarge) }
-      : { setCookie: written, session }
+      : { setCookie: written.plus('Set-Cookie', browserLine(browser)), session }
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
@@ -107,9 +118,14 @@ export class Sessions {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
-  /** Ends sessions everywhere, copies included, as far as the revocation list is on. Settles when that is on disk. */
-  async revoke(which: Revocation): Promise<void> {
-    await this.#options.revocations?.add(which)
+  /**
+   * Ends sessions everywhere, copies included; false when the revocation list is off, and nothing has ended. Settles when that
+   * is on disk.
+   */
+  async revoke(which: Revocation): Promise<boolean> {
+    const { revocations } = this.#options
+    await revocations?.add(which)
+    return revocations !== undefined
   }
 
   /** The session cookies a request carries, for pages that explain. No values. */
@@ -124,10 +140,17 @@ export class Sessions {
   async #look({ fields }: Pick<Request, 'fields'>) {
     const { tokens, revocations, clock, config } = this.#options
     const reasons: string[] = []
+    const name = browserIn(fields)
+    const browser = name === undefined ? undefined : browserHash(name)
     for (const token of tokensIn(fields)) {
       const session = await tokens.verify(token)
       if (typeof session === 'string') {
         reasons.push(session)
+        continue
+      }
+      // Of another browser: a neighbour under the parent domain may have set it.
+      if (session.browser !== browser) {
+        reasons.push('other-browser')
         continue
       }
       // Older than sessions may be by now, which its token cannot know; or ended before its time.
@@ -157,7 +180,8 @@ export class Sessions {
         {
           what: 'subject',
           ok: false,
-          expected: 'email, sAMAccountName or NameID, not empty, without control characters',
+          expected:
+            'email, sAMAccountName or NameID, not empty, without control characters and white space other than spaces',
           received: `attributes: ${attributes.map(({ name }) => name).join(', ') || 'none'}`,
         },
       ],

@@ -6,7 +6,7 @@
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
- * made, in milliseconds; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
+ * made, in milliseconds; `bro` hash of the browser's name; `sid`; `sub`; `auth_time`; `idp` entity ID of the IdP; `nid` NameID and its qualifiers; `six`
  * SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -17,6 +17,8 @@ import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../key
 import type { KeyRing } from '../keys/key-ring.ts'
 
 export interface Session {
+  /** The browser it was made in (cookie.ts). */
+  readonly browser: string
   readonly id: string
   /** What X-Authproxy-User says. */
   readonly subject: string
@@ -125,7 +127,15 @@ export class SessionTokens {
 }
 
 function claimsOf(session: Session): JwtClaims {
-  const { id: sid, subject: sub, issuer: idp, nameId, sessionIndex: six, created: cre } = session
+  const {
+    browser: bro,
+    id: sid,
+    subject: sub,
+    issuer: idp,
+    nameId,
+    sessionIndex: six,
+    created: cre,
+  } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
   const packed =
@@ -133,7 +143,7 @@ function claimsOf(session: Session): JwtClaims {
   const smaller = packed.length * 1.34 < plain.length
   const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    ...{ v: 1, sid, sub, idp, cre, six, nid },
+    ...{ v: 1, bro, sid, sub, idp, cre, six, nid },
     auth_time: seconds(session.authenticated),
     end: seconds(session.expires),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
@@ -142,12 +152,13 @@ function claimsOf(session: Session): JwtClaims {
 
 /** Undefined for claims of another version, or none of ours. */
 function sessionOf(claims: JwtClaims): ReadSession | undefined {
-  const { v, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
+  const { v, bro, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
   if (v !== 1) return undefined
   try {
     return {
+      browser: text(bro),
       id: text(sid),
-      subject: text(sub),
+      subject: named(sub),
       attributes: attributesOf(claims),
       issuer: text(idp),
       nameId: nid === undefined ? undefined : nameIdOf(nid),
@@ -191,6 +202,12 @@ function list(found: unknown): readonly unknown[] {
 function text(found: unknown): string {
   if (typeof found === 'string') return found
   throw new Error('not a text')
+}
+
+/** A session of no one is none. */
+function named(found: unknown): string {
+  if (text(found) !== '') return text(found)
+  throw new Error('empty')
 }
 
 function number(found: unknown): number {

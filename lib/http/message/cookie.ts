@@ -16,40 +16,78 @@ export interface CookiePair {
   readonly value: string
 }
 
-/** Every cookie of a request in the order it came (5.4), those of one name included. What has no "=" is left out. */
-export function cookiePairs(fields: Fields): readonly CookiePair[] {
+/** Cookies of one line that are looked at. Browsers keep some 180 for a site; a line with more is made to cost time. */
+const MOST_PIECES = 1000
+
+/**
+ * The cookies of a request that have `word` in them, in the order they came (5.4), those of one name included. What has no "="
+ * is left out. `word` is a global pattern: what it does not find costs one search of the line, however many cookies that has.
+ */
+export function cookiePairs(fields: Fields, word: RegExp): readonly CookiePair[] {
   const pairs: CookiePair[] = []
   for (const line of fields.all('Cookie')) {
-    for (const piece of line.split(';')) {
-      const pair = parsePair(piece)
+    for (const { start, end } of piecesOf(line, word)) {
+      const pair = parsePair(line.slice(start, end))
       if (pair !== undefined) pairs.push(pair)
     }
   }
   return pairs
 }
 
-/** The values of every cookie of this name, in the order they came. */
-export function cookieValues(fields: Fields, name: string): readonly string[] {
-  return cookiePairs(fields)
-    .filter(pair => pair.name === name)
-    .map(pair => pair.value)
-}
-
-/** The fields less the cookies whose name `drop` names; what stays keeps its bytes. */
-export function withoutCookies(fields: Fields, drop: (name: string) => boolean): Fields {
+/**
+ * The fields less the cookies that have `word` in them and whose name `drop` names; what stays keeps its bytes. A line with a
+ * thousand cookies of such words goes as a whole.
+ */
+export function withoutCookies(
+  fields: Fields,
+  word: RegExp,
+  drop: (name: string) => boolean,
+): Fields {
   if (!fields.has('Cookie')) return fields
   const flat: string[] = []
   for (const [name, value] of fields) {
-    if (!sameName(name, 'Cookie')) {
-      flat.push(name, value)
-      continue
+    if (!sameName(name, 'Cookie')) flat.push(name, value)
+    else {
+      const left = lineWithout(value, word, drop)
+      if (left !== '') flat.push(name, left)
     }
-    const pieces = value.split(';')
-    const kept = pieces.filter(piece => !drop(nameOf(piece)))
-    if (kept.length === pieces.length) flat.push(name, value)
-    else if (kept.some(piece => piece.trim() !== '')) flat.push(name, kept.join(';').trim())
   }
   return Fields.fromFlat(flat)
+}
+
+function lineWithout(line: string, word: RegExp, drop: (name: string) => boolean): string {
+  const pieces = piecesOf(line, word)
+  if (pieces.length === MOST_PIECES) return ''
+  const dropped = pieces.filter(({ start, end }) => drop(nameOf(line.slice(start, end))))
+  if (dropped.length === 0) return line
+  const kept: string[] = []
+  let from = 0
+  for (const { start, end } of dropped) {
+    if (start > from) kept.push(line.slice(from, start - 1))
+    from = end + 1
+  }
+  kept.push(line.slice(from))
+  return kept
+    .filter(text => /[^;\s]/.test(text))
+    .join(';')
+    .trim()
+}
+
+/** Where the cookies are that have a word in them. Each byte is looked at a fixed number of times. */
+function piecesOf(
+  line: string,
+  word: RegExp,
+): ReadonlyArray<{ readonly start: number; readonly end: number }> {
+  const pieces: Array<{ start: number; end: number }> = []
+  word.lastIndex = 0
+  for (;;) {
+    const at = word.exec(line)?.index
+    if (at === undefined || pieces.length === MOST_PIECES) return pieces
+    const semicolon = line.indexOf(';', at)
+    const end = semicolon < 0 ? line.length : semicolon
+    pieces.push({ start: line.lastIndexOf(';', at) + 1, end })
+    word.lastIndex = end
+  }
 }
 
 export interface CookieOptions {

@@ -65,7 +65,15 @@ const FORWARDING: ReadonlySet<string> = new Set([
   ...['x-forwarded-scheme', 'x-forwarded-protocol', 'x-forwarded-ssl', 'x-client-ip'],
   ...['x-cluster-client-ip', 'x-original-forwarded-for', 'true-client-ip', 'cf-connecting-ip'],
   ...['x-url-scheme', 'x-scheme', 'front-end-https', 'x-host', 'x-original-host'],
+  // CGI programs read this one as HTTP_PROXY, and send their own requests there (httpoxy).
+  'proxy',
   // Some servers take these for the path that is asked for (IIS, Symfony, Zend, Envoy), and what we have judged is another.
   ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
-  ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-envoy-original-path'],
+  ...[
+    'x-forwarded-uri',
+    'x-forwarded-url',
+    'x-forwarded-path',
+    'x-forwarded-prefix',
+    'x-envoy-original-path',
+  ],
 ])

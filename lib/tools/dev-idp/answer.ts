@@ -2,8 +2,8 @@
  * The ways a development IdP answers a login, right, or wrong to show how the gateway refuses it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { SigningKey } from '../../auth/saml/core/signature.ts'
 import { status } from '../../auth/saml/core/vocabulary.ts'
+import type { SigningKey } from '../../auth/saml/signature/sign.ts'
 import type { Writing } from './response.ts'
 
 const HOUR: Milliseconds = 3_600_000

@@ -3,7 +3,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatInstant } from '../../auth/saml/core/instant.ts'
-import { messageLimits } from '../../auth/saml/core/scan.ts'
+import { messageLimits } from '../../auth/saml/core/message.ts'
 import { bindings, ns } from '../../auth/saml/core/vocabulary.ts'
 import { attributeOf, childOf, parseXml } from '../../auth/saml/core/xml.ts'
 import { attribute } from './response.ts'

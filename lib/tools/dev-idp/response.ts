@@ -3,13 +3,13 @@
  * Every value can be set, so that tests write forged ones with the same code.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
+import { escapeXml } from '../../auth/saml/core/xml.ts'
 import {
   type SigningKey,
   type SigningOptions,
   signElement,
-} from '../../auth/saml/core/signature.ts'
-import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
-import { escapeXml } from '../../auth/saml/core/xml.ts'
+} from '../../auth/saml/signature/sign.ts'
 import { encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 
@@ -165,6 +165,5 @@ export function writeResponse(writing: Writing): string {
   }
   const whole = responseXml(response, assertion)
   if (signs !== 'response' && signs !== 'both') return whole
-  const issuer = `/*[@ID='${response.id}']/*[local-name()='Issuer']`
-  return signElement(whole, { ...options, id: response.id, after: issuer })
+  return signElement(whole, { ...options, id: response.id })
 }

@@ -90,6 +90,9 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['passthroughTokens: [{token: 0123456789abcdef}]', /has no name/],
     ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: soon}]', /a date such as/],
     ['identity: {attributes: [{name: User, from: [x]}]}', /taken by a field of our own/],
+    ['identity: {attributes: [{name: Email, from: [x]}]}', /field of the known attribute email/],
+    ['identity: {attributes: [{name: subject-id, from: [x]}]}', /known attribute subjectId/],
+    ['identity: {attributes: [{name: a}, {name: A}]}', /is the field of an earlier attribute, a/],
     ['admin: {listenAddress: 127.0.0.1:8080}', /same as proxy.listenAddress/],
   ] as const) {
     t.match(problemsOf(`${least}${more}\n`).join('\n'), expected, more)
@@ -106,6 +109,8 @@ t.test('what is dangerous is said and done all the same', t => {
   t.match(warned(`${least}  trustedProxies: [10.0.0.0/8]\n`), /trustedProxies\[0\].*wide/)
   t.match(warned(least.replace('https://idp', 'http://idp')), /without TLS/)
   t.match(warned(least.replace(':8080', ':443')), /below 1024/)
+  t.match(warned(`${least}passthroughPaths: [/api]\n`), /such as \/api-admin/)
+  t.equal(warned(`${least}passthroughPaths: [/api/]\n`), '')
   t.end()
 })
 

@@ -21,6 +21,12 @@ function endSession(browser: WholeBrowser) {
   }
 }
 
+/** The cookie of the login under way. */
+function loginOf(browser: WholeBrowser): readonly [name: string, value: string] {
+  const found = [...browser.cookies].find(([name]) => name.startsWith('__Host-authproxy_login.'))
+  return found ?? ['', '']
+}
+
 /** Somebody has been signed in, and the session has run out as browsers see it: its cookie is gone. */
 async function expired(t: Test, more: WholeOptions = {}) {
   const clock = new ManualClock(Date.UTC(2030, 0, 1))
@@ -92,14 +98,14 @@ t.test('every kind of form arrives byte for byte, files and all', async t => {
 t.test('it is sent once', async t => {
   const { postAndSignIn, sendAgain, backend, browser, codes } = await expired(t)
   const page = await postAndSignIn()
-  const state = browser.cookies.get('__Host-authproxy_state') ?? ''
+  const [name, value] = loginOf(browser)
   t.equal((await sendAgain(page)).status, 200)
   const again = await sendAgain(page)
   t.equal(again.status, 409)
   t.match(htmlOf(again), /sent already/)
-  browser.cookies.set('__Host-authproxy_state', state)
+  browser.cookies.set(name, value)
   t.equal((await sendAgain(page)).status, 409, 'whatever the browser says')
-  browser.cookies.set('__Host-authproxy_state', state)
+  browser.cookies.set(name, value)
   const id = inputsOf(htmlOf(page))['__authproxy_form']
   const back = await browser.navigate(`/__authproxy-redirect?flow=${id}`)
   t.equal(back.status, 409)
@@ -136,10 +142,10 @@ t.test('somebody else who logs in never sends it', async t => {
 t.test('nor does somebody who logs in between the page and its post', async t => {
   const { postAndSignIn, sendAgain, backend, browser, idp, codes } = await expired(t)
   const page = await postAndSignIn()
-  const state = browser.cookies.get('__Host-authproxy_state') ?? ''
+  const [name, value] = loginOf(browser)
   endSession(browser)
   await browser.signIn(idp, { user: bert })
-  browser.cookies.set('__Host-authproxy_state', state)
+  browser.cookies.set(name, value)
   t.equal((await sendAgain(page)).status, 403)
   t.equal(backend.requests.length, 0)
   t.same(codes(), ['resubmission_other_user'])
@@ -180,7 +186,7 @@ t.test('what cannot be kept is refused before the login, and says so', async t =
 t.test('other posts of the same length pass as they are', async t => {
   const { browser, idp, backend } = await expired(t)
   await browser.signIn(idp)
-  for (const content of ['x'.repeat(33), `__authproxy_form=${'!'.repeat(16)}`]) {
+  for (const content of ['x'.repeat(44), `__authproxy_form=${'!'.repeat(27)}`]) {
     t.equal((await browser.post('/save', content, own)).status, 200)
     t.equal(backend.requests.at(-1)?.content.toString(), content)
   }

@@ -27,7 +27,7 @@ t.test('a token says who is asking, and the published keys prove it', async t =>
   const { payload } = await verify(token)
   t.strictSame(payload, {
     ...{ iss: base, aud: base, sub: 'zoë@example.org' },
-    ...{ iat: start / 1000, nbf: start / 1000, exp: start / 1000 + 120 },
+    ...{ iat: start / 1000, nbf: start / 1000 - 30, exp: start / 1000 + 120 },
     auth_time: start / 1000 - 5,
     groups: ['cn=a,ou=b', 'c'],
     attributes: { email: ['zoë@example.org'], displayName: ['Zoë 100%'] },

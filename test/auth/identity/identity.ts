@@ -13,6 +13,7 @@ import { subject } from '../../fixtures/gateway.ts'
 const rules: Config['identity'] = {
   claims: [],
   looseNames: false,
+  stripDomains: [],
   groups: [],
   groupForm: 'whole',
   only: undefined,
@@ -30,7 +31,8 @@ t.test('the subject is the first that is not empty of email, sAMAccountName, Nam
     [all, nameId('n'), 'e@x', 'email'],
     [{ ...all, email: [''] }, nameId('n'), 'sam', 'sAMAccountName'],
     [{ ...all, email: [' ', 'second@x'] }, nameId('n'), 'second@x', 'email'],
-    [{ sAMAccountName: ['CORP\\sam'] }, nameId('n'), 'sam', 'sAMAccountName'],
+    [{ sAMAccountName: ['CORP\\sam'] }, nameId('n'), 'CORP\\sam', 'sAMAccountName'],
+    [{ email: [' \r\n\te@x\n '] }, nameId('n'), 'e@x', 'email'],
     [{}, nameId('n'), 'n', 'nameId'],
     [{}, nameId('n', transient), 'n', 'transient-nameId'],
     [{ uid: ['ada'] }, nameId('n'), 'n', 'nameId'],
@@ -41,9 +43,38 @@ t.test('the subject is the first that is not empty of email, sAMAccountName, Nam
   for (const more of [nameId(''), nameId('  '), {}]) {
     t.equal(identityOf(subject({ uid: ['ada'] }, more), rules), 'no-subject')
   }
-  for (const unfit of ['a\nb', 'a\u0000', 'a\u2028b', '\u0007']) {
-    t.equal(identityOf(subject({ email: [unfit] }), rules), 'unfit-subject')
+  for (const code of [0, 0x7, 0x85, 0xa0, 0x1680, 0x2000, 0x200b, 0x2028, 0x2060, 0x3000, 0xfeff]) {
+    const white = String.fromCharCode(code)
+    for (const unfit of [`good@x${white}.`, `good@x${white}`, `${white}good@x`]) {
+      const name = `${code.toString(16)} at ${unfit.indexOf(white)}`
+      t.equal(identityOf(subject({ email: [unfit] }), rules), 'unfit-subject', name)
+      t.equal(identityOf(subject({}, nameId(unfit)), rules), 'unfit-subject', name)
+    }
   }
+  t.equal(identityOf(subject({ email: ['a\nb'] }), rules), 'unfit-subject')
+  t.end()
+})
+
+t.test('two people of one account name in two domains stay two people', t => {
+  const of = (account: string, stripDomains: readonly string[]) =>
+    identityOf(subject({ sAMAccountName: [account] }), { ...rules, stripDomains })
+  t.match(of('CORP\\admin', []), { subject: 'CORP\\admin' })
+  t.match(of('PARTNER\\admin', ['CORP']), { subject: 'PARTNER\\admin' })
+  t.match(of('corp\\admin', ['CORP']), { subject: 'admin' })
+  const stripped = of('CORP\\admin', ['CORP'])
+  t.ok(typeof stripped === 'object')
+  if (typeof stripped === 'object') {
+    t.same(stripped.attributes.get('domain'), ['CORP'])
+    t.same(stripped.attributes.get('sAMAccountName'), ['admin'])
+  }
+  t.end()
+})
+
+t.test('a FriendlyName gives an attribute, never the subject', t => {
+  const attributes = [{ name: 'urn:example:x', friendlyName: 'email', values: ['boss@x'] }]
+  const outcome = identityOf({ ...subject({}, nameId('n')), attributes }, rules)
+  t.match(outcome, { subject: 'n', from: 'nameId' })
+  t.same(typeof outcome === 'object' && outcome.attributes.get('email'), ['boss@x'])
   t.end()
 })
 
@@ -64,6 +95,7 @@ t.test('groups are chosen and shortened as told', t => {
 
 function session(attributes: Readonly<Record<string, readonly string[]>>, who = 'ada'): Session {
   return {
+    browser: '',
     id: 's',
     subject: who,
     attributes: new Map(Object.entries(attributes)),
@@ -119,7 +151,7 @@ t.test('values are encoded so that decoding is no guess', t => {
   for (const text of [
     'plain',
     'two words',
-    ' ends ',
+    'C:\\x\ty',
     'Zoë',
     '100%',
     'a,b',
@@ -135,10 +167,13 @@ t.test('values are encoded so that decoding is no guess', t => {
       t.equal(decodeURIComponent(encoded), text)
       if (inList) t.notMatch(encoded, ',')
       const raw = Buffer.from(encodeValue(text, 'utf8', inList), 'latin1').toString('utf8')
-      t.equal(decodeURIComponent(raw), text)
+      t.notMatch(raw, /\p{Cc}/u)
+      if (!/%/.test(text)) t.equal(decodeURIComponent(raw), text)
+      if (/^[^,\p{Cc}]*$/u.test(text)) t.equal(raw, text, 'as it is')
     }
   }
   t.equal(encodeValue('Zoë', 'utf8', false), Buffer.from('Zoë').toString('latin1'))
   t.equal(decodeURIComponent(encodeValue('\ud800', 'percent', false)), '\ufffd')
+  t.equal(encodeValue('100%,', 'utf8', true), '100%%2C')
   t.end()
 })

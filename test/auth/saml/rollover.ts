@@ -1,6 +1,6 @@
 import t from 'tap'
 import { logoutRequestXml } from '../../../lib/auth/saml/binding/message-xml.ts'
-import { signElement } from '../../../lib/auth/saml/core/signature.ts'
+import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { ScriptedIdp, sp } from '../../fixtures/idp.ts'
 import { makeClient } from '../../fixtures/origin-client.ts'
 import { formOf } from '../../fixtures/saml-browser.ts'

@@ -6,9 +6,10 @@ import { arranged } from '../../fixtures/attacked.ts'
 import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
 import { reply } from '../../fixtures/scripts.ts'
 
-t.test('tokens nobody signed, or signed for another purpose, are no sessions', async t => {
+t.test('64: tokens nobody signed, or signed for another purpose, are no sessions', async t => {
   const { gateway, cookie, send } = await arranged(t)
-  const token = cookie.slice(cookie.indexOf('=') + 1)
+  const [session = '', browser] = cookie.split('; ')
+  const token = session.slice(session.indexOf('=') + 1)
   const [header = '', payload = '', signature = ''] = token.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString())
   const own = JSON.parse(Buffer.from(header, 'base64url').toString())
@@ -20,7 +21,11 @@ t.test('tokens nobody signed, or signed for another purpose, are no sessions', a
     return `${text}.${createHmac('sha256', by).update(text).digest('base64url')}`
   }
   const ask = async (value: string) =>
-    (await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: __authproxy_session=${value}\n\n`)).status
+    (
+      await send(
+        `GET / HTTP/1.1\nHost: ${domain}\nCookie: __authproxy_session=${value}; ${browser}\n\n`,
+      )
+    ).status
   t.equal(await ask(sign(own, claims)), 200, 'the way to sign is right')
   const certificate = Buffer.from(dynamic.saml[0].certificate)
   const bad: Record<string, string> = {
@@ -46,6 +51,7 @@ t.test('tokens nobody signed, or signed for another purpose, are no sessions', a
     'not yet valid': sign(own, { ...claims, nbf: 9_999_999_999 }),
     'another version': sign(own, { ...claims, v: 2 }),
     'no subject': sign(own, { ...claims, sub: undefined }),
+    'an empty subject': sign(own, { ...claims, sub: '' }),
     'a bomb': sign(own, { ...claims, attrs: undefined, z: 'A'.repeat(1000) }),
     'changed payload': `${header}.${encode({ ...claims, sub: 'admin' })}.${signature}`,
     'an encrypted token': `${encode({ alg: 'PBES2-HS256+A128KW', enc: 'A128GCM', p2c: 1e9 })}.a.b.c.d`,
@@ -54,7 +60,7 @@ t.test('tokens nobody signed, or signed for another purpose, are no sessions', a
   for (const [what, value] of Object.entries(bad)) t.equal(await ask(value), 401, what)
 })
 
-t.test('a session of one instance is none at another', async t => {
+t.test('66: a session of one instance is none at another', async t => {
   const one = await arranged(t)
   const other = await arranged(t)
   t.equal(
@@ -63,7 +69,7 @@ t.test('a session of one instance is none at another', async t => {
   )
 })
 
-t.test('cookies thrown in by a neighbour neither log anybody out nor in', async t => {
+t.test('71: cookies thrown in by a neighbour neither log anybody out nor in', async t => {
   const { backend, gateway, cookie, send } = await arranged(t)
   const junk = [
     '__authproxy_session=x',
@@ -85,8 +91,25 @@ t.test('cookies thrown in by a neighbour neither log anybody out nor in', async 
   ]) {
     t.equal((await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${jar}\n\n`)).status, 200)
   }
-  const [half = ''] = large.split('; ')
-  t.equal((await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${half}\n\n`)).status, 401)
+  const [half = '', , browser] = large.split('; ')
+  t.equal(
+    (await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${half}; ${browser}\n\n`)).status,
+    401,
+  )
+})
+
+t.test('a session of another browser is none here, wherever it stands', async t => {
+  const { gateway, cookie, send, backend } = await arranged(t)
+  const [foreign = ''] = (await gateway.logIn({ email: ['mallory@example.org'] })).split('; ')
+  const [, browser = ''] = cookie.split('; ')
+  t.match(browser, /^__Host-authproxy_browser=[\w-]{22}$/)
+  const ask = async (jar: string) =>
+    (await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${jar}\n\n`)).status
+  t.equal(await ask(`${foreign}; ${cookie}`), 200)
+  t.equal(backend.requests.at(-1)?.fields.get('X-Authproxy-User'), 'ada@example.org')
+  t.equal(await ask(`${foreign}; ${browser}`), 401)
+  t.equal(await ask(foreign), 401, 'without a name of the browser neither')
+  t.notMatch(backend.requests.at(-1)?.head, /authproxy_/, 'the backend sees none of this')
 })
 
 t.test('a backend can neither end nor plant a session', async t => {
@@ -99,7 +122,7 @@ t.test('a backend can neither end nor plant a session', async t => {
   t.notOk('fields' in answer && answer.fields.has('Set-Cookie'))
 })
 
-t.test('a forged instance ID costs its sender that request and nobody anything', async t => {
+t.test('67: a forged instance ID costs its sender that request and nobody anything', async t => {
   const { backend, cookie, send } = await arranged(t)
   const get = (more = '') => send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${cookie}\n${more}\n`)
   await get()

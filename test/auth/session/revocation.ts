@@ -13,6 +13,7 @@ const hour = 3_600_000
 
 function session(id: string, created = start): Session {
   return {
+    browser: '',
     id,
     subject: 'ada',
     attributes: new Map(),

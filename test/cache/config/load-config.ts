@@ -68,7 +68,10 @@ t.test('without a file everything has its default', t => {
     index: { enable: true, hostnames: [], contact: '' },
     expiration: { unusedDays: 90 },
     verification: { interval: 86_400_000, rate: 67_108_864 },
-    freshness: { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5000 },
+    freshness: {
+      ...{ index: 60_000, other: 3_600_000, negative: 5000, floor: 5000 },
+      serveStale: 'always',
+    },
     timeouts: {
       connect: 8000,
       fields: 15_000,
@@ -100,7 +103,7 @@ parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
 index: {enable: false, hostnames: [Proxy.example.org], contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
-freshness: {index: 10s, other: 60, negative: 0, floor: 0s}
+freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
 limits: {head: 8K, connections: 10, memory: 0, origin_connections: 2}
 log: {level: debug, access: off}
@@ -121,7 +124,10 @@ log: {level: debug, access: off}
   })
   t.strictSame(all.connectPorts, [])
   t.equal(all.https.prevent, true)
-  t.strictSame(all.freshness, { index: 10_000, other: 60_000, negative: 0, floor: 0 })
+  t.strictSame(all.freshness, {
+    ...{ index: 10_000, other: 60_000, negative: 0, floor: 0 },
+    serveStale: 'permitted',
+  })
   t.strictSame(
     Object.values(all.timeouts),
     [1, 2, 3, 4, 5, 6, 7, 8, 9].map(n => n * 1000),

@@ -64,7 +64,7 @@ t.test('an origin that hints how long it keeps connections is believed', async t
   t.equal(client.counts().free, 0, 'not kept at all')
 })
 
-t.test('a free connection that ends, or says something unasked, is dropped', async t => {
+t.test('58: a free connection that ends, or says something unasked, is dropped', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const gate = new Gate()
   origin.at('/chatty', async answer => {

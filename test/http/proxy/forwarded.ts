@@ -24,7 +24,7 @@ t.test('addresses are understood as proxies write them', t => {
   t.end()
 })
 
-t.test('the first forwarded address counts when the peer is trusted, else the peer', t => {
+t.test('52: the first forwarded address counts when the peer is trusted, else the peer', t => {
   const of = (peer: string, forwarded: string | undefined, trusted: readonly string[]) =>
     clientOf(
       { client: { address: peer, port: 1 }, fields: Fields.of(['X-Forwarded-For', forwarded]) },
@@ -38,7 +38,7 @@ t.test('the first forwarded address counts when the peer is trusted, else the pe
   t.end()
 })
 
-t.test('whatever claims to know the client goes, in any spelling', t => {
+t.test('52: whatever claims to know the client goes, in any spelling', t => {
   const fields = Fields.of(
     ['X-Forwarded-For', '1'],
     ['x_forwarded_proto', '2'],
@@ -47,5 +47,12 @@ t.test('whatever claims to know the client goes, in any spelling', t => {
     ['X-Forwarded-Fortune', '5'],
   )
   t.same([...withoutForwarding(fields)], [['X-Forwarded-Fortune', '5']])
+  t.end()
+})
+
+t.test('what a client says of proxies and prefixes does not go on', t => {
+  const names = ['Proxy', 'PROXY', 'X-Forwarded-Prefix', 'X_Forwarded_Prefix']
+  const fields = Fields.of(...names.map(name => [name, 'x'] as const), ['Proxy-Status', 'kept'])
+  t.same(withoutForwarding(fields).flat, ['Proxy-Status', 'kept'])
   t.end()
 })

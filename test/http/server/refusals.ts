@@ -58,7 +58,7 @@ t.test('a malformed head behind good requests lets their answers out first', asy
   t.equal(malformed.length, 1)
 })
 
-t.test('a head that is too large is 431, one that takes too long is 408', async t => {
+t.test('68: a head that is too large is 431, one that takes too long is 408', async t => {
   const { port } = await serveForTest(t, async () => text('fine'), {
     limits: { headTime: 50, requestTime: 100 },
   })

@@ -125,7 +125,7 @@ t.test('limits for lines, target and content', t => {
   t.end()
 })
 
-t.test('hostile heads never throw, and none passes with two ways to end', t => {
+t.test('53: hostile heads never throw, and none passes with two ways to end', t => {
   const chance = seeded(12)
   const names = ['Host', 'host', 'Content-Length', 'Transfer-Encoding', 'X', 'TRANSFER-ENCODING']
   const values = ['a', '1', 'chunked', 'gzip, chunked', '', '[::1]:80', ...hostilePieces]

@@ -69,6 +69,7 @@ async function makeSample(of: Examination, groups: number): Promise<Sample> {
   })
   const token = await tokens.issue(
     {
+      browser: 'A'.repeat(22),
       id: id(),
       subject: 'user@example.org',
       attributes: new Map([

@@ -2,8 +2,9 @@
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from those that came.
  */
+import { agreed } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import {
   instantOf,
   type MessageHead,
@@ -11,11 +12,18 @@ import {
   readNameId,
   type WrittenInstant,
 } from '../core/read-assertion.ts'
-import { isSigned, signedContent } from '../core/signature.ts'
 import type { NameId } from '../core/subject.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
-import { allNamed, attributeOf, childOf, childrenOf, type XmlElement } from '../core/xml.ts'
+import {
+  allNamed,
+  attributeOf,
+  childOf,
+  childrenOf,
+  trimXml,
+  type XmlElement,
+} from '../core/xml.ts'
+import { isSigned, signedContent } from '../signature/signature.ts'
 
 export interface LogoutRequest extends MessageHead {
   readonly ok: true
@@ -44,12 +52,12 @@ export interface LogoutRules extends ResponseRules {
 /** Reads a message; a signature inside it has to hold, and `signed` says whether there is one. Never throws for its content. */
 export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage {
   try {
-    const given = readMessage(bytes)
+    const given = readMessage(bytes, logoutLimits)
     const signed = isSigned(given.root)
     if (allNamed(given.root, 'Signature').length !== (signed ? 1 : 0)) {
       refuse('logout_form', 'a signature where none may stand')
     }
-    const { root } = signed ? signedContent(given, given.root, rules) : given
+    const { root } = signed ? signedContent(given, given.root, rules) : agreed(given)
     // The name is decrypted when the message is known to be the IdP's, and not before.
     const verified = signed || rules.signedOutside
     return read(verified ? revealName(root, rules.decryptionKeys) : root, signed)
@@ -67,7 +75,9 @@ function read(root: XmlElement, signed: boolean): LogoutMessage {
       kind: 'LogoutRequest',
       nameId: readNameId(root),
       encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,
-      sessionIndexes: childrenOf(root, ns.protocol, 'SessionIndex').map(index => index.text.trim()),
+      sessionIndexes: childrenOf(root, ns.protocol, 'SessionIndex').map(index =>
+        trimXml(index.text),
+      ),
       notOnOrAfter: instantOf(root, 'NotOnOrAfter'),
     }
   }

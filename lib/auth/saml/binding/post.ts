@@ -6,7 +6,7 @@ import { parseMediaType } from '../../../http/message/media.ts'
 import type { Request } from '../../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../../http/server/gather.ts'
 import { decodeFormText } from '../core/encoding.ts'
-import { messageLimits } from '../core/scan.ts'
+import type { XmlLimits } from '../core/scan.ts'
 import type { MessageName } from './redirect.ts'
 
 export interface PostedMessage {
@@ -16,24 +16,27 @@ export interface PostedMessage {
   readonly relayState: string | undefined
 }
 
+/** Fields of a form. IdPs send two or three; a form of half a million would keep the service busy. */
+const MOST_FIELDS = 100
+
 type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
 
-/** Base64 of the largest message, percent-encoded at worst, with a RelayState. */
-const FORM_SIZE = messageLimits.size * 4
-
 /**
- * The message a request posts; undefined when its form carries none. Throws only what reading throws when the client goes
+ * The message of at most `size` bytes a request posts; undefined when its form carries none. Throws only what reading throws when the client goes
  * away.
  */
 export async function readPost(
   request: Request,
   limits: Pick<GatherLimits, 'clock' | 'room'>,
+  { size: largest }: Pick<XmlLimits, 'size'>,
 ): Promise<PostedMessage | FormReason | undefined> {
   const type = parseMediaType(request.fields.get('Content-Type') ?? '')
   if (type?.type !== 'application' || type.subtype !== 'x-www-form-urlencoded') return 'form_type'
   const announced = Number(request.fields.get('Content-Length') ?? 0)
-  if (announced > FORM_SIZE) return 'form_too_large'
-  const content = await gather(request, { ...limits, size: FORM_SIZE, time: 30_000 })
+  // Base64 of the largest message, percent-encoded at worst, with a RelayState.
+  const size = largest * 4
+  if (announced > size) return 'form_too_large'
+  const content = await gather(request, { ...limits, size, time: 30_000 })
   return typeof content === 'string' ? reasons[content] : readForm(content.toString('latin1'))
 }
 
@@ -45,7 +48,9 @@ const reasons = {
 
 function readForm(form: string): PostedMessage | FormReason | undefined {
   const values = new Map<string, string>()
-  for (const piece of form.split('&')) {
+  const pieces = form.split('&', MOST_FIELDS + 1)
+  if (pieces.length > MOST_FIELDS) return 'form_malformed'
+  for (const piece of pieces) {
     const [, first = '', second = ''] = /^([^=]*)=?(.*)$/s.exec(piece) ?? []
     const name = decodeFormText(first)
     const value = decodeFormText(second)

@@ -8,13 +8,18 @@
  *   messages of which only one is signed. So names are taken literally, each once, and the bytes are never written anew.
  * - The message is deflated; how much it may inflate to is bounded.
  */
-import { createPublicKey, createSign, createVerify } from 'node:crypto'
+import { createSign } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { decodeBase64, decodeFormText } from '../core/encoding.ts'
 import type { MessageReason } from '../core/message.ts'
-import { messageLimits } from '../core/scan.ts'
-import type { SignatureRules, SigningKey } from '../core/signature.ts'
-import { signatureMethods } from '../core/vocabulary.ts'
+import { logoutLimits } from '../core/message.ts'
+import {
+  isSignedBy,
+  methodProblem,
+  type SignatureRules,
+  signatureMethods,
+} from '../signature/method.ts'
+import type { SigningKey } from '../signature/sign.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'
 
@@ -109,7 +114,7 @@ const DEFLATE = 'urn:oasis:names:tc:SAML:2.0:bindings:URL-Encoding:DEFLATE'
 
 function inflate(deflated: Buffer): Buffer | undefined {
   try {
-    return inflateRawSync(deflated, { maxOutputLength: messageLimits.size })
+    return inflateRawSync(deflated, { maxOutputLength: logoutLimits.size })
   } catch {
     return undefined
   }
@@ -122,19 +127,11 @@ export function checkRedirectSignature(
 ): MessageReason | undefined {
   if (signature === undefined) return 'signature_missing'
   const { algorithm, value, over } = signature
-  if (algorithm === signatureMethods.rsaSha1 && !allowSha1) return 'signature_sha1'
-  const hash = HASHES.get(algorithm)
-  if (hash === undefined) return 'signature_algorithm'
-  const good = certificates.some(certificate => {
-    const key = createPublicKey(certificate)
-    return key.asymmetricKeyType === 'rsa' && createVerify(hash).update(over).verify(key, value)
-  })
+  const problem = methodProblem(algorithm, allowSha1)
+  if (problem !== undefined) return problem
+  // The binding does not say how ECDSA values are written: most products write DER, others as XML Signature does.
+  const good = (['ieee-p1363', 'der'] as const).some(form =>
+    isSignedBy(certificates, algorithm, { data: over, value, form }),
+  )
   return good ? undefined : 'signature_invalid'
 }
-
-/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
-const HASHES: ReadonlyMap<string, string> = new Map([
-  [signatureMethods.rsaSha1, 'sha1'],
-  [signatureMethods.rsaSha256, 'sha256'],
-  [signatureMethods.rsaSha512, 'sha512'],
-])

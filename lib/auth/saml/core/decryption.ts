@@ -4,7 +4,8 @@
  *
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
- *   but every failure has one code, and a wrong key costs as much as wrong padding.
+ *   but every failure has one code and takes the same steps: what was deciphered is scanned and parsed whether its padding was
+ *   right or not. How many tries a login has is bounded (verify.ts).
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
  */
@@ -19,8 +20,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { decodeBase64 } from './encoding.ts'
-import { refuse } from './message.ts'
-import { messageLimits } from './scan.ts'
+import { messageLimits, refuse } from './message.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'
 import {
   allNamed,
@@ -39,10 +39,10 @@ export function decryptElement(encrypted: XmlElement, privateKeys: readonly stri
     const privateKey = createPrivateKey(pem)
     for (const wrapped of keys) {
       const key = unwrap(wrapped, privateKey, oaep, cipher.key)
-      const bytes = decipher(cipher, key, content)
+      const { bytes, good } = decipher(cipher, key, content)
       // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
-      const parsed = bytes === undefined ? undefined : parseXml(bytes, messageLimits)
-      if (parsed?.ok) return parsed
+      const parsed = parseXml(bytes, messageLimits)
+      if (good && parsed.ok) return parsed
     }
   }
   const { name } = encrypted
@@ -113,7 +113,7 @@ function readParts(encrypted: XmlElement): Parts {
 }
 
 /** For every key pair we may have published, and a few other recipients. */
-const MOST_KEYS = 8
+const MOST_KEYS = 4
 
 function readOaep(key: XmlElement): Oaep {
   const method = childOf(key, ns.encryption, 'EncryptionMethod')
@@ -141,7 +141,7 @@ const MASKS = ['sha1', 'sha224', 'sha256', 'sha384', 'sha512']
 const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
   [digestMethods.sha1, 'sha1'],
   [digestMethods.sha256, 'sha256'],
-  ['http://www.w3.org/2001/04/xmldsig-more#sha384', 'sha384'],
+  [digestMethods.sha384, 'sha384'],
   [digestMethods.sha512, 'sha512'],
   // Wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
@@ -212,24 +212,30 @@ function xor(a: Buffer, b: Buffer): Buffer {
   return Buffer.from(a.map((byte, i) => byte ^ (b[i] ?? 0)))
 }
 
-function decipher({ name, iv }: Cipher, key: Buffer, content: Buffer): Buffer | undefined {
+/** What was encrypted, and whether tag or padding were right; without them the bytes mean nothing. */
+function decipher(
+  { name, iv }: Cipher,
+  key: Buffer,
+  content: Buffer,
+): { readonly bytes: Buffer; readonly good: boolean } {
   try {
     if (name === 'aes-128-gcm' || name === 'aes-192-gcm' || name === 'aes-256-gcm') {
-      if (content.length < iv + 16) return undefined
+      if (content.length < iv + 16) return nothing
       const opened = createDecipheriv(name, key, content.subarray(0, iv), { authTagLength: 16 })
       opened.setAuthTag(content.subarray(content.length - 16))
-      return Buffer.concat([
-        opened.update(content.subarray(iv, content.length - 16)),
-        opened.final(),
-      ])
+      const bytes = opened.update(content.subarray(iv, content.length - 16))
+      return { bytes: Buffer.concat([bytes, opened.final()]), good: true }
     }
     const opened = createDecipheriv(name, key, content.subarray(0, iv))
     opened.setAutoPadding(false)
     const padded = Buffer.concat([opened.update(content.subarray(iv)), opened.final()])
     // XML Encryption section 5.2: the last byte counts the padding; its other bytes may be anything.
     const padding = padded[padded.length - 1] ?? 0
-    return padding >= 1 && padding <= 16 ? padded.subarray(0, padded.length - padding) : undefined
+    const good = padding >= 1 && padding <= 16
+    return { bytes: padded.subarray(0, padded.length - (good ? padding : 16)), good }
   } catch {
-    return undefined
+    return nothing
   }
 }
+
+const nothing = { bytes: Buffer.alloc(0), good: false }

@@ -3,9 +3,9 @@
  * element whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. What comes
  * out is as untrusted as any message: scanned, bounded, one NameID or one Attribute and nothing that could be taken for more.
  */
+import { agreed } from './agreement.ts'
 import { decryptElement } from './decryption.ts'
-import { refuse } from './message.ts'
-import { messageLimits } from './scan.ts'
+import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
 import { allElements, allNamed, childrenOf, type XmlElement } from './xml.ts'
 
@@ -83,12 +83,14 @@ class Reveal {
   #open(encrypted: XmlElement, expected: 'NameID' | 'Attribute'): XmlElement {
     this.#parts += 1
     if (this.#parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
-    const { root, text } = decryptElement(encrypted, this.#privateKeys)
+    const document = decryptElement(encrypted, this.#privateKeys)
+    const { root, text } = document
     this.#characters += text.length
-    this.#elements += [...allElements(root)].length
+    this.#elements += allElements(root).length
     if (this.#characters > messageLimits.size || this.#elements > messageLimits.elements) {
       refuse('encryption_limit', 'the encrypted parts together are too large')
     }
+    agreed(document)
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
     }

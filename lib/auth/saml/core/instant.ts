@@ -1,7 +1,9 @@
 /**
  * Reads and writes instants and durations as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3), xs:duration.
  */
+
 import type { Milliseconds } from '../../../async/clock.ts'
+import { trimXml } from './xml.ts'
 
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/
 
@@ -10,7 +12,7 @@ const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[
  * an offset is understood although it is not allowed.
  */
 export function parseInstant(text: string): Milliseconds | undefined {
-  const match = INSTANT.exec(text.trim())
+  const match = INSTANT.exec(trimXml(text))
   if (match === null) return undefined
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match
   const millis = fraction.slice(0, 3).padEnd(3, '0')
@@ -32,7 +34,7 @@ const DURATION =
 
 /** An xs:duration; years count 365 days and months 30. Undefined for what is none, is empty or negative. */
 export function parseDuration(text: string): Milliseconds | undefined {
-  const match = DURATION.exec(text.trim())
+  const match = DURATION.exec(trimXml(text))
   if (match === null || !/\d/.test(text)) return undefined
   const [years, months, days, hours, minutes, seconds] = match.slice(1).map(n => Number(n ?? 0))
   const wholeDays = (years ?? 0) * 365 + (months ?? 0) * 30 + (days ?? 0)

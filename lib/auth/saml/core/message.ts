@@ -1,9 +1,54 @@
 /**
- * Reads a message as a document, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
+ * Reads a message as a document within its limits, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
  * message entered, the refusal becomes a value.
  */
-import { messageLimits, type XmlLimits } from './scan.ts'
+import type { XmlLimits } from './scan.ts'
 import { parseXml, type XmlDocument, type XmlReason } from './xml.ts'
+
+/** For messages: strangers may send them before they have logged in. */
+export const messageLimits: XmlLimits = {
+  size: 262_144,
+  elements: 2000,
+  depth: 64,
+  attributes: 32,
+  allAttributes: 8000,
+  declarations: 64,
+  edited: false,
+}
+
+/** For logout messages: they name one person and the sessions to end, and strangers may send them without any login. */
+export const logoutLimits: XmlLimits = {
+  size: 32_768,
+  elements: 200,
+  depth: 16,
+  attributes: 16,
+  allAttributes: 400,
+  declarations: 32,
+  edited: false,
+}
+
+/**
+ * For what a verified signature was over. Canonicalisation writes a declaration anew wherever its prefix is used, so the same
+ * content counts for more; only the IdP decides what stands there.
+ */
+export const signedLimits: XmlLimits = {
+  ...messageLimits,
+  size: 4 * messageLimits.size,
+  attributes: 128,
+  allAttributes: 64_000,
+  declarations: 256,
+}
+
+/** For metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
+export const metadataLimits: XmlLimits = {
+  size: 10 * 1024 * 1024,
+  elements: 500_000,
+  depth: 64,
+  attributes: 64,
+  allAttributes: 2_000_000,
+  declarations: 256,
+  edited: true,
+}
 
 /** Why a message is not taken: codes for the log. */
 export type MessageReason =

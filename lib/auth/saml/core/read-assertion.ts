@@ -6,7 +6,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { parseInstant } from './instant.ts'
 import type { NameId, SamlAttribute } from './subject.ts'
 import { nameIdFormats, ns } from './vocabulary.ts'
-import { allNamed, attributeOf, childOf, childrenOf, type XmlElement } from './xml.ts'
+import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from './xml.ts'
 
 /** An instant as it was written, so that a malformed one differs from one that is not there. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }
@@ -104,7 +104,7 @@ export function issuerOf(root: XmlElement): string | undefined {
   if (issuer === undefined || more.length > 0 || issuer.children.length > 0) return undefined
   const format = attributeOf(issuer, 'Format')
   const usual = format === undefined || ISSUER_FORMATS.includes(format)
-  return usual ? issuer.text.trim() : undefined
+  return usual ? trimXml(issuer.text) : undefined
 }
 
 const ISSUER_FORMATS = [
@@ -117,7 +117,7 @@ const ISSUER_FORMATS = [
 export function readNameId(parent: XmlElement | undefined): NameId | undefined {
   const [nameId, ...more] = childrenOf(parent, ns.assertion, 'NameID')
   if (nameId === undefined || more.length > 0 || nameId.children.length > 0) return undefined
-  if (nameId.text.trim() === '') return undefined
+  if (trimXml(nameId.text) === '') return undefined
   return {
     value: nameId.text,
     format: attributeOf(nameId, 'Format'),
@@ -155,7 +155,7 @@ function readConditions(element: XmlElement): ConditionFacts {
     notBefore: instantOf(element, 'NotBefore'),
     notOnOrAfter: instantOf(element, 'NotOnOrAfter'),
     audiences: childrenOf(element, ns.assertion, 'AudienceRestriction').map(restriction =>
-      childrenOf(restriction, ns.assertion, 'Audience').map(audience => audience.text.trim()),
+      childrenOf(restriction, ns.assertion, 'Audience').map(audience => trimXml(audience.text)),
     ),
     unknown: element.children
       .filter(child => child.namespace !== ns.assertion || !KNOWN_CONDITIONS.includes(child.name))
@@ -165,11 +165,12 @@ function readConditions(element: XmlElement): ConditionFacts {
 
 function readStatement(element: XmlElement): AuthnStatementFacts {
   const context = childOf(element, ns.assertion, 'AuthnContext')
+  const contextClass = childOf(context, ns.assertion, 'AuthnContextClassRef')
   return {
     instant: instantOf(element, 'AuthnInstant'),
     sessionIndex: attributeOf(element, 'SessionIndex'),
     sessionNotOnOrAfter: instantOf(element, 'SessionNotOnOrAfter'),
-    contextClass: childOf(context, ns.assertion, 'AuthnContextClassRef')?.text.trim(),
+    contextClass: contextClass && trimXml(contextClass.text),
   }
 }
 
@@ -183,5 +184,5 @@ function readAttribute(element: XmlElement): SamlAttribute {
 
 /** A value is text, or, as in eduPersonTargetedID, a NameID around it. */
 function wholeText({ text, children }: XmlElement): string {
-  return text.trim() === '' && children.length === 1 ? (children[0]?.text ?? '') : text
+  return trimXml(text) === '' && children.length === 1 ? (children[0]?.text ?? '') : text
 }

@@ -1,11 +1,12 @@
 /**
- * Scans XML before any parser, and refuses all but plain elements, attributes and text. One pass, in time linear in the size of the
- * input. Knows no SAML.
+ * Scans XML before any library sees it, and refuses all but plain elements, attributes and text. One pass, in time linear in the
+ * size of the input; what it read is handed on as it stood. Knows no SAML.
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
  *   has been a way to log in as another person. SAML needs none of them, so none reaches a parser.
- * - XPath as the SAML libraries use it costs the square of the number of elements, so the count of elements bounds the time.
+ * - XPath as the SAML libraries use it costs the square of the number of elements, and their parsers copy all namespaces in scope for
+ *   each element that declares one. So elements, attributes and declarations are counted here, before any of that begins.
  * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed; entities are not.
  */
 
@@ -17,26 +18,12 @@ export interface XmlLimits {
   readonly depth: number
   /** Attributes of one element, namespace declarations included. */
   readonly attributes: number
+  /** Attributes of all elements together. */
+  readonly allAttributes: number
+  /** Namespace declarations in force at one element: its own, and those of the elements around it. */
+  readonly declarations: number
   /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
   readonly edited: boolean
-}
-
-/** For messages: strangers may send them before they have logged in. */
-export const messageLimits: XmlLimits = {
-  size: 262_144,
-  elements: 2000,
-  depth: 64,
-  attributes: 32,
-  edited: false,
-}
-
-/** For metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */
-export const metadataLimits: XmlLimits = {
-  size: 10 * 1024 * 1024,
-  elements: 500_000,
-  depth: 64,
-  attributes: 64,
-  edited: true,
 }
 
 const problems = {
@@ -52,39 +39,41 @@ const problems = {
   character: 'the document has a character that XML does not allow',
   'too-many-elements': 'the document has too many elements',
   'too-deep': 'the elements of the document are nested too deeply',
-  'too-many-attributes': 'an element has too many attributes',
+  'too-many-attributes': 'there are too many attributes or namespace declarations',
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
 }
 
 export type ScanReason = keyof typeof problems
 
-/** Where an element is in its text, from its `<` to behind its last `>`, and its name as written. */
-export interface Span {
+/** An element as it was written: names with their prefixes, values and text without references. */
+export interface Scanned {
   readonly tag: string
+  /** Where it stands in the text: its `<`, what follows its start tag, and what follows its last `>`. */
   readonly start: number
+  inside: number
   end: number
-  /** How many attributes it has, namespace declarations included. */
-  attributes: number
+  /** Namespace declarations included. */
+  readonly attributes: ReadonlyArray<readonly [name: string, value: string]>
+  readonly content: Array<Scanned | string>
 }
 
-type Scanned =
+type ScanResult =
   | {
       readonly ok: true
       /** Line ends are line feeds (XML 1.0 section 2.11). */
       readonly text: string
-      /** Every element in document order. */
-      readonly spans: readonly Span[]
+      readonly root: Scanned
     }
   | { readonly ok: false; readonly because: ScanReason; readonly problem: string }
 
 /** Scans a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
-export function scanXml(document: Uint8Array | string, limits: XmlLimits): Scanned {
+export function scanXml(document: Uint8Array | string, limits: XmlLimits): ScanResult {
   try {
     if (document.length > limits.size) throw new Stop('too-large', limits.size)
     const decoded = typeof document === 'string' ? document : decode(document, limits)
     const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
-    return { ok: true, text, spans: new Scan(text, limits).run() }
+    return { ok: true, text, root: new Scan(text, limits).run() }
   } catch (error) {
     if (!(error instanceof Stop)) throw error
     return { ok: false, because: error.because, problem: error.message }
@@ -113,18 +102,22 @@ class Stop extends Error {
 /** A document, read piece by piece from `#at` on. */
 class Scan {
   #at = 0
-  readonly #spans: Span[] = []
+  #root: Scanned | undefined
+  #elements = 0
+  #attributes = 0
+  /** Declarations in force at the innermost open element. */
+  #declarations = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #open: Span[] = []
+  readonly #open: Scanned[] = []
 
   constructor(text: string, limits: XmlLimits) {
     this.#text = text
     this.#limits = limits
   }
 
-  /** Every element in document order; throws a Stop. */
-  run(): readonly Span[] {
+  /** The root element; throws a Stop. */
+  run(): Scanned {
     const text = this.#text
     const bad = ILLEGAL.exec(text)
     if (bad !== null) throw new Stop('character', bad.index)
@@ -137,8 +130,8 @@ class Scan {
       if (text.charCodeAt(this.#at) === LESS) this.#markup()
       else this.#characters()
     }
-    if (this.#open.length > 0 || this.#spans.length === 0) this.#stop('not-well-formed')
-    return this.#spans
+    if (this.#open.length > 0 || this.#root === undefined) this.#stop('not-well-formed')
+    return this.#root
   }
 
   /** Character data up to the next tag (XML 1.0 section 2.4); outside the root only white space. */
@@ -146,11 +139,12 @@ class Scan {
     const next = this.#text.indexOf('<', this.#at)
     const end = next < 0 ? this.#text.length : next
     const data = this.#text.slice(this.#at, end)
-    if (this.#open.length === 0) {
+    const parent = this.#open.at(-1)
+    if (parent === undefined) {
       if (!/^[\t\n\r ]*$/.test(data)) this.#stop('not-well-formed')
     } else {
       if (data.includes(']]>')) this.#stop('not-well-formed')
-      this.#references(data)
+      parent.content.push(this.#withoutReferences(data))
     }
     this.#at = end
   }
@@ -175,55 +169,75 @@ class Scan {
 
   #endTag(): void {
     const tag = this.#match(END_TAG)
-    const span = this.#open.pop()
-    if (tag === undefined || span === undefined || span.tag !== tag[1])
+    const element = this.#open.pop()
+    if (tag === undefined || element === undefined || element.tag !== tag[1])
       this.#stop('not-well-formed')
     this.#at += tag[0].length
-    span.end = this.#at
+    element.end = this.#at
+    this.#declarations -= element.attributes.filter(isDeclaration).length
   }
 
   #startTag(): void {
-    const { elements, depth, attributes } = this.#limits
+    const { elements, depth } = this.#limits
     const start = this.#match(START_TAG)
     const tag = start?.[1]
     if (start === undefined || tag === undefined) this.#stop('not-well-formed')
     // One root (section 2.1).
-    if (this.#open.length === 0 && this.#spans.length > 0) this.#stop('not-well-formed')
-    if (this.#spans.length >= elements) this.#stop('too-many-elements')
+    if (this.#open.length === 0 && this.#root !== undefined) this.#stop('not-well-formed')
+    if (this.#elements >= elements) this.#stop('too-many-elements')
     if (this.#open.length >= depth) this.#stop('too-deep')
-    const span = { tag, start: this.#at, end: 0, attributes: 0 }
-    this.#spans.push(span)
+    this.#elements += 1
+    const at = this.#at
     this.#at += start[0].length
-    const seen = new Set<string>()
-    for (;;) {
-      const attribute = this.#match(ATTRIBUTE)
-      if (attribute === undefined) break
-      const name = attribute[1] ?? ''
-      if (seen.has(name)) this.#stop('duplicate-attribute')
-      if (seen.size >= attributes) this.#stop('too-many-attributes')
-      seen.add(name)
-      this.#references(attribute[2] ?? attribute[3] ?? '')
-      this.#at += attribute[0].length
-    }
-    span.attributes = seen.size
+    const attributes = this.#attributesOf()
     const end = this.#match(TAG_END)
     if (end === undefined) this.#stop('not-well-formed')
     this.#at += end[0].length
-    if (end[1] === undefined) this.#open.push(span)
-    else span.end = this.#at
+    const element = { tag, start: at, inside: this.#at, end: this.#at, attributes, content: [] }
+    this.#root ??= element
+    this.#open.at(-1)?.content.push(element)
+    const declarations = attributes.filter(isDeclaration).length
+    if (this.#declarations + declarations > this.#limits.declarations) {
+      this.#stop('too-many-attributes')
+    }
+    if (end[1] !== undefined) return
+    this.#open.push(element)
+    this.#declarations += declarations
   }
 
-  /** References (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
-  #references(data: string): void {
-    for (let from = data.indexOf('&'); from >= 0; from = data.indexOf('&', from + 1)) {
-      REFERENCE.lastIndex = from
-      const reference = REFERENCE.exec(data)
-      if (reference === null) this.#stop('entity')
-      const [, decimal, hex] = reference
-      const code =
-        decimal !== undefined ? Number(decimal) : hex !== undefined ? parseInt(hex, 16) : 32
-      if (!isCharacter(code)) this.#stop('character')
+  #attributesOf(): Scanned['attributes'] {
+    let attribute = this.#match(ATTRIBUTE)
+    if (attribute === undefined) return NONE
+    const found: Array<readonly [string, string]> = []
+    const seen = new Set<string>()
+    while (attribute !== undefined) {
+      const name = attribute[1] ?? ''
+      if (seen.has(name)) this.#stop('duplicate-attribute')
+      this.#attributes += 1
+      if (seen.size >= this.#limits.attributes || this.#attributes > this.#limits.allAttributes) {
+        this.#stop('too-many-attributes')
+      }
+      seen.add(name)
+      // Section 3.3.3: white space in a value is a space, unless it is written as a reference.
+      const written = (attribute[2] ?? attribute[3] ?? '').replace(/[\t\n]/g, ' ')
+      found.push([name, this.#withoutReferences(written)])
+      this.#at += attribute[0].length
+      attribute = this.#match(ATTRIBUTE)
     }
+    return found
+  }
+
+  /** Resolves references (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
+  #withoutReferences(data: string): string {
+    if (!data.includes('&')) return data
+    return data.replace(ANY_REFERENCE, (_all, decimal?: string, hex?: string, entity?: string) => {
+      const character = ENTITIES.get(entity ?? '')
+      if (character !== undefined) return character
+      if (decimal === undefined && hex === undefined) this.#stop('entity')
+      const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)
+      if (!isCharacter(code)) this.#stop('character')
+      return String.fromCodePoint(code)
+    })
   }
 
   #match(pattern: RegExp): RegExpExecArray | undefined {
@@ -237,6 +251,8 @@ class Scan {
 }
 
 const LESS = 0x3c
+
+const NONE: Scanned['attributes'] = []
 
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -255,7 +271,21 @@ const ATTRIBUTE = new RegExp(
   'y',
 )
 const TAG_END = /[\t\n\r ]*(\/)?>/y
-const REFERENCE = /&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|amp|lt|gt|quot|apos);/y
+/** A reference, or an `&` that begins none. */
+const ANY_REFERENCE = /&(?:#(\d{1,7});|#x([0-9a-fA-F]{1,6});|(amp|lt|gt|quot|apos);)?/g
+
+const ENTITIES: ReadonlyMap<string, string> = new Map([
+  ['amp', '&'],
+  ['lt', '<'],
+  ['gt', '>'],
+  ['quot', '"'],
+  ['apos', "'"],
+])
+
+/** Whether an attribute declares a namespace. */
+export function isDeclaration([name]: readonly [name: string, value: string]): boolean {
+  return name === 'xmlns' || name.startsWith('xmlns:')
+}
 
 function isCharacter(code: number): boolean {
   if (code < 0x20) return code === 0x09 || code === 0x0a || code === 0x0d

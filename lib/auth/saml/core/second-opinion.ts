@@ -4,7 +4,10 @@
  *
  * Times, audience and InResponseTo are checked by check-assertion.ts, since node-saml does not always check them.
  */
+
 import { type Profile, SAML, type SamlConfig, ValidateInResponseTo } from '@node-saml/node-saml'
+import { signatureMethods } from '../signature/method.ts'
+import { digestMethods } from './vocabulary.ts'
 
 interface Processed {
   readonly profile: Profile
@@ -23,6 +26,16 @@ class AssertionFinder extends SAML {
     return { profile: noProfile, loggedOut: false }
   }
 }
+
+/** Whether node-saml knows all methods of the signatures; it cannot judge others. */
+export function canJudge(methods: readonly string[]): boolean {
+  return methods.every(method => KNOWN.includes(method))
+}
+
+const KNOWN: readonly string[] = [
+  ...[signatureMethods.rsaSha1, signatureMethods.rsaSha256, signatureMethods.rsaSha512],
+  ...[digestMethods.sha1, digestMethods.sha256, digestMethods.sha512],
+]
 
 /** The text of the one signed assertion in a response; throws when node-saml finds none. */
 export async function signedAssertionOf(

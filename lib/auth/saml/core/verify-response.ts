@@ -6,9 +6,12 @@
  * is read in the end is read from the canonical bytes a signature was verified over.
  */
 import { explainError } from '../../../errors.ts'
+import type { SignatureRules } from '../signature/method.ts'
+import { isSigned, signedContent } from '../signature/signature.ts'
+import { agreed } from './agreement.ts'
 import { decryptElement } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
+import { type Refused, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -16,11 +19,19 @@ import {
   readAssertion,
   readHead,
 } from './read-assertion.ts'
-import { messageLimits } from './scan.ts'
-import { signedAssertionOf } from './second-opinion.ts'
-import { isSigned, type SignatureRules, signedContent } from './signature.ts'
+import { canJudge, signedAssertionOf } from './second-opinion.ts'
 import { ns, shortName, status } from './vocabulary.ts'
-import { allNamed, attributeOf, childOf, childrenOf, parseXml, type XmlElement } from './xml.ts'
+import {
+  allElements,
+  allNamed,
+  attributeOf,
+  childOf,
+  childrenOf,
+  parseXml,
+  trimXml,
+  type XmlDocument,
+  type XmlElement,
+} from './xml.ts'
 
 export interface ResponseRules extends SignatureRules {
   /** Private keys in PEM, newest first. */
@@ -50,25 +61,33 @@ export async function verifyResponse(
     checkStatus(given.root)
 
     // 2. A signature over the Response must hold, even if one over the assertion would do.
-    const signed = isSigned(given.root)
-    const source = signed ? signedContent(given, given.root, rules) : given
-    const response = readHead(source.root, signed)
+    const signed = isSigned(given.root) ? signedContent(given, given.root, rules) : undefined
+    const source = signed ?? given
+    const response = readHead(source.root, signed !== undefined)
 
     // 3. The assertion, decrypted if it has to be.
     const [held] = carriersIn(source.root)
     if (held === undefined) refuse('assertion_missing', 'the response holds no assertion')
     const encrypted = held.name === 'EncryptedAssertion'
     const decrypted = encrypted ? decryptAssertion(held, rules) : undefined
-    let assertion = decrypted?.root ?? held
+    const inner = decrypted?.root ?? held
 
     // 4. A signature over the assertion must hold; without one, that over the Response counts.
-    const signedItself = isSigned(assertion)
-    if (signedItself) assertion = signedContent(decrypted ?? source, assertion, rules).root
-    else if (!signed) refuse('signature_missing', 'neither Response nor Assertion is signed')
+    const itself = isSigned(inner) ? signedContent(decrypted ?? source, inner, rules) : undefined
+    if ((itself ?? signed) === undefined) {
+      refuse('signature_missing', 'neither Response nor Assertion is signed')
+    }
+    const assertion = itself?.root ?? (decrypted === undefined ? inner : agreed(decrypted).root)
 
     // 5. Another library must find the same assertion. It cannot see into an encrypted one that only the Response signs.
-    const text = decrypted === undefined ? given.text : inResponse(decrypted.text)
-    if (signedItself || !encrypted) await checkSecondOpinion(text, assertion, rules)
+    const asked =
+      decrypted === undefined
+        ? withoutKeyInfo(given, signed === undefined ? held : given.root)
+        : inResponse(withoutKeyInfo(decrypted, decrypted.root))
+    const methods = [...(signed?.methods ?? []), ...(itself?.methods ?? [])]
+    if ((itself !== undefined || !encrypted) && canJudge(methods)) {
+      await checkSecondOpinion(asked, assertion, rules)
+    }
 
     // 6. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
     const revealed = revealAssertion(assertion, rules.decryptionKeys)
@@ -100,7 +119,14 @@ function checkForm(root: XmlElement): void {
     refuse('assertion_several', `${direct.length} assertions instead of one`)
   }
   checkSignaturePlaces(root, [root, ...direct.filter(child => child.name === 'Assertion')])
+  const within = direct.reduce((sum, each) => sum + allElements(each).length, 0)
+  if (allElements(root).length - within > MOST_AROUND) {
+    refuse('response_form', `more than ${MOST_AROUND} elements around the assertion`)
+  }
 }
+
+/** Elements of a Response beside its assertion: Issuer, Status and a signature. No signature need be over them. */
+const MOST_AROUND = 100
 
 const CARRIERS: readonly string[] = ['Assertion', 'EncryptedAssertion']
 
@@ -124,6 +150,9 @@ function checkSignaturePlaces(root: XmlElement, places: readonly XmlElement[]): 
 
 /** 3.2.2.1. An IdP need not sign that it refuses a login: all that follows is a page that says so. */
 function checkStatus(root: XmlElement): void {
+  if (childrenOf(root, ns.protocol, 'Status').length > 1) {
+    refuse('response_form', 'more than one Status')
+  }
   const found = childOf(root, ns.protocol, 'Status')
   const code = childOf(found, ns.protocol, 'StatusCode')
   const value = attributeOf(code, 'Value')
@@ -131,7 +160,7 @@ function checkStatus(root: XmlElement): void {
   if (value === status.success) return
   const innerValue = attributeOf(childOf(code, ns.protocol, 'StatusCode'), 'Value')
   const codes = [value, innerValue].filter(each => each !== undefined).map(shortName)
-  const message = childOf(found, ns.protocol, 'StatusMessage')?.text.trim().slice(0, 300) ?? ''
+  const message = trimXml(childOf(found, ns.protocol, 'StatusMessage')?.text ?? '').slice(0, 300)
   const said = message === '' ? '' : `: ${JSON.stringify(message)}`
   refuse('idp_status', `the IdP answered ${codes.join(' / ').slice(0, 200)}${said}`)
 }
@@ -150,6 +179,15 @@ function decryptAssertion(held: XmlElement, rules: ResponseRules) {
   return decrypted
 }
 
+/**
+ * The text without the KeyInfo of the signature in `element`. No signature is over it, and the libraries of the other judge search it
+ * before they know who wrote it.
+ */
+function withoutKeyInfo({ text }: XmlDocument, element: XmlElement): string {
+  const info = childOf(childOf(element, ns.signature, 'Signature'), ns.signature, 'KeyInfo')
+  return info === undefined ? text : text.slice(0, info.start) + text.slice(info.end)
+}
+
 /** An assertion that was encrypted, as it would have come in the open. */
 function inResponse(text: string): string {
   const bare = text.replace(/^<\?xml[^>]*\?>/, '').trim()
@@ -165,7 +203,7 @@ async function checkSecondOpinion(
   const other = await signedAssertionOf(text, certificates).catch(error =>
     refuse('second_opinion', `node-saml refuses it: ${explainError(error)}`),
   )
-  const parsed = parseXml(other, messageLimits)
+  const parsed = parseXml(other, signedLimits)
   if (!parsed.ok || !isSameElement(withoutSignature(parsed.root), withoutSignature(assertion))) {
     refuse('second_opinion', 'node-saml finds another assertion in it')
   }

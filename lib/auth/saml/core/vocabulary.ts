@@ -24,15 +24,10 @@ export const transforms = {
   exclusive: 'http://www.w3.org/2001/10/xml-exc-c14n#',
 } as const
 
-export const signatureMethods = {
-  rsaSha1: 'http://www.w3.org/2000/09/xmldsig#rsa-sha1',
-  rsaSha256: 'http://www.w3.org/2001/04/xmldsig-more#rsa-sha256',
-  rsaSha512: 'http://www.w3.org/2001/04/xmldsig-more#rsa-sha512',
-} as const
-
 export const digestMethods = {
   sha1: 'http://www.w3.org/2000/09/xmldsig#sha1',
   sha256: 'http://www.w3.org/2001/04/xmlenc#sha256',
+  sha384: 'http://www.w3.org/2001/04/xmldsig-more#sha384',
   sha512: 'http://www.w3.org/2001/04/xmlenc#sha512',
 } as const
 

@@ -1,15 +1,16 @@
 /**
- * Parses XML 1.0 with namespaces: a document that passed the scan becomes a read-only tree. The only importer of xmldom; what
- * leaves this file is text and XmlElement, never a node of a library.
+ * Parses XML 1.0 with namespaces: a document that passed the scan becomes a read-only tree. In time linear in its size, since
+ * strangers may send what they like; xmldom has to agree before anything of it counts (agreement.ts).
  */
-import { DOMParser, type Element as DomElement } from '@xmldom/xmldom'
-import { type ScanReason, type Span, scanXml, type XmlLimits } from './scan.ts'
+import { isDeclaration, type Scanned, type ScanReason, scanXml, type XmlLimits } from './scan.ts'
 
 interface XmlAttribute {
   /** Local name. */
   readonly name: string
   /** Namespace URI; empty for an attribute without a prefix. */
   readonly namespace: string
+  /** As written: prefix and local name. */
+  readonly tag: string
   readonly value: string
 }
 
@@ -20,15 +21,16 @@ export interface XmlElement {
   readonly namespace: string
   /** As written: prefix and local name. */
   readonly tag: string
-  /** Where it stands in the text of its document. */
+  /** Where it stands in the text of its document: its `<`, what follows its start tag, and what follows its last `>`. */
   readonly start: number
+  readonly inside: number
   readonly end: number
-  /** Namespaces by prefix as they are in scope here; the empty prefix is the default namespace. */
-  readonly scope: ReadonlyMap<string, string>
-  /** The prefixes this very element declares. */
-  readonly declares: ReadonlySet<string>
+  /** The namespaces this very element declares, by prefix; the empty prefix is the default namespace. */
+  readonly declares: ReadonlyMap<string, string>
   /** Namespace declarations left out. */
   readonly attributes: readonly XmlAttribute[]
+  /** Elements and the character data between them, in order. */
+  readonly content: ReadonlyArray<XmlElement | string>
   readonly children: readonly XmlElement[]
   /** Character data that stands directly in this element, white space and all. */
   readonly text: string
@@ -49,100 +51,103 @@ type ParsedXml =
 export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
   const scanned = scanXml(document, limits)
   if (!scanned.ok) return scanned
-  const { text, spans } = scanned
   try {
-    // The scan has normalised line ends; xmldom's own rule is that of XML 1.1 and changes more characters.
-    const normalizeLineEndings = (input: string) => input
-    const onError = (_level: string, message: string) => {
-      throw new Error(message)
-    }
-    const parser = new DOMParser({ locator: false, onError, normalizeLineEndings })
-    const root = parser.parseFromString(text, 'text/xml').documentElement
-    if (root === null) throw new Error('there is no root element')
-    const tree = treeOf(root, spans[Symbol.iterator](), new Map())
-    return { ok: true, root: tree, text }
+    return { ok: true, root: treeOf(scanned.root, new Map([['xml', XML]])), text: scanned.text }
   } catch (error) {
-    const message = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { ok: false, because: 'parser', problem: `the XML is not well-formed: ${message}` }
+    if (!(error instanceof NamespaceError)) throw error
+    return { ok: false, because: 'parser', problem: `the XML is not well-formed: ${error.message}` }
   }
 }
 
-/**
- * The scan bounds the depth, and with it the recursion. Scan and parser have read the same text by different rules; where they
- * saw different elements, the document is refused.
- */
-function treeOf(
-  element: DomElement,
-  spans: Iterator<Span>,
-  outer: ReadonlyMap<string, string>,
-): XmlElement {
-  const span = spans.next().value
-  if (span?.tag !== element.tagName) throw new Error('scan and parser disagree about its elements')
-  // Namespaces in XML 1.0 section 6.3: two prefixes for one namespace do not make two attributes; xmldom drops one of them.
-  if (span.attributes !== element.attributes.length) throw new Error('an attribute occurs twice')
-  const attributes: XmlAttribute[] = []
-  const declares = new Set<string>()
-  let scope = outer
-  for (let i = 0; i < element.attributes.length; i += 1) {
-    const attribute = element.attributes.item(i)
-    if (attribute === null) continue
-    if (attribute.namespaceURI === XMLNS) {
-      const prefix = attribute.prefix === null ? '' : (attribute.localName ?? '')
-      // Section 5: a prefix cannot be undeclared.
-      if (prefix !== '' && attribute.value === '') throw new Error(`xmlns:${prefix} is empty`)
-      declares.add(prefix)
-      scope = new Map(scope).set(prefix, attribute.value)
-      continue
+/** The document does not keep to Namespaces in XML 1.0. */
+class NamespaceError extends Error {}
+
+/** The scan bounds the depth, and with it the recursion. `scope` is what is in force around the element. */
+function treeOf(element: Scanned, scope: Map<string, string>): XmlElement {
+  const declares = declarationsOf(element)
+  const outer = [...declares.keys()].map(prefix => [prefix, scope.get(prefix)] as const)
+  for (const [prefix, uri] of declares) scope.set(prefix, uri)
+
+  const attributes = element.attributes.filter(each => !isDeclaration(each)).map(named)
+  function named([tag, value]: readonly [string, string]): XmlAttribute {
+    // Section 6.2: the default namespace is not that of attributes.
+    const [prefix, name] = partsOf(tag)
+    return { name, namespace: prefix === '' ? '' : namespaceOf(prefix, scope), tag, value }
+  }
+  checkOnce(attributes)
+  const [prefix, name] = partsOf(element.tag)
+  const namespace = namespaceOf(prefix, scope)
+  const content = joined(element.content).map(piece =>
+    typeof piece === 'string' ? piece : treeOf(piece, scope),
+  )
+  for (const [prefix, uri] of outer) {
+    if (uri === undefined) scope.delete(prefix)
+    else scope.set(prefix, uri)
+  }
+  const children = content.filter(piece => typeof piece !== 'string')
+  const text = content.filter(piece => typeof piece === 'string').join('')
+  const { tag, start, inside, end } = element
+  const where = { tag, start, inside, end }
+  return { name, namespace, ...where, declares, attributes, content, children, text }
+}
+
+/** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
+function declarationsOf({ attributes }: Scanned): ReadonlyMap<string, string> {
+  if (!attributes.some(isDeclaration)) return NOTHING
+  const declares = new Map<string, string>()
+  for (const each of attributes) {
+    if (!isDeclaration(each)) continue
+    const [name, uri] = each
+    const prefix = name.slice('xmlns:'.length)
+    if (prefix !== '' && uri === '') throw new NamespaceError(`${name} is empty`)
+    // `xml` may be declared as what it is (section 3).
+    const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
+    if (known && !(prefix === 'xml' && uri === XML)) {
+      throw new NamespaceError(`${name} declares what XML has declared itself`)
     }
-    const namespace = namespaceOf(attribute)
-    const name = attribute.localName ?? attribute.name
-    attributes.push({ name, namespace, value: attribute.value })
+    declares.set(prefix, uri)
   }
-  const children: XmlElement[] = []
-  let text = ''
-  for (let node = element.firstChild; node !== null; node = node.nextSibling) {
-    if (node.nodeType === node.TEXT_NODE) text += node.nodeValue ?? ''
-    // Only where the scan let comments pass; they do not split the text around them.
-    else if (node.nodeType === node.COMMENT_NODE) continue
-    else if (isElement(node)) children.push(treeOf(node, spans, scope))
-    else throw new Error(`a node of kind ${node.nodeType} is not expected`)
+  return declares
+}
+
+const NOTHING: ReadonlyMap<string, string> = new Map()
+
+function partsOf(tag: string): readonly [prefix: string, name: string] {
+  const colon = tag.indexOf(':')
+  return colon < 0 ? ['', tag] : [tag.slice(0, colon), tag.slice(colon + 1)]
+}
+
+/** Section 5: a prefix must be declared. */
+function namespaceOf(prefix: string, scope: ReadonlyMap<string, string>): string {
+  const uri = scope.get(prefix)
+  if (uri !== undefined || prefix === '') return uri ?? ''
+  throw new NamespaceError(`the namespace prefix ${prefix} is not declared`)
+}
+
+/** Section 6.3: two prefixes for one namespace do not make two attributes. */
+function checkOnce(attributes: readonly XmlAttribute[]): void {
+  if (attributes.length < 2) return
+  const names = new Set(attributes.map(({ namespace, name }) => `${namespace} ${name}`))
+  if (names.size < attributes.length) throw new NamespaceError('an attribute occurs twice')
+}
+
+/** Comments, where the scan let them pass, do not split the text around them. */
+function joined(content: ReadonlyArray<Scanned | string>): ReadonlyArray<Scanned | string> {
+  const splits = content.some(
+    (piece, i) => typeof piece === 'string' && typeof content[i + 1] === 'string',
+  )
+  if (!splits) return content
+  const pieces: Array<Scanned | string> = []
+  for (const piece of content) {
+    const last = pieces.at(-1)
+    if (typeof piece === 'string' && typeof last === 'string') pieces.splice(-1, 1, last + piece)
+    else pieces.push(piece)
   }
-  const name = element.localName ?? element.tagName
-  const { tag, start, end } = span
-  const namespace = namespaceOf(element)
-  return { name, namespace, tag, start, end, scope, declares, attributes, children, text }
+  return pieces
 }
 
-function isElement(node: { readonly nodeType: number }): node is DomElement {
-  return node.nodeType === 1
-}
-
-/** Namespaces in XML 1.0 section 5: a prefix must be declared; xmldom lets one pass that is not. */
-function namespaceOf(node: {
-  readonly prefix: string | null
-  readonly namespaceURI: string | null
-}): string {
-  const { prefix, namespaceURI } = node
-  if (prefix && !namespaceURI) throw new Error(`namespace prefix ${prefix} is not declared`)
-  return namespaceURI ?? ''
-}
-
+const XML = 'http://www.w3.org/XML/1998/namespace'
 const XMLNS = 'http://www.w3.org/2000/xmlns/'
-
-/**
- * The text of an element cut out of its document, with every namespace in scope declared in it: it means the same alone as
- * it did there, to exclusive canonicalisation too.
- */
-export function cutOut(element: XmlElement, text: string): string {
-  const cut = text.slice(element.start, element.end)
-  const nameEnd = 1 + element.tag.length
-  let declarations = ''
-  for (const [prefix, uri] of element.scope) {
-    if (element.declares.has(prefix) || uri === '') continue
-    declarations += ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`
-  }
-  return cut.slice(0, nameEnd) + declarations + cut.slice(nameEnd)
-}
 
 /** The value of the attribute without a namespace; undefined when it, or the element, is not there. */
 export function attributeOf(element: XmlElement | undefined, name: string): string | undefined {
@@ -169,17 +174,32 @@ export function childOf(
 }
 
 /** The element itself and everything below it, in document order. */
-export function* allElements(element: XmlElement): Generator<XmlElement> {
-  yield element
-  for (const child of element.children) yield* allElements(child)
+export function allElements(element: XmlElement): readonly XmlElement[] {
+  const all: XmlElement[] = []
+  const collect = (each: XmlElement) => {
+    all.push(each)
+    each.children.forEach(collect)
+  }
+  collect(element)
+  return all
 }
 
 /** Every element of one of these local names, in any namespace, the root included. */
 export function allNamed(root: XmlElement, ...names: readonly string[]): readonly XmlElement[] {
-  return [...allElements(root)].filter(element => names.includes(element.name))
+  return allElements(root).filter(element => names.includes(element.name))
 }
 
 /** Text as it stands in element content or in an attribute in quotes; line ends survive as references. */
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"'\t\n\r]/g, character => `&#${character.charCodeAt(0)};`)
 }
+
+/** The text without the white space of XML 1.0 around it: other characters that look like spaces are part of a name. */
+export function trimXml(text: string): string {
+  let [from, to] = [0, text.length]
+  while (from < to && WHITE.includes(text.charAt(from))) from += 1
+  while (to > from && WHITE.includes(text.charAt(to - 1))) to -= 1
+  return text.slice(from, to)
+}
+
+const WHITE = '\t\n\r '

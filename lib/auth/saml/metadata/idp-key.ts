@@ -56,15 +56,19 @@ export function readCertificate(text: string): IdpKey | string {
   // OpenSSL stops reading where the certificate ends; two readers may then disagree on what it is.
   if (certificate.raw.length !== der.length) return 'a certificate has bytes behind its end'
   const { publicKey, fingerprint256, validTo } = certificate
-  const kind = publicKey.asymmetricKeyType
-  if (kind !== 'rsa') {
-    return `a certificate has a key of kind ${kind}; signatures are verified with RSA keys only`
+  const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
+  if (kind !== 'rsa' && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
+    return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
   }
-  const bits = publicKey.asymmetricKeyDetails?.modulusLength ?? 0
-  if (bits < 1024) return `a certificate has an RSA key of ${bits} bits, which can be broken`
+  const bits = details?.modulusLength ?? 0
+  if (kind === 'rsa' && bits < 1024)
+    return `a certificate has an RSA key of ${bits} bits, which can be broken`
   return {
     certificate: certificate.toString(),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     ends: Date.parse(validTo),
   }
 }
+
+/** P-256, P-384 and P-521, as OpenSSL calls them. */
+const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']

@@ -11,7 +11,7 @@ import type { OriginClient } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import type { SamlConfig } from '../../config/config.ts'
-import { metadataLimits } from '../core/scan.ts'
+import { metadataLimits } from '../core/message.ts'
 import type { WorkerPool } from '../worker/pool.ts'
 import { type IdpMetadata, readIdpMetadata } from './idp-metadata.ts'
 

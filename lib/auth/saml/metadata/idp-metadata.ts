@@ -4,12 +4,12 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
+import { agreed } from '../core/agreement.ts'
 import { parseDuration, parseInstant } from '../core/instant.ts'
-import { type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
-import { metadataLimits } from '../core/scan.ts'
-import { verifySignature } from '../core/signature.ts'
+import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
-import { attributeOf, childrenOf, type XmlElement } from '../core/xml.ts'
+import { attributeOf, childrenOf, trimXml, type XmlElement } from '../core/xml.ts'
+import { verifySignature } from '../signature/signature.ts'
 import { type IdpKey, readKeys } from './idp-key.ts'
 
 export interface Endpoint {
@@ -58,14 +58,14 @@ export function readIdpMetadata(
 ): MetadataVerdict {
   try {
     const document = readMessage(bytes, metadataLimits)
-    const { root } = document
+    const { root } = agreed(document)
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
       const problem = 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor'
       refuse('metadata_form', problem)
     }
     const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
     const idp = readEntity(choose(candidates, entityId))
-    if (certificates !== undefined) verifySignature(document, root, { certificates, allowSha1 })
+    if (certificates !== undefined) verifySignature(root, root, { certificates, allowSha1 })
     return { ok: true, idp }
   } catch (error) {
     return refusedBy(error)
@@ -149,10 +149,10 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     singleSignOn,
     singleLogout: endpointsOf(roles, 'SingleLogoutService', warnings),
     wantAuthnRequestsSigned: roles.some(role =>
-      ['true', '1'].includes((attributeOf(role, 'WantAuthnRequestsSigned') ?? '').trim()),
+      ['true', '1'].includes(trimXml(attributeOf(role, 'WantAuthnRequestsSigned') ?? '')),
     ),
     nameIdFormats: roles.flatMap(role =>
-      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => format.text.trim()),
+      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => trimXml(format.text)),
     ),
     validUntil,
     cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
@@ -198,7 +198,7 @@ function endpointsOf(
 
 /** Browsers are sent to a Location, so it must not name a script or a file. */
 function httpUri(text: string | undefined): string | undefined {
-  const trimmed = text?.trim()
+  const trimmed = text === undefined ? undefined : trimXml(text)
   return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
 }
 

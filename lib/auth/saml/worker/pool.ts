@@ -2,34 +2,42 @@
  * A pool of worker threads: a few, started when first needed, one job each at a time, every job with a deadline. A job that runs
  * beyond its deadline ends its thread and no other.
  *
- * Messages and metadata have a pool each, so that neither waits for the other: strangers may send messages, and an aggregate of a
- * federation takes seconds.
+ * Logins, logouts and metadata have a pool each, so that none waits for another: strangers may send messages, and an aggregate of a
+ * federation takes seconds. What waits is bounded by time and by bytes and not by number: on a Monday morning hundreds of
+ * logins arrive at once, and each takes milliseconds.
  */
 import { setMaxListeners } from 'node:events'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
+import { type Client, FairQueue } from './fair-queue.ts'
 import type { Job, ResultOf } from './jobs.ts'
 import { Thread, WorkerFailure } from './thread.ts'
 
 export interface PoolBounds {
   /** Threads at a time. */
   readonly threads: number
-  /** For one job, waiting for a thread included. */
+  /** For one job in its thread. */
   readonly deadline: Milliseconds
-  /** Jobs that may wait. */
+  /** How long a job may wait for a thread. */
+  readonly patience: Milliseconds
+  /** Bytes of all jobs that wait; none waits with 0. */
   readonly waiting: number
   readonly heapMegabytes: number
   /** Whether a thread without a job is kept for the next one. */
   readonly keepsIdle: boolean
 }
 
-export const messageBounds: PoolBounds = {
+export const loginBounds: PoolBounds = {
   threads: 2,
   deadline: 10_000,
-  waiting: 32,
+  patience: 30_000,
+  waiting: 64 * 1024 * 1024,
   heapMegabytes: 192,
   keepsIdle: true,
 }
+
+/** Logout messages are small, and whether one is answered a second later does not matter. */
+export const logoutBounds: PoolBounds = { ...loginBounds, threads: 1, waiting: 8 * 1024 * 1024 }
 
 /**
  * An aggregate of 10 MiB takes two seconds, with its signature ten, and half of this memory; the deadline allows for a small
@@ -38,25 +46,38 @@ export const messageBounds: PoolBounds = {
 export const metadataBounds: PoolBounds = {
   threads: 1,
   deadline: 120_000,
-  waiting: 8,
+  patience: 120_000,
+  waiting: 64 * 1024 * 1024,
   heapMegabytes: 512,
   keepsIdle: false,
 }
+
+/** A job that waits. */
+interface Waiter {
+  readonly size: number
+  readonly begin: () => void
+  readonly giveUp: (because: Error) => void
+}
+
+/** What a job takes beside its bytes. */
+const ENTRY = 4096
 
 export class WorkerPool {
   readonly #clock: Clock
   readonly #bounds: PoolBounds
   readonly #threads = new Set<Thread>()
   readonly #idle: Thread[] = []
-  /** Jobs that wait; each call lets one begin. */
-  readonly #queue: Array<() => void> = []
+  readonly #queue = new FairQueue<Waiter>()
   readonly #closing = new AbortController()
   #running = 0
+  /** Bytes of the jobs that wait. */
+  #waiting = 0
 
   constructor(clock: Clock, bounds: PoolBounds) {
     this.#clock = clock
     this.#bounds = bounds
-    setMaxListeners(bounds.threads + bounds.waiting, this.#closing.signal)
+    // One listener for every job, and their number is bounded by their bytes alone.
+    setMaxListeners(0, this.#closing.signal)
   }
 
   /** Starts the first thread ahead of its first job: a browser has gone to the IdP and will be back. */
@@ -65,28 +86,31 @@ export class WorkerPool {
   }
 
   /** Does a job in a thread. Throws a WorkerFailure when there is no result. */
-  run<J extends Job>(job: J): Promise<ResultOf<J>> {
-    const { deadline: after, waiting } = this.#bounds
-    if (this.#queue.length >= waiting) {
-      return Promise.reject(new WorkerFailure('verifier_busy', 'too many jobs wait for a thread'))
+  async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
+    const { deadline, patience } = this.#bounds
+    const size = job.bytes.length + ENTRY
+    await this.#within(patience, 'verifier_busy', stop => this.#turn({ size, client, stop }))
+    try {
+      return await this.#within(deadline, 'verifier_deadline', stop => this.#ask(job, stop))
+    } finally {
+      this.#release()
     }
+  }
+
+  #within<T>(
+    after: Milliseconds,
+    code: 'verifier_busy' | 'verifier_deadline',
+    work: (stop: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const what = code === 'verifier_busy' ? 'no thread was free' : 'no result'
     const limit = {
       clock: this.#clock,
       after,
       signal: this.#closing.signal,
-      late: () => new WorkerFailure('verifier_deadline', `no result within ${after / 1000} s`),
+      late: () => new WorkerFailure(code, `${what} within ${after / 1000} s`),
       aborted: () => new WorkerFailure('verifier_crashed', 'the service stops'),
     }
-    return within(limit, async stop => {
-      await this.#turn(stop)
-      try {
-        return await this.#ask(job, stop)
-      } finally {
-        const next = this.#queue.shift()
-        if (next === undefined) this.#running -= 1
-        else next()
-      }
-    })
+    return within(limit, work)
   }
 
   /** Ends the threads; what is under way fails. */
@@ -96,19 +120,48 @@ export class WorkerPool {
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(stop: AbortSignal): Promise<void> {
+  async #turn(wait: {
+    readonly size: number
+    readonly client: Client
+    readonly stop: AbortSignal
+  }): Promise<void> {
     if (this.#running < this.#bounds.threads) {
       this.#running += 1
       return
     }
-    await new Promise<void>((begin, giveUp) => {
-      this.#queue.push(begin)
+    const { size, client, stop } = wait
+    await new Promise<void>((resolve, giveUp) => {
+      let begun = false
+      const begin = () => {
+        begun = true
+        resolve()
+      }
+      const waiter: Waiter = { size, begin, giveUp }
+      this.#queue.push(waiter, client)
+      this.#waiting += size
       stop.addEventListener('abort', () => {
-        const place = this.#queue.indexOf(begin)
-        if (place >= 0) this.#queue.splice(place, 1)
+        if (begun) this.#release()
+        else if (this.#queue.delete(waiter)) this.#waiting -= size
         giveUp(stop.reason)
       })
+      while (this.#waiting > this.#bounds.waiting) {
+        const dropped = this.#queue.drop()
+        if (dropped === undefined) break
+        this.#waiting -= dropped.size
+        dropped.giveUp(new WorkerFailure('verifier_busy', 'too much waits for a thread'))
+      }
     })
+  }
+
+  /** Gives the place of a job that is over to the next that waits. */
+  #release(): void {
+    const next = this.#queue.shift()
+    if (next === undefined) {
+      this.#running -= 1
+      return
+    }
+    this.#waiting -= next.size
+    next.begin()
   }
 
   async #ask<J extends Job>(job: J, stop: AbortSignal): Promise<ResultOf<J>> {
@@ -133,3 +186,6 @@ export class WorkerPool {
     return thread
   }
 }
+
+/** For what the gateway does on its own behalf. */
+const ourselves: Client = { address: '', known: true }

@@ -43,7 +43,7 @@ t.test(
   },
 )
 
-t.test('any change breaks the signature', async t => {
+t.test('34: any change breaks the signature', async t => {
   const query = queryOf(redirectAddress('https://i/', message, key))
   const changes = [
     query.replace('x%20y', 'x%20Y'),
@@ -63,7 +63,7 @@ t.test('any change breaks the signature', async t => {
   t.equal(checkRedirectSignature(read(query.replace(/&SigAlg.*/, '')), rules), 'signature_missing')
 })
 
-t.test('algorithms: SHA-1 when allowed, MD5 and others never', async t => {
+t.test('18: algorithms: SHA-1 when allowed, MD5 and others never', async t => {
   const query = queryOf(redirectAddress('https://i/', message, key))
   const as = (uri: string) =>
     read(query.replace(/SigAlg=[^&]*/, `SigAlg=${encodeURIComponent(uri)}`))
@@ -84,7 +84,7 @@ t.test('algorithms: SHA-1 when allowed, MD5 and others never', async t => {
   }
 })
 
-t.test('two readings of one query are refused', async t => {
+t.test('34: two readings of one query are refused', async t => {
   const good = queryOf(redirectAddress('https://i/', message, key))
   const bad: ReadonlyArray<readonly [string, RegExp]> = [
     [`SAML%52equest=EVIL&${good}`, /percent-encoded/],
@@ -103,7 +103,7 @@ t.test('two readings of one query are refused', async t => {
   t.equal(readRedirect(undefined), undefined)
 })
 
-t.test('a bomb is not inflated beyond what a message may have', async t => {
+t.test('36: a bomb is not inflated beyond what a message may have', async t => {
   const bomb = queryOf(
     redirectAddress('https://i/', { ...message, xml: 'a'.repeat(60_000_000) }, undefined),
   )

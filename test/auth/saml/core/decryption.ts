@@ -1,8 +1,7 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
-import { refusedBy } from '../../../../lib/auth/saml/core/message.ts'
-import { messageLimits } from '../../../../lib/auth/saml/core/scan.ts'
+import { messageLimits, refusedBy } from '../../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../../lib/auth/saml/core/xml.ts'
 import { type EncryptionMethods, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { rsaPair } from '../../../fixtures/saml-keys.ts'
@@ -96,7 +95,7 @@ t.test('OAEP whose digest is SHA-256 and whose mask is SHA-1', async t => {
   })
 })
 
-t.test('what cannot be decrypted has one of three codes', async t => {
+t.test('38: what cannot be decrypted has one of three codes', async t => {
   const good = encrypted('<a/>', {
     content: 'aes256-cbc',
     key: 'rsa-oaep-mgf1p',

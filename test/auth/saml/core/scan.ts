@@ -1,5 +1,6 @@
 import t from 'tap'
-import { messageLimits, metadataLimits, scanXml } from '../../../../lib/auth/saml/core/scan.ts'
+import { messageLimits, metadataLimits } from '../../../../lib/auth/saml/core/message.ts'
+import { scanXml } from '../../../../lib/auth/saml/core/scan.ts'
 
 function scan(text: string | Buffer, limits = messageLimits) {
   const scanned = scanXml(Buffer.from(text), limits)
@@ -19,7 +20,7 @@ t.test('what is plain elements, attributes and text passes', async t => {
   for (const text of good) t.equal(scan(text), 'ok', text)
 })
 
-t.test('everything else has its reason', async t => {
+t.test('4, 5, 6, 13, 14, 15: everything else has its reason', async t => {
   const bad: ReadonlyArray<readonly [string | Buffer, string]> = [
     ['', 'not-well-formed'],
     ['x', 'not-well-formed'],
@@ -70,7 +71,7 @@ t.test('everything else has its reason', async t => {
   for (const [text, because] of bad) t.equal(scan(text), because, JSON.stringify(text.toString()))
 })
 
-t.test('limits hold to the number', async t => {
+t.test('20, 21: limits hold to the number', async t => {
   const deep = (n: number) => `${'<a>'.repeat(n)}${'</a>'.repeat(n)}`
   t.equal(scan(deep(64)), 'ok')
   t.equal(scan(deep(65)), 'too-deep')
@@ -81,6 +82,17 @@ t.test('limits hold to the number', async t => {
     `<a ${Array.from({ length: n }, (_, i) => `a${i}=""`).join(' ')}/>`
   t.equal(scan(attributes(32)), 'ok')
   t.equal(scan(attributes(33)), 'too-many-attributes')
+  const all = (n: number) => `<a>${'<b c="" d="" e="" f=""/>'.repeat(n / 4)}</a>`
+  t.equal(scan(all(6000)), 'ok')
+  t.equal(scan(all(6000), { ...messageLimits, allAttributes: 5999 }), 'too-many-attributes')
+  const declared = (...counts: readonly number[]) =>
+    counts.reduceRight((inner, count, depth) => {
+      const names = Array.from({ length: count }, (_, i) => ` xmlns:p${depth}_${i}="u"`).join('')
+      return `<a${names}>${inner}</a>`
+    }, '')
+  t.equal(scan(declared(30, 30, 4)), 'ok')
+  t.equal(scan(declared(30, 30, 5)), 'too-many-attributes')
+  t.equal(scan(`<a>${declared(30).repeat(60)}</a>`), 'ok', 'beside each other')
   const large = (n: number) => `<a>${' '.repeat(n - 7)}</a>`
   t.equal(scan(large(262_144)), 'ok')
   t.equal(scan(large(262_145)), 'too-large')
@@ -93,15 +105,19 @@ t.test('metadata may have comments and a byte order mark, and nothing else', asy
   t.equal(scan('<!DOCTYPE a><a/>', metadataLimits), 'doctype')
 })
 
-t.test('line ends become line feeds, and spans say where every element stands', async t => {
-  const scanned = scanXml(Buffer.from('<a>\r\n<b x="1"/>\r</a>'), messageLimits)
+t.test('line ends become line feeds, and elements say where they stand', async t => {
+  const scanned = scanXml(Buffer.from('<a>\r\n<b x="1\t&#10;"/>\r&lt;</a>'), messageLimits)
   t.match(scanned, {
     ok: true,
-    text: '<a>\n<b x="1"/>\n</a>',
-    spans: [
-      { tag: 'a', start: 0, end: 19, attributes: 0 },
-      { tag: 'b', start: 4, end: 14, attributes: 1 },
-    ],
+    text: '<a>\n<b x="1\t&#10;"/>\n&lt;</a>',
+    root: {
+      ...{ tag: 'a', start: 0, inside: 3, end: 29, attributes: [] },
+      content: [
+        '\n',
+        { tag: 'b', start: 4, inside: 20, end: 20, attributes: [['x', '1 \n']], content: [] },
+        '\n<',
+      ],
+    },
   })
 })
 

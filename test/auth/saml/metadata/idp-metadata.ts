@@ -188,7 +188,7 @@ t.test('a key of 512 bits signs nothing', async t => {
   t.match(verdictOn(weak), { ok: false, because: 'metadata_no-key', problem: /512 bits/ })
 })
 
-t.test('what makes a document useless has a reason of its own', async t => {
+t.test('42: what makes a document useless has a reason of its own', async t => {
   const cases: ReadonlyArray<readonly [string, string]> = [
     ['', 'xml'],
     [plain().slice(0, -5), 'xml'],

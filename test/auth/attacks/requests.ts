@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { isIdentityField } from '../../lib/auth/identity/backend-fields.ts'
-import { arranged } from '../fixtures/attacked.ts'
-import { domain } from '../fixtures/gateway.ts'
+import { isIdentityField } from '../../../lib/auth/identity/backend-fields.ts'
+import { arranged } from '../../fixtures/attacked.ts'
+import { domain } from '../../fixtures/gateway.ts'
 
 const lies = [
   'X-Authproxy-User: admin',
@@ -20,38 +20,41 @@ const lies = [
   'X-Authproxy: admin',
 ]
 
-t.test('no identity a client claims reaches the backend, on any way in', async t => {
-  const token = randomBytes(16).toString('hex')
-  const { backend, cookie, send } = await arranged(t, {
-    settings: {
-      passthroughPaths: ['/public/'],
-      passthroughTokens: [{ name: 'robot', token }],
-    },
-  })
-  const ways = {
-    'with a session': ['/', `Cookie: ${cookie}`],
-    'on a passthrough path': ['/public/x', `Cookie: ${cookie}`],
-    'with a token': ['/', `X-Authproxy-Authorization: Bearer ${token}`],
-  }
-  for (const [way, [path, field]] of Object.entries(ways)) {
-    for (const connection of [
-      '',
-      'Connection: X-Authproxy-User, X-Authproxy-Email, keep-alive\n',
-    ]) {
-      backend.requests.length = 0
-      const answer = await send(
-        `GET ${path} HTTP/1.1\nHost: ${domain}\n${connection}${lies.join('\n')}\n${field}\n\n`,
-      )
-      t.equal(answer.status, 200, way)
-      const head = backend.requests[0]?.head ?? ''
-      t.notMatch(head, 'admin', `${way}: nothing that was claimed`)
-      t.notMatch(head, token, `${way}: no token`)
-      t.notMatch(head, '__authproxy_session', `${way}: no session`)
-      const users = backend.requests[0]?.fields.all('X-Authproxy-User') ?? []
-      t.same(users, way === 'with a session' ? ['ada@example.org'] : [], way)
+t.test(
+  '44, 45, 46, 63, 65: no identity a client claims reaches the backend, on any way in',
+  async t => {
+    const token = randomBytes(16).toString('hex')
+    const { backend, cookie, send } = await arranged(t, {
+      settings: {
+        passthroughPaths: ['/public/'],
+        passthroughTokens: [{ name: 'robot', token }],
+      },
+    })
+    const ways = {
+      'with a session': ['/', `Cookie: ${cookie}`],
+      'on a passthrough path': ['/public/x', `Cookie: ${cookie}`],
+      'with a token': ['/', `X-Authproxy-Authorization: Bearer ${token}`],
     }
-  }
-})
+    for (const [way, [path, field]] of Object.entries(ways)) {
+      for (const connection of [
+        '',
+        'Connection: X-Authproxy-User, X-Authproxy-Email, keep-alive\n',
+      ]) {
+        backend.requests.length = 0
+        const answer = await send(
+          `GET ${path} HTTP/1.1\nHost: ${domain}\n${connection}${lies.join('\n')}\n${field}\n\n`,
+        )
+        t.equal(answer.status, 200, way)
+        const head = backend.requests[0]?.head ?? ''
+        t.notMatch(head, 'admin', `${way}: nothing that was claimed`)
+        t.notMatch(head, token, `${way}: no token`)
+        t.notMatch(head, '__authproxy_session', `${way}: no session`)
+        const users = backend.requests[0]?.fields.all('X-Authproxy-User') ?? []
+        t.same(users, way === 'with a session' ? ['ada@example.org'] : [], way)
+      }
+    }
+  },
+)
 
 t.test('names that only look like ours pass', t => {
   for (const name of [
@@ -67,7 +70,7 @@ t.test('names that only look like ours pass', t => {
 })
 
 t.test(
-  'our fields stand before those of a client, and too many are refused rather than cut',
+  '60: our fields stand before those of a client, and too many are refused rather than cut',
   async t => {
     const { backend, cookie, send } = await arranged(t)
     const many = (count: number) => Array.from({ length: count }, (_, i) => `A${i}: 1`).join('\n')
@@ -81,7 +84,7 @@ t.test(
   },
 )
 
-t.test('a path that could be read in two ways never passes without a login', async t => {
+t.test('47, 48: a path that could be read in two ways never passes without a login', async t => {
   const { backend, send } = await arranged(t, {
     settings: { passthroughPaths: ['/public/', '/api'] },
   })
@@ -144,7 +147,7 @@ t.test('a path that could be read in two ways never passes without a login', asy
   t.equal(backend.requests.length, count, 'the backend saw none of them')
 })
 
-t.test('other forms of target lead nowhere else', async t => {
+t.test('48, 54, 55: other forms of target lead nowhere else', async t => {
   const { backend, cookie, send } = await arranged(t, {
     settings: { passthroughPaths: ['/public/'] },
   })
@@ -169,7 +172,7 @@ t.test('other forms of target lead nowhere else', async t => {
   t.equal(backend.requests.at(-1)?.target, '//evil.example/x', 'bytes untouched, the same backend')
 })
 
-t.test('a message whose end is uncertain is refused', async t => {
+t.test('53, 54: a message whose end is uncertain is refused', async t => {
   const { backend, cookie, send } = await arranged(t)
   const head = `POST / HTTP/1.1\nHost: ${domain}\nCookie: ${cookie}\n`
   for (const framing of [
@@ -185,7 +188,7 @@ t.test('a message whose end is uncertain is refused', async t => {
 })
 
 t.test(
-  'forwarded addresses are believed from trusted peers alone, in whatever spelling',
+  '52: forwarded addresses are believed from trusted peers alone, in whatever spelling',
   async t => {
     const claims =
       'X-Forwarded-For: 203.0.113.9, 10.0.0.1\nX-Real-IP: 203.0.113.8\nForwarded: for=203.0.113.7\nX_Forwarded_For: 203.0.113.6\nX-Forwarded-Proto: http\nX-Forwarded-Host: evil.example\nTrue-Client-IP: 203.0.113.5'
@@ -220,7 +223,7 @@ t.test('with Basic credentials as identity nobody else’s reach the backend', a
   t.same(backend.requests.at(-1)?.fields.all('Authorization'), ['Bearer mine'])
 })
 
-t.test('line breaks and other controls in attributes never make a field', async t => {
+t.test('61, 62: line breaks and other controls in attributes never make a field', async t => {
   const { backend, gateway, send } = await arranged(t)
   const cookie = await gateway.logIn({
     email: ['ada@example.org'],
@@ -235,5 +238,6 @@ t.test('line breaks and other controls in attributes never make a field', async 
     fields?.get('X-Authproxy-Displayname'),
     'Ada%0D%0AX-Evil: 1%0D%0A%0D%0AGET /admin HTTP/1.1',
   )
-  t.equal(fields?.get('X-Authproxy-Groups'), 'a%2Cadmin,b%0Ac,Zo%C3%AB,%00,x%E2%80%A8y')
+  const groups = Buffer.from(fields?.get('X-Authproxy-Groups') ?? '', 'latin1').toString()
+  t.equal(groups, 'a%2Cadmin,b%0Ac,Zoë,%00,x\u2028y')
 })

@@ -3,11 +3,11 @@
  * attribute.
  */
 import t from 'tap'
-import { ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { attackedLab, edit, good } from '../../../fixtures/saml-attack.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import type { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
+import { attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml-keys.ts'
+import type { SamlLab } from '../../fixtures/saml-lab.ts'
 
 t.setTimeout(110_000)
 
@@ -41,8 +41,8 @@ for (const [what, text] of [
   ['an undeclared prefix', '<saml:NameID>admin</saml:NameID>'],
   ['too many elements', within('<a/>'.repeat(2000))],
 ] as const) {
-  refuses(`an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))
-  refuses(`an EncryptedAttribute with ${what}`, 'encryption_key', attributed(attributeOf(text)))
+  refuses(`39: an EncryptedID with ${what}`, 'encryption_key', named(nameOf(text)))
+  refuses(`39: an EncryptedAttribute with ${what}`, 'encryption_key', attributed(attributeOf(text)))
 }
 const stranger = { ...to, certificate: rsaPair('stranger').certificate }
 refuses(

@@ -3,22 +3,22 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { writeResponse } from '../../../../lib/tools/dev-idp/response.ts'
-import { good } from '../../../fixtures/saml-attack.ts'
-import { formOf } from '../../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { writeResponse } from '../../../lib/tools/dev-idp/response.ts'
+import { good } from '../../fixtures/attack-toolkit.ts'
+import { formOf } from '../../fixtures/saml-browser.ts'
+import { rsaPair } from '../../fixtures/saml-keys.ts'
+import { SamlLab } from '../../fixtures/saml-lab.ts'
 
-t.test('refused: without a login under way nothing is even parsed', async t => {
+t.test('26, 37: refused: without a login under way nothing is even parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }), '/saml/acs?again')
   t.strictSame(lab.codes, ['login_cookie_missing'])
-  lab.browser.cookies.set('__Host-authproxy_state', 's1.AAAA')
+  lab.browser.cookies.set(`__Host-authproxy_login.${'A'.repeat(27)}`, 's1.AAAA')
   await lab.browser.deliverRaw(formOf({ SAMLResponse: 'PGE+' }))
   t.equal(lab.codes.at(-1), 'login_cookie_invalid')
 })
 
-t.test('refused: forms and base64 that are not what they should be', async t => {
+t.test('37: refused: forms and base64 that are not what they should be', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')
   const real = Buffer.from(good(lab, asked.id)).toString('base64')
@@ -31,6 +31,7 @@ t.test('refused: forms and base64 that are not what they should be', async t => 
     [`${formOf({ SAMLResponse: real })}&${formOf({ SAMLResponse: real })}`, 'form_malformed'],
     ['SAMLResponse=%zz', 'form_malformed'],
     ['nothing=at+all', 'form_malformed'],
+    [`SAMLResponse=x${'&a'.repeat(101)}`, 'form_malformed'],
     [`SAMLResponse=${'A'.repeat(1_100_000)}`, 'form_too_large'],
   ]
   for (const [content, code] of cases) {
@@ -42,7 +43,7 @@ t.test('refused: forms and base64 that are not what they should be', async t => 
   t.equal(lab.subjects.length, 1, 'broken lines are base64 still')
 })
 
-t.test('whatever is wrong, strangers see the same page', async t => {
+t.test('38: whatever is wrong, strangers see the same page', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const asked = await lab.browser.login('/')
   const answers: string[] = []
@@ -63,3 +64,22 @@ t.test('whatever is wrong, strangers see the same page', async t => {
   t.equal(new Set(answers).size, 1)
   t.equal(new Set(lab.codes).size, 4)
 })
+
+t.test(
+  '38: a login has so many tries to have something decrypted, at once or one by one',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const asked = await lab.browser.login('/')
+    const guess = lab.idp.respond({
+      inResponseTo: asked.id,
+      encryptTo: rsaPair('stranger').certificate,
+    })
+    await Promise.all(Array.from({ length: 40 }, () => lab.browser.deliver(guess)))
+    t.equal(lab.codes.filter(code => code === 'encryption_key').length, 32)
+    t.equal(lab.codes.filter(code => code === 'encryption_tries').length, 8)
+    const other = lab.browser.other()
+    const again = await other.login('/')
+    await other.deliver(good(lab, again.id))
+    t.equal(lab.subjects.length, 1, 'another login is not concerned')
+  },
+)

@@ -10,22 +10,22 @@ import {
   part,
   signaturePart,
   wrapping,
-} from '../../../fixtures/saml-attack.ts'
+} from '../../fixtures/attack-toolkit.ts'
 
 const { refuses } = await attackedLab()
 
 refuses(
-  'XSW3: a forged assertion before the signed one',
+  '1: XSW3: a forged assertion before the signed one',
   'assertion_several',
   wrapping(({ good, evil }) => evil + good),
 )
 refuses(
-  'XSW4: the signed assertion inside the forged one',
+  '1: XSW4: the signed assertion inside the forged one',
   'response_form',
   wrapping(({ good, evil }) => evil.replace('</saml:Assertion>', `${good}</saml:Assertion>`)),
 )
 refuses(
-  'XSW5: the forged assertion carries the signature, the signed one follows',
+  '1, 17: XSW5: the forged assertion carries the signature, the signed one follows',
   'assertion_several',
   wrapping(
     ({ bare, evil, signature }) =>
@@ -33,7 +33,7 @@ refuses(
   ),
 )
 refuses(
-  'XSW6: the signed assertion inside the signature of the forged one',
+  '1: XSW6: the signed assertion inside the signature of the forged one',
   'response_form',
   wrapping(({ bare, evil, signature }) =>
     evil.replace(
@@ -43,12 +43,12 @@ refuses(
   ),
 )
 refuses(
-  'XSW7: the forged assertion inside Extensions',
+  '1: XSW7: the forged assertion inside Extensions',
   'response_form',
   wrapping(({ good, evil }) => `<samlp:Extensions>${evil}</samlp:Extensions>${good}`),
 )
 refuses(
-  'XSW8: the signed assertion inside an Object of the signature',
+  '1, 16: XSW8: the signed assertion inside an Object of the signature',
   'response_form',
   wrapping(({ bare, evil, signature }) =>
     evil.replace(
@@ -59,7 +59,7 @@ refuses(
 )
 for (const where of ['before', 'behind'] as const) {
   refuses(
-    `XSW${where === 'before' ? 1 : 2}: a forged Response around the signed one, its signature ${where} it`,
+    `1: XSW${where === 'before' ? 1 : 2}: a forged Response around the signed one, its signature ${where} it`,
     /response_form|signature_/,
     (lab, id) => {
       const text = lab.idp.respond({ inResponseTo: id, signs: 'response' })
@@ -75,12 +75,16 @@ for (const where of ['before', 'behind'] as const) {
     },
   )
 }
-refuses('the forged assertion takes the ID of the signed one', /assertion_several/, (lab, id) => {
-  const text = good(lab, id)
-  const assertion = part(text, assertionPart)
-  const evil = edit(assertion.replace(part(assertion, signaturePart), ''), [
-    'alice@example.org',
-    'admin@example.org',
-  ])
-  return text.replace(assertion, () => evil + assertion)
-})
+refuses(
+  '1, 9: the forged assertion takes the ID of the signed one',
+  /assertion_several/,
+  (lab, id) => {
+    const text = good(lab, id)
+    const assertion = part(text, assertionPart)
+    const evil = edit(assertion.replace(part(assertion, signaturePart), ''), [
+      'alice@example.org',
+      'admin@example.org',
+    ])
+    return text.replace(assertion, () => evil + assertion)
+  },
+)

@@ -2,10 +2,11 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { signElement } from '../../../../lib/auth/saml/core/signature.ts'
-import { digestMethods, signatureMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
+import { digestMethods } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { signatureMethods } from '../../../lib/auth/saml/signature/method.ts'
+import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
+import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../lib/tools/dev-idp/response.ts'
 import {
   attackedLab,
   edit,
@@ -13,42 +14,40 @@ import {
   good,
   part,
   signaturePart,
-} from '../../../fixtures/saml-attack.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { keyPair } from '../../../fixtures/saml-lab.ts'
+} from '../../fixtures/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml-keys.ts'
+import { keyPair } from '../../fixtures/saml-lab.ts'
 
 const { refuses } = await attackedLab()
 
-refuses('nothing is signed', 'signature_missing', (lab, id) =>
+refuses('2: nothing is signed', 'signature_missing', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, signs: 'nothing' }),
 )
-refuses('signed with an unknown key', 'signature_invalid', (lab, id) =>
+refuses('2: signed with an unknown key', 'signature_invalid', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, key: rsaPair('stranger') }),
 )
-refuses('a value was changed after signing', 'signature_invalid', (lab, id) =>
+refuses('2: a value was changed after signing', 'signature_invalid', (lab, id) =>
   edit(good(lab, id), ['alice@example.org', 'admin@example.org']),
 )
-refuses('an attribute was added after signing', 'signature_invalid', (lab, id) =>
+refuses('2: an attribute was added after signing', 'signature_invalid', (lab, id) =>
   edit(good(lab, id), [
     '<saml:AttributeStatement>',
     '<saml:AttributeStatement><saml:Attribute Name="x"/>',
   ]),
 )
 refuses(
-  'the response is signed by a stranger, the assertion by the IdP',
+  '2: the response is signed by a stranger, the assertion by the IdP',
   'signature_invalid',
   (lab, id) => {
     const { response } = lab.idp.writing({ inResponseTo: id })
-    const after = `/*/*[local-name()='Issuer']`
     return signElement(good(lab, id).replace(/ID="_response\d+"/, `ID="${response.id}"`), {
       id: response.id,
       key: rsaPair('stranger'),
-      after,
     })
   },
 )
 refuses(
-  'the signature is by HMAC with the public certificate',
+  '8: the signature is by HMAC with the public certificate',
   'signature_algorithm',
   (lab, id) => {
     const hmac = 'http://www.w3.org/2000/09/xmldsig#hmac-sha1'
@@ -60,59 +59,77 @@ refuses(
     )
   },
 )
-refuses('the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
+refuses('18: the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
   lab.idp.respond({
     inResponseTo: id,
     algorithms: { signatureMethod: signatureMethods.rsaSha1, digestMethod: digestMethods.sha1 },
   }),
 )
-refuses('only the digest is made with SHA-1', 'signature_sha1', (lab, id) =>
+refuses('18: only the signature is made with SHA-1', 'signature_sha1', (lab, id) =>
+  lab.idp.respond({
+    inResponseTo: id,
+    algorithms: { signatureMethod: signatureMethods.rsaSha1 },
+  }),
+)
+refuses('10: a third transform', 'signature_algorithm', (lab, id) =>
+  edit(good(lab, id), [
+    '</ds:Transforms>',
+    '<ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"/></ds:Transforms>',
+  ]),
+)
+refuses('18: only the digest is made with SHA-1', 'signature_sha1', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, algorithms: { digestMethod: digestMethods.sha1 } }),
 )
-refuses('a certificate of the forger in KeyInfo', 'signature_invalid', (lab, id) => {
+refuses('7: a certificate of the forger in KeyInfo', 'signature_invalid', (lab, id) => {
   const stranger = rsaPair('stranger')
   const text = lab.idp.respond({ inResponseTo: id, key: stranger })
   if (!text.includes('X509Certificate')) throw new Error('no KeyInfo')
   return text
 })
-refuses('the reference is to the whole document', 'signature_reference', (lab, id) =>
+refuses('10: the reference is to the whole document', 'signature_reference', (lab, id) =>
   edit(good(lab, id), [/URI="#[^"]*"/, 'URI=""']),
 )
-refuses('two references', 'signature_reference', (lab, id) => {
+refuses('10: two references', 'signature_reference', (lab, id) => {
   const text = good(lab, id)
   const reference = part(text, /<ds:Reference .*<\/ds:Reference>/s)
   return text.replace(reference, () => reference + reference)
 })
-refuses('2,000 references', /xml_too-many-elements|signature_reference/, (lab, id) => {
+refuses('19: 2,000 references', /xml_too-many-elements|signature_form/, (lab, id) => {
   const text = good(lab, id)
   const reference = part(text, /<ds:Reference .*<\/ds:Reference>/s)
   return text.replace(reference, () => reference.repeat(280))
 })
-refuses('another transform', 'signature_algorithm', (lab, id) =>
+refuses('10: another transform', 'signature_algorithm', (lab, id) =>
   edit(good(lab, id), [
     'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
     'http://www.w3.org/TR/1999/REC-xslt-19991116',
   ]),
 )
-refuses('canonicalisation with comments', 'signature_algorithm', (lab, id) =>
+refuses('10: canonicalisation with comments', 'signature_algorithm', (lab, id) =>
   edit(good(lab, id), [
     /(CanonicalizationMethod Algorithm="[^"]*)#/,
     'CanonicalizationMethod Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#WithComments',
   ]),
 )
-refuses('two SignedInfo', 'signature_form', (lab, id) => {
+refuses('4: a comment inside the digest', 'xml_comment', (lab, id) =>
+  edit(good(lab, id), ['<ds:DigestValue>', '<ds:DigestValue><!--AAAA-->']),
+)
+refuses('4: an element inside the digest', /signature_form|signature_invalid/, (lab, id) =>
+  edit(good(lab, id), ['<ds:DigestValue>', '<ds:DigestValue><ds:DigestValue/>']),
+)
+refuses('3: two SignedInfo', 'signature_form', (lab, id) => {
   const text = good(lab, id)
   const info = part(text, /<ds:SignedInfo>.*<\/ds:SignedInfo>/s)
   return text.replace(info, () => info + info)
 })
-refuses('two signatures', 'signature_form', (lab, id) => {
+refuses('17: two signatures', 'signature_form', (lab, id) => {
   const text = good(lab, id)
   const signature = part(text, signaturePart)
   return text.replace(signature, () => signature + signature)
 })
 for (const spelling of ['ID', 'Id', 'id', 'xml:id', 'samlp:ID']) {
   refuses(
-    `a second element answers to the ID, as ${spelling}`,
+    `9, 11: a second element answers to the ID, as ${spelling}`,
     'signature_reference',
     (lab, id) => {
       const text = good(lab, id)
@@ -123,20 +140,20 @@ for (const spelling of ['ID', 'Id', 'id', 'xml:id', 'samlp:ID']) {
 }
 
 // Encryption.
-refuses('encrypted to a key that is not ours', 'encryption_key', (lab, id) =>
+refuses('39: encrypted to a key that is not ours', 'encryption_key', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, encryptTo: rsaPair('stranger').certificate }),
 )
-refuses('encrypted, but neither signed inside nor outside', 'signature_missing', (lab, id) =>
+refuses('39: encrypted, but neither signed inside nor outside', 'signature_missing', (lab, id) =>
   lab.idp.respond({ inResponseTo: id, signs: 'nothing', encryptTo: keyPair('sp').certificate }),
 )
-refuses('encrypted with a key by RSA PKCS #1 1.5', 'encryption_algorithm', (lab, id) =>
+refuses('38: encrypted with a key by RSA PKCS #1 1.5', 'encryption_algorithm', (lab, id) =>
   lab.idp.respond({
     inResponseTo: id,
     encryptTo: keyPair('sp').certificate,
     encryption: { content: 'aes256-cbc', key: 'rsa-1_5' },
   }),
 )
-refuses('a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) => {
+refuses('39: a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) => {
   const { response } = lab.idp.writing({ inResponseTo: id })
   const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
   return responseXml(
@@ -147,7 +164,7 @@ refuses('a DOCTYPE inside the encrypted content', 'encryption_key', (lab, id) =>
     }),
   )
 })
-refuses('two assertions inside the encrypted content', 'response_form', (lab, id) => {
+refuses('39: two assertions inside the encrypted content', 'response_form', (lab, id) => {
   const { response, assertion } = lab.idp.writing({ inResponseTo: id })
   const inner = assertionXml(assertion)
   const two = inner.replace(

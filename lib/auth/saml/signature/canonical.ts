@@ -1,0 +1,115 @@
+/**
+ * Exclusive canonicalisation without comments, Exclusive XML Canonicalization 1.0: an element as the bytes a signature is over.
+ *
+ * A mistake here can only refuse a good message, never take a bad one: what is read in the end is read from the very text
+ * that is made here, and hashed.
+ */
+import type { XmlElement } from '../core/xml.ts'
+
+export interface CanonicalOptions {
+  /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
+  readonly inclusive?: readonly string[]
+  /** Left out with all it holds, as the enveloped signature is. */
+  readonly without?: XmlElement
+}
+
+/** The canonical text of `element`, a part of the document with this root. */
+export function canonicalText(
+  root: XmlElement,
+  element: XmlElement,
+  { inclusive = [], without }: CanonicalOptions = {},
+): string {
+  const pieces: string[] = []
+  const write = (each: XmlElement, around: Namespaces) => {
+    let { rendered } = around
+    const scope =
+      each.declares.size === 0 ? around.scope : new Map([...around.scope, ...each.declares])
+    pieces.push('<', each.tag)
+    for (const [prefix, uri] of used(each, scope, inclusive)) {
+      if ((rendered.get(prefix) ?? '') === uri) continue
+      rendered = new Map(rendered).set(prefix, uri)
+      pieces.push(prefix === '' ? ' xmlns="' : ` xmlns:${prefix}="`, escapeValue(uri), '"')
+    }
+    for (const { tag, value } of [...each.attributes].sort(byNamespace)) {
+      pieces.push(' ', tag, '="', escapeValue(value), '"')
+    }
+    pieces.push('>')
+    for (const piece of each.content) {
+      if (typeof piece === 'string') pieces.push(escapeText(piece))
+      else if (piece !== without) write(piece, { rendered, scope })
+    }
+    pieces.push('</', each.tag, '>')
+  }
+  write(element, { rendered: new Map(), scope: scopeAround(root, element) })
+  return pieces.join('')
+}
+
+interface Namespaces {
+  /** What the text made so far has declared and is in force here. */
+  readonly rendered: ReadonlyMap<string, string>
+  /** What the document has declared and is in force here. */
+  readonly scope: ReadonlyMap<string, string>
+}
+
+/** What the elements around `element` declare. */
+function scopeAround(root: XmlElement, element: XmlElement): ReadonlyMap<string, string> {
+  const scope = new Map<string, string>()
+  let at: XmlElement | undefined = root
+  while (at !== undefined && at !== element) {
+    for (const [prefix, uri] of at.declares) scope.set(prefix, uri)
+    at = at.children.find(child => child.start <= element.start && element.end <= child.end)
+  }
+  return scope
+}
+
+/** The namespaces to be declared at an element, by prefix: those its own names use, and the inclusive ones in scope. */
+function used(
+  { tag, namespace, attributes }: XmlElement,
+  scope: ReadonlyMap<string, string>,
+  inclusive: readonly string[],
+): ReadonlyArray<readonly [prefix: string, uri: string]> {
+  const found = new Map([[prefixOf(tag), namespace]])
+  for (const attribute of attributes) {
+    const prefix = prefixOf(attribute.tag)
+    if (prefix !== '') found.set(prefix, attribute.namespace)
+  }
+  for (const prefix of inclusive) {
+    const uri = scope.get(prefix)
+    if (uri !== undefined) found.set(prefix, uri)
+  }
+  found.delete('xml')
+  return [...found].sort(([a], [b]) => compare(a, b))
+}
+
+function prefixOf(tag: string): string {
+  return tag.slice(0, Math.max(0, tag.indexOf(':')))
+}
+
+type Named = XmlElement['attributes'][number]
+
+function byNamespace(a: Named, b: Named): number {
+  return compare(a.namespace, b.namespace) || compare(a.name, b.name)
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b)
+}
+
+/** Canonical XML 1.0 section 2.3. */
+function escapeText(text: string): string {
+  return text.replace(/[&<>\r]/g, character => ESCAPES.get(character) ?? '')
+}
+
+function escapeValue(value: string): string {
+  return value.replace(/[&<"\t\n\r]/g, character => ESCAPES.get(character) ?? '')
+}
+
+const ESCAPES: ReadonlyMap<string, string> = new Map([
+  ['&', '&amp;'],
+  ['<', '&lt;'],
+  ['>', '&gt;'],
+  ['"', '&quot;'],
+  ['\t', '&#x9;'],
+  ['\n', '&#xA;'],
+  ['\r', '&#xD;'],
+])

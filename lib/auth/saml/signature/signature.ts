@@ -1,0 +1,194 @@
+/**
+ * Verifies enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4). What was verified comes back as text: the
+ * canonical bytes that were signed.
+ *
+ * The order keeps strangers cheap: first the form, on our own tree, and whether there is a key of the method's kind; then the
+ * signature over SignedInfo; and only when a key of the IdP has made that, the digest over the element. One reference to the
+ * parent's ID, an ID that occurs once, two known transforms, known algorithms. KeyInfo is not read at all.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { agreed } from '../core/agreement.ts'
+import { decodeBase64 } from '../core/encoding.ts'
+import { readMessage, refuse, signedLimits } from '../core/message.ts'
+import { digestMethods, ns, transforms } from '../core/vocabulary.ts'
+import {
+  allElements,
+  allNamed,
+  attributeOf,
+  childOf,
+  childrenOf,
+  type XmlDocument,
+  type XmlElement,
+} from '../core/xml.ts'
+import { canonicalText } from './canonical.ts'
+import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
+
+export interface VerifiedText {
+  readonly text: string
+  /** URIs of its signature method and its digest method. */
+  readonly methods: readonly string[]
+}
+
+export interface SignedContent extends XmlDocument, VerifiedText {}
+
+/** Whether an element carries a signature of its own. */
+export function isSigned(element: XmlElement): boolean {
+  return childrenOf(element, ns.signature, 'Signature').length > 0
+}
+
+/**
+ * The signed content of `element`, read from the canonical bytes that were signed: what stood elsewhere, or was read another
+ * way, is not in it. Refuses a signature that does not hold.
+ */
+export function signedContent(
+  document: XmlDocument,
+  element: XmlElement,
+  rules: SignatureRules,
+): SignedContent {
+  const { text, methods } = verifySignature(document.root, element, rules)
+  return { ...agreed(readMessage(text, signedLimits)), methods }
+}
+
+/**
+ * The canonical text of `element`, a part of the document with this root, without the signature directly in it, once that is
+ * verified. With no usable key the refusal is `signature_invalid`: whether the key is unknown or the content was changed cannot
+ * be told apart.
+ */
+export function verifySignature(
+  root: XmlElement,
+  element: XmlElement,
+  { certificates, allowSha1 }: SignatureRules,
+): VerifiedText {
+  const signature = checkForm(element)
+  const info = signedInfo(root, signature)
+  checkReference(root, element, info.root)
+  const { method, digest, inclusive } = checkAlgorithms(info.root, allowSha1)
+  const fail = (): never =>
+    refuse(
+      'signature_invalid',
+      `the signature of ${element.name} does not verify with any key of the IdP`,
+    )
+  const value = decodeBase64(childOf(signature, ns.signature, 'SignatureValue')?.text ?? '')
+  if (value === undefined) return fail()
+  if (!isSignedBy(certificates, method, { data: info.text, value })) return fail()
+  const text = canonicalText(root, element, { inclusive, without: signature })
+  const expected = decodeBase64(allNamed(info.root, 'DigestValue')[0]?.text ?? '')
+  const hash = DIGESTS.get(digest)
+  if (expected === undefined || hash === undefined) return fail()
+  const found = createHash(hash).update(text).digest()
+  if (found.length !== expected.length || !timingSafeEqual(found, expected)) return fail()
+  return { text, methods: [method, digest] }
+}
+
+/** Elements of a signature: enough for a chain of certificates in KeyInfo, and for nothing to hide in. */
+const MOST_ELEMENTS = 64
+/** Elements of SignedInfo: SAML has at most eleven. */
+const MOST_INFO = 16
+
+/** The signature in `element`, whose parts are as SAML wants them. Needs no key and computes nothing. */
+function checkForm(element: XmlElement): XmlElement {
+  if (!isSigned(element)) refuse('signature_missing', `${element.name} is not signed`)
+  const signature = only(element, 'Signature')
+  if (allElements(signature).length > MOST_ELEMENTS) {
+    refuse('signature_form', `more than ${MOST_ELEMENTS} elements in the signature`)
+  }
+  const info = only(signature, 'SignedInfo')
+  only(signature, 'SignatureValue')
+  // ds:Object could carry another document (signature wrapping), and SAML has no use for it (5.4.5 leaves it out).
+  if (childrenOf(signature, ns.signature, 'Object').length > 0) {
+    refuse('signature_form', 'an Object inside the signature')
+  }
+  const foreign = ({ namespace, name }: XmlElement) =>
+    namespace !== ns.signature && name !== 'InclusiveNamespaces'
+  const parts = allElements(info)
+  if (parts.some(foreign)) refuse('signature_form', 'a foreign element inside SignedInfo')
+  const references = allNamed(info, 'Reference')
+  if (references.length !== 1) {
+    refuse('signature_reference', `${references.length} references instead of one`)
+  }
+  if (parts.length > MOST_INFO) refuse('signature_form', 'too much inside SignedInfo')
+  return signature
+}
+
+function only(parent: XmlElement, name: string): XmlElement {
+  const [first, ...more] = childrenOf(parent, ns.signature, name)
+  return first === undefined || more.length > 0
+    ? refuse('signature_form', `not exactly one ${name} in ${parent.name}`)
+    : first
+}
+
+/** SignedInfo, read from the canonical bytes that the signature is over. */
+function signedInfo(root: XmlElement, signature: XmlElement): XmlDocument {
+  const info = only(signature, 'SignedInfo')
+  const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
+  return readMessage(canonicalText(root, info, { inclusive }), signedLimits)
+}
+
+/** Characters of the PrefixList of an InclusiveNamespaces; IdPs name one or two prefixes. */
+const LONGEST_LIST = 256
+
+function prefixesOf(method: XmlElement | undefined): readonly string[] {
+  const element = childOf(method, transforms.exclusive, 'InclusiveNamespaces')
+  const list = attributeOf(element, 'PrefixList') ?? ''
+  if (list.length > LONGEST_LIST) refuse('signature_form', 'too many inclusive namespaces')
+  const prefixes = list.split(/[\t\n\r ]+/).filter(Boolean)
+  return prefixes.map(prefix => (prefix === '#default' ? '' : prefix))
+}
+
+/** 5.4.2: one reference, to the ID of the parent; and no second element may have that ID, however the attribute is spelt. */
+function checkReference(root: XmlElement, element: XmlElement, info: XmlElement): void {
+  const id = attributeOf(element, 'ID')
+  if (id === undefined || !/^[A-Za-z_][\w.-]{0,255}$/.test(id)) {
+    refuse('signature_reference', 'the signed element has no proper ID')
+  }
+  const reference = childOf(info, ns.signature, 'Reference')
+  if (attributeOf(reference, 'URI') !== `#${id}`) {
+    refuse('signature_reference', 'the reference is not to the element around the signature')
+  }
+  let bearers = 0
+  for (const { attributes } of allElements(root)) {
+    for (const { name, value } of attributes) {
+      if (value === id && name.toLowerCase() === 'id') bearers += 1
+    }
+  }
+  if (bearers !== 1) refuse('signature_reference', 'the ID of the signed element is not unique')
+}
+
+/** 5.4.3 and 5.4.4, and no algorithm that is not listed. */
+function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
+  const used = (name: string) =>
+    allNamed(info, name).map(each => attributeOf(each, 'Algorithm') ?? '')
+  const canonicalization = used('CanonicalizationMethod')
+  if (canonicalization.length !== 1 || canonicalization[0] !== transforms.exclusive) {
+    refuse('signature_algorithm', `canonicalisation ${canonicalization.join(' ')}`)
+  }
+  const steps = used('Transform')
+  const [first, second] = steps
+  if (steps.length !== 2 || first !== transforms.enveloped || second !== transforms.exclusive) {
+    refuse('signature_algorithm', `transforms ${steps.join(' ')}`)
+  }
+  const [method, ...moreMethods] = used('SignatureMethod')
+  const [digest, ...moreDigests] = used('DigestMethod')
+  const values = allNamed(info, 'DigestValue').length
+  if (method === undefined || digest === undefined) {
+    return refuse('signature_form', 'no SignatureMethod or no DigestMethod')
+  }
+  if (moreMethods.length + moreDigests.length > 0 || values !== 1) {
+    refuse('signature_form', 'not exactly one SignatureMethod, DigestMethod and DigestValue')
+  }
+  const problem = methodProblem(method, allowSha1)
+  if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`)
+  if (!DIGESTS.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
+  if (problem !== undefined || (digest === digestMethods.sha1 && !allowSha1)) {
+    refuse('signature_sha1', 'it is made with SHA-1')
+  }
+  return { method, digest, inclusive: prefixesOf(allNamed(info, 'Transform')[1]) }
+}
+
+/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
+const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
+  [digestMethods.sha1, 'sha1'],
+  [digestMethods.sha256, 'sha256'],
+  [digestMethods.sha384, 'sha384'],
+  [digestMethods.sha512, 'sha512'],
+])

@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
+import { tokensIn } from '../../../lib/auth/session/cookie.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+
+t.test(
+  '68: a head full of session cookies costs what its length costs, not the square of it',
+  t => {
+    const flood = (piece: (i: number) => string) =>
+      Fields.of(['Cookie', Array.from({ length: 40_000 }, (_, i) => piece(i)).join('; ')])
+    const floods: Readonly<Record<string, Fields>> = {
+      'first parts whose others are missing': flood(() => '__authproxy_session=8:a:x'),
+      'others of no first part': flood(i => `__authproxy_session.1=${i}:x`),
+      'one first part, and others of another tag': flood(i =>
+        i === 0 ? '__authproxy_session=8:a:x' : `__authproxy_session.1=b${i}:x`,
+      ),
+    }
+    for (const [what, fields] of Object.entries(floods)) {
+      const began = performance.now()
+      t.same(tokensIn(fields), [], what)
+      // It was half a minute; now it is some milliseconds, on whatever machine.
+      t.ok(performance.now() - began < 2000, what)
+    }
+    t.end()
+  },
+)
+
+t.test('kept forms count for all they hold', t => {
+  const forms = new KeptForms(new ManualClock(0), randomBytes)
+  const contentType = `application/x-www-form-urlencoded; x=${'A'.repeat(100_000)}`
+  const form = { contentType, content: Buffer.from('a=b') }
+  for (let i = 0; i < 900; i += 1) {
+    forms.put(`f${i}`, form, { owner: `somebody ${i}`, target: '/' }, 600_000)
+  }
+  t.ok(forms.bytes <= 32 * 1024 * 1024)
+  t.ok(forms.bytes > 16 * 1024 * 1024)
+  t.end()
+})
