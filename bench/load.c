@@ -107,12 +107,9 @@ static void send_get(Connection *c) {
 static void send_request(Connection *c) {
   c->offset = c->wrong = c->last = 0;
   c->first = 0;
-  if (c->fd >= 0) {
-    send_get(c);
-    return;
-  }
-  open_connection(c);
-  if (!tunnels) {
+  int is_new = c->fd < 0;
+  if (is_new) open_connection(c);
+  if (!is_new || !tunnels) {
     send_get(c);
     return;
   }
@@ -151,12 +148,9 @@ static void finish(Connection *c) {
 static void fail(Connection *c) {
   int again = c->reused && c->stage == HEAD && c->head_length == 0;
   close_connection(c);
-  if (again) {
-    send_request(c);
-    return;
-  }
-  failed++;
-  next_request(c);
+  failed += !again;
+  if (again) send_request(c);
+  else next_request(c);
 }
 
 static void take(Connection *c, const char *content, long long length) {
@@ -195,25 +189,17 @@ static int read_head(Connection *c) {
 }
 
 static void readable(Connection *c) {
-  if (c->stage == IDLE) {
-    close_connection(c);
-    return;
-  }
-  if (c->stage != CONTENT) {
-    int head = read_head(c);
-    if (head < 0) fail(c);
-    if (head <= 0) return;
-  }
+  if (c->stage == IDLE) close_connection(c);
+  int head = c->stage == CONTENT ? 1 : c->stage == IDLE ? 0 : read_head(c);
+  if (head < 0) fail(c);
+  if (head <= 0) return;
   /* Bounded, so that one fast connection leaves time for the others. */
   for (int round = 0; round < 8 && c->left > 0; round++) {
     size_t most = c->left < PIECE ? (size_t)c->left : PIECE;
     ssize_t n = recv(c->fd, piece, most, expected ? 0 : MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n == 0 && c->left == LLONG_MAX) c->left = 0;
-    else if (n <= 0) {
-      fail(c);
-      return;
-    }
+    else if (n <= 0) return fail(c);
     take(c, piece, n);
   }
   if (c->left == 0) finish(c);
@@ -229,11 +215,18 @@ static void print_times(const char *name, double *times) {
   const double at[] = {0, 0.5, 0.99, 1};
   qsort(times, (size_t)responses, sizeof *times, by_size);
   printf(",\"%s\":{", name);
-  for (int i = 0; i < 4; i++) {
-    double time = responses ? times[(long long)((double)(responses - 1) * at[i])] : 0;
-    printf("%s\"%s\":%.3f", i ? "," : "", names[i], time * 1000);
-  }
+  for (int i = 0; i < 4; i++)
+    printf("%s\"%s\":%.3f", i ? "," : "", names[i], responses ? times[(long long)((double)(responses - 1) * at[i])] * 1000 : 0);
   printf("}");
+}
+
+static void expect(const char *file) {
+  struct stat info;
+  int fd = open(file, O_RDONLY);
+  if (fd < 0 || fstat(fd, &info) < 0) die(file);
+  expected_size = info.st_size;
+  expected = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (expected == MAP_FAILED) die("mmap");
 }
 
 static void read_options(int count, char **arguments, int *connections) {
@@ -254,15 +247,7 @@ static void read_options(int count, char **arguments, int *connections) {
     case 'k': always_new = 1; break;
     case 'o': origin_form = 1; break;
     case 't': tunnels = 1; break;
-    case 'f': {
-      int fd = open(optarg, O_RDONLY);
-      struct stat info;
-      if (fd < 0 || fstat(fd, &info) < 0) die(optarg);
-      expected_size = info.st_size;
-      expected = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-      if (expected == MAP_FAILED) die("mmap");
-      break;
-    }
+    case 'f': expect(optarg); break;
     default: exit(2);
     }
   targets = arguments + optind;
@@ -305,8 +290,8 @@ int main(int count, char **arguments) {
       if (c->fd >= 0) readable(c);
     }
   }
-  double seconds = now() - begun;
-  printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld", seconds, responses, bytes, failed, wrong);
+  printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld", now() - begun, responses, bytes,
+         failed, wrong);
   print_times("first", first_bytes);
   print_times("whole", wholes);
   printf("}\n");

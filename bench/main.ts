@@ -22,12 +22,14 @@ import {
   subjectNames,
 } from './subject.ts'
 
-const usage = `bench/run [--quick] [--rounds N] [--with SUBJECT,...] [--json FILE] [ROW...]
+const usage = `bench/run [--quick] [--rounds N] [--with SUBJECT,...] [--json FILE]
+          [--out DIRECTORY] [ROW...]
 
   Without names all rows are measured, and a run of all rows of five rounds or more writes bench/results.md and bench/results.svg.
-  --quick   one short round, for development
+  --quick   one short round without squid and apt-cacher-ng, for development
   --rounds  measurements of each row and subject (5)
   --with    only these subjects: ${subjectNames.join(', ')}
+  --out     writes results.md and results.svg there, whatever was measured
   --json    every measurement, for comparing two versions
   Rows: ${Object.keys(rows).join(', ')}
 `
@@ -51,6 +53,10 @@ const quick: Effort = {
   entries: 100_000,
 }
 const shortened = `A quick run: ${quick.requests} requests, ${quick.gigabytes} GB and ${quick.entries} entries where the titles say more`
+/** squid and apt-cacher-ng take minutes. */
+const quickSubjects: readonly string[] = subjectNames.filter(
+  name => name !== 'squid' && name !== 'apt-cacher-ng',
+)
 /** Rounds from which on results are written. */
 const enough = 5
 
@@ -59,8 +65,9 @@ const { values, positionals } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     rounds: { type: 'string' },
-    with: { type: 'string', default: subjectNames.join(',') },
+    with: { type: 'string' },
     json: { type: 'string' },
+    out: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -154,7 +161,8 @@ async function main(print: (text: string) => void): Promise<void> {
   if (unknown.length > 0) throw new Error(`no such row: ${unknown.join(', ')}\n${usage}`)
   const all = Object.keys(rows).filter(isRow)
   const names = all.filter(name => positionals.length === 0 || positionals.includes(name))
-  const asked = subjectNames.filter(name => values.with.split(',').includes(name))
+  const wanted = values.with?.split(',') ?? (values.quick ? quickSubjects : subjectNames)
+  const asked = subjectNames.filter(name => wanted.includes(name))
   const subjects = asked.filter(name => lackingFor(name) === undefined)
   const remarks = asked.flatMap(name => {
     const program = lackingFor(name)
@@ -184,8 +192,9 @@ async function main(print: (text: string) => void): Promise<void> {
   print(`\n${text}`)
   if (values.json !== undefined)
     await writeFile(values.json, JSON.stringify(results.all, undefined, 1))
-  if (values.quick || rounds < enough || names.length < all.length) return
-  const place = join(import.meta.dirname, '../../bench')
+  const whole = !values.quick && rounds >= enough && names.length === all.length
+  const place = values.out ?? (whole ? join(import.meta.dirname, '../../bench') : undefined)
+  if (place === undefined) return
   await writeFile(join(place, 'results.md'), text)
   await writeFile(join(place, 'results.svg'), plot(results, names))
 }

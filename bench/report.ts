@@ -101,7 +101,7 @@ function versions(): string[] {
   return [
     `cachesvc ${printedBy('git', ['describe', '--always', '--dirty'])[0] ?? ''}`.trim(),
     `Node.js ${process.versions.node}`,
-    ...printedBy('dpkg-query', ['-W', '-f', '${Package} ${Version}\\n', ...peers]),
+    ...printedBy('dpkg-query', ['-W', ...peers]).map(line => line.replace('\t', ' ')),
   ]
 }
 

@@ -98,7 +98,7 @@ async function hits(stage: Stage, kind: Kind) {
   const { seconds } = stage.effort
   const plan = { targets, connections: kind.connections, requests: 1e6, seconds }
   // Compilers and caches of the processor get to know the work first.
-  await stage.load.run(stage.program.port, { ...plan, seconds: seconds / 4 })
+  await stage.load.run(stage.program.port, { ...plan, seconds: seconds / 2 })
   return costOf(stage, () => stage.load.run(stage.program.port, plan))
 }
 

@@ -78,6 +78,7 @@ async function start(stage: Stage, directory: string) {
 async function mostWithConnections(stage: Stage, program: Program): Promise<number> {
   const targets = series('small', 200).map(name => urlOf(stage, pathOf(10_000, name)))
   const { seconds } = stage.effort
+  await stage.load.run(program.port, { targets })
   let most = 0
   let over = false
   const run = stage.load
