@@ -97,8 +97,8 @@ async function hits(stage: Stage, kind: Kind) {
   const targets = await warm(stage, kind)
   const { seconds } = stage.effort
   const plan = { targets, connections: kind.connections, requests: 1e6, seconds }
-  // Compilers and caches of the processor get to know the work first.
-  await stage.load.run(stage.program.port, { ...plan, seconds: seconds / 2 })
+  // A Node.js program needs some seconds of the same work until it is compiled.
+  await stage.load.run(stage.program.port, { ...plan, seconds: Math.max(2, seconds / 2) })
   return costOf(stage, () => stage.load.run(stage.program.port, plan))
 }
 
