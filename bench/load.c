@@ -1,19 +1,25 @@
 /*
- * A load client for HTTP/1.1 proxies that costs next to nothing itself: content is discarded inside the kernel, or compared
- * with a file when asked to. Sends absolute-form GETs, keeps connections open, prints one line of JSON.
+ * The load client of the bench: sends requests, drops content inside the kernel, and prints what it timed as JSON.
  *
- *   load -a 127.0.0.1:3142 -c 8 -n 1000 [-s SECONDS] [-f FILE] TARGET...
+ *   load -a 127.0.0.1:3142 [-c 8] [-n 1000] [-s SECONDS] [-i MS] [-f FILE] [-k] [-o] [-t] TARGET...
  *
- *   -c  connections at once       -n  requests in all, over the targets in turn
- *   -s  no new request after so many seconds, and twice that until the end (30)
- *   -f  every content has to equal this file, byte for byte
+ *   -c  connections at once              -n  requests in all, over the targets in turn
+ *   -s  no new request after so many seconds (30); the run ends 30 s later at the latest
+ *   -i  a connection waits so many milliseconds from one request to its next
+ *   -f  every content has to equal this file, byte for byte; it is then read and not dropped
+ *   -k  a new connection for each request
+ *   -o  the request names a path, as origins are asked; otherwise the whole URL, as proxies are asked
+ *   -t  every connection is a tunnel made with CONNECT, and the requests in it name a path
  *
- * Only answers framed by Content-Length are understood; anything else counts as failed, anything but 200 as wrong.
+ * Dropping is recv with MSG_TRUNC: the kernel counts the bytes and copies none, so that the client is not what limits large
+ * transfers. Content is framed by Content-Length or by the end of the connection; chunked content counts as failed.
+ * A status other than 200 counts as wrong.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,34 +30,34 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 16384, PIECE = 1 << 20 };
+enum { HEAD_MAX = 16384, PIECE = 1 << 20, TARGET_MAX = 2048 };
+enum stage { IDLE, TUNNEL, HEAD, CONTENT };
 
 typedef struct {
   int fd;
-  int busy;            /* a request is out */
+  enum stage stage;
   int reused;          /* the connection has answered before: if it ends now, the request is repeated on a new one */
+  int last;            /* the response ends the connection */
+  int wrong;           /* the content differs, or the status was not 200 */
   char head[HEAD_MAX];
-  size_t head_length;  /* bytes of the head read so far */
-  long long left;      /* bytes of content to come; -1 while the head is incomplete */
-  long long offset;    /* bytes of content read */
-  int wrong;           /* content differed, or the status was not 200 */
-  int last;            /* the answer said Connection: close */
+  size_t head_length;
+  long long left;      /* bytes of content to come; LLONG_MAX when the end of the connection ends it */
+  long long offset;    /* bytes of content so far */
   const char *target;
-  double sent, first;
+  double due, sent, first;
 } Connection;
 
-static struct sockaddr_in proxy;
-static int poller;
+static struct sockaddr_in server;
 static char **targets;
-static int target_count;
-static long long requests_left, taken;
-static double begun, no_new_after = 30;
+static int target_count, always_new, origin_form, tunnels, poller;
+static double begun, no_new_after = 30, interval;
+static long long requests_left, requests_sent;
 static unsigned char *expected;
 static long long expected_size;
 static char piece[PIECE];
 
 static long long responses, bytes, failed, wrong;
-static double *first_bytes, *wholes, last_first;
+static double *first_bytes, *wholes;
 
 static double now(void) {
   struct timespec t;
@@ -64,11 +70,17 @@ static void die(const char *what) {
   exit(1);
 }
 
+static void close_connection(Connection *c) {
+  close(c->fd);
+  c->fd = -1;
+}
+
+/* Connecting blocks: on the loopback the kernel accepts at once. */
 static void open_connection(Connection *c) {
+  int on = 1;
   c->fd = socket(AF_INET, SOCK_STREAM, 0);
   if (c->fd < 0) die("socket");
-  if (connect(c->fd, (struct sockaddr *)&proxy, sizeof proxy) < 0) die("connect");
-  int on = 1;
+  if (connect(c->fd, (struct sockaddr *)&server, sizeof server) < 0) die("connect");
   setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   fcntl(c->fd, F_SETFL, O_NONBLOCK);
   c->reused = 0;
@@ -76,74 +88,81 @@ static void open_connection(Connection *c) {
   if (epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event) < 0) die("epoll_ctl");
 }
 
-static void close_connection(Connection *c) {
-  close(c->fd);
-  c->fd = -1;
+/* A failed send shows as the end of the connection, which is read next. */
+static void send_text(Connection *c, const char *text, int length) {
+  c->head_length = 0;
+  if (send(c->fd, text, (size_t)length, MSG_NOSIGNAL) != length) shutdown(c->fd, SHUT_RDWR);
+}
+
+static void send_get(Connection *c) {
+  char text[2 * TARGET_MAX];
+  const char *host = strstr(c->target, "://") + 3, *path = strchr(host, '/');
+  int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\r\n%s\r\n",
+                        tunnels || origin_form ? path : c->target, (int)(path - host), host,
+                        always_new ? "Connection: close\r\n" : "");
+  c->stage = HEAD;
+  send_text(c, text, length);
 }
 
 static void send_request(Connection *c) {
-  char text[4096], host[256] = "";
-  sscanf(c->target, "http://%255[^/]", host);
-  int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.2)\r\n\r\n",
-                        c->target, host);
-  if (c->fd < 0) open_connection(c);
-  c->head_length = 0;
-  c->left = -1;
-  c->offset = 0;
-  c->wrong = 0;
-  c->last = 0;
+  c->offset = c->wrong = c->last = 0;
   c->first = 0;
-  c->busy = 1;
-  if (send(c->fd, text, (size_t)length, MSG_NOSIGNAL) != length && c->reused) {
-    close_connection(c);
-    send_request(c);
+  int is_new = c->fd < 0;
+  if (is_new) open_connection(c);
+  if (!is_new || !tunnels) {
+    send_get(c);
+    return;
   }
+  char text[2 * TARGET_MAX];
+  const char *host = strstr(c->target, "://") + 3;
+  int name = (int)(strchr(host, '/') - host);
+  c->stage = TUNNEL;
+  send_text(c, text, snprintf(text, sizeof text, "CONNECT %.*s HTTP/1.1\r\nHost: %.*s\r\n\r\n", name, host, name, host));
 }
 
-/* Takes the next request, if there is one. */
+/* Sends the connection's next request if one is left and its time has come. */
 static void next_request(Connection *c) {
-  c->busy = 0;
-  if (requests_left == 0 || now() - begun > no_new_after) return;
+  double time = now();
+  c->stage = IDLE;
+  if (requests_left == 0 || time - begun > no_new_after || time < c->due) return;
   requests_left--;
-  c->target = targets[taken++ % target_count];
-  c->sent = now();
+  c->target = targets[requests_sent++ % target_count];
+  c->sent = time;
+  c->due = time + interval;
   send_request(c);
 }
 
 static void finish(Connection *c) {
-  double end = now();
   if (expected && c->offset != expected_size) c->wrong = 1;
   first_bytes[responses] = c->first - c->sent;
-  wholes[responses] = end - c->sent;
+  wholes[responses] = now() - c->sent;
   responses++;
   bytes += c->offset;
   wrong += c->wrong;
-  if (c->last) close_connection(c);
+  if (c->last || always_new) close_connection(c);
   else c->reused = 1;
   next_request(c);
 }
 
+/* A server may close a connection it has kept open just when the next request is sent; that request is sent again. */
 static void fail(Connection *c) {
-  int repeat = c->reused && c->head_length == 0;
+  int again = c->reused && c->stage == HEAD && c->head_length == 0;
   close_connection(c);
-  if (repeat) {
-    send_request(c);
-    return;
-  }
-  failed++;
-  next_request(c);
+  failed += !again;
+  if (again) send_request(c);
+  else next_request(c);
 }
 
 static void take(Connection *c, const char *content, long long length) {
-  if (c->first == 0 && length > 0) c->first = last_first = now();
+  if (c->first == 0 && length > 0) c->first = now();
   if (expected && !c->wrong &&
       (c->offset + length > expected_size || memcmp(expected + c->offset, content, (size_t)length) != 0))
     c->wrong = 1;
   c->offset += length;
-  c->left -= length;
+  if (c->left != LLONG_MAX) c->left -= length;
 }
 
-/* Answers 1 when the head is complete and understood, 0 when more has to come, -1 when it cannot be used. */
+/* Answers 1 when content may follow, 0 when more has to come, -1 when the response cannot be used. */
 static int read_head(Connection *c) {
   ssize_t n = recv(c->fd, c->head + c->head_length, HEAD_MAX - 1 - c->head_length, 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -152,36 +171,35 @@ static int read_head(Connection *c) {
   c->head[c->head_length] = 0;
   char *end = strstr(c->head, "\r\n\r\n");
   if (!end) return c->head_length < HEAD_MAX - 1 ? 0 : -1;
-  char *content = end + 4;
   *end = 0;
-  if (strncmp(c->head, "HTTP/1.1 200", 12) != 0) c->wrong = 1;
+  int good = strncmp(c->head, "HTTP/1.", 7) == 0 && strncmp(c->head + 8, " 200", 4) == 0;
+  if (c->stage == TUNNEL) {
+    if (!good) return -1;
+    send_get(c);
+    return 0;
+  }
+  if (!good) c->wrong = 1;
+  if (strcasestr(c->head, "\r\nTransfer-Encoding:")) return -1;
   char *length = strcasestr(c->head, "\r\nContent-Length:");
-  if (!length) return -1;
-  c->left = atoll(length + 17);
-  c->last = strcasestr(c->head, "\r\nConnection: close") != NULL;
-  take(c, content, c->head + c->head_length - content);
+  c->left = length ? atoll(length + 17) : LLONG_MAX;
+  c->last = !length || c->head[7] == '0' || strcasestr(c->head, "\r\nConnection: close") != NULL;
+  c->stage = CONTENT;
+  take(c, end + 4, c->head + c->head_length - (end + 4));
   return 1;
 }
 
 static void readable(Connection *c) {
-  if (!c->busy) {
-    close_connection(c);
-    return;
-  }
-  if (c->left < 0) {
-    int head = read_head(c);
-    if (head < 0) fail(c);
-    if (head <= 0) return;
-  }
-  /* Bounded, so that one fast connection does not starve the others. */
+  if (c->stage == IDLE) close_connection(c);
+  int head = c->stage == CONTENT ? 1 : c->stage == IDLE ? 0 : read_head(c);
+  if (head < 0) fail(c);
+  if (head <= 0) return;
+  /* Bounded, so that one fast connection leaves time for the others. */
   for (int round = 0; round < 8 && c->left > 0; round++) {
     size_t most = c->left < PIECE ? (size_t)c->left : PIECE;
     ssize_t n = recv(c->fd, piece, most, expected ? 0 : MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n <= 0) {
-      fail(c);
-      return;
-    }
+    if (n == 0 && c->left == LLONG_MAX) c->left = 0;
+    else if (n <= 0) return fail(c);
     take(c, piece, n);
   }
   if (c->left == 0) finish(c);
@@ -193,71 +211,88 @@ static int by_size(const void *a, const void *b) {
 }
 
 static void print_times(const char *name, double *times) {
+  const char *names[] = {"min", "median", "p99", "max"};
+  const double at[] = {0, 0.5, 0.99, 1};
   qsort(times, (size_t)responses, sizeof *times, by_size);
-  double at[4] = {0, 0.5, 0.99, 1};
-  const char *names[4] = {"min", "median", "p99", "max"};
-  printf("\"%s\":{", name);
-  for (int i = 0; i < 4; i++) {
-    double value = responses ? times[(long long)((double)(responses - 1) * at[i])] : 0;
-    printf("%s\"%s\":%.3f", i ? "," : "", names[i], value * 1000);
-  }
+  printf(",\"%s\":{", name);
+  for (int i = 0; i < 4; i++)
+    printf("%s\"%s\":%.3f", i ? "," : "", names[i], responses ? times[(long long)((double)(responses - 1) * at[i])] * 1000 : 0);
   printf("}");
 }
 
-int main(int count, char **arguments) {
-  int option, connections = 1;
+static void expect(const char *file) {
+  struct stat info;
+  int fd = open(file, O_RDONLY);
+  if (fd < 0 || fstat(fd, &info) < 0) die(file);
+  expected_size = info.st_size;
+  expected = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (expected == MAP_FAILED) die("mmap");
+}
+
+static void read_options(int count, char **arguments, int *connections) {
+  int option, port;
+  char host[64];
   requests_left = 1;
-  while ((option = getopt(count, arguments, "a:c:n:s:f:")) != -1) {
-    if (option == 'a') {
-      char host[64];
-      int port;
-      if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) return fprintf(stderr, "-a ADDRESS:PORT\n"), 2;
-      proxy.sin_family = AF_INET;
-      proxy.sin_port = htons((unsigned short)port);
-      inet_pton(AF_INET, host, &proxy.sin_addr);
-    } else if (option == 'c') connections = atoi(optarg);
-    else if (option == 'n') requests_left = atoll(optarg);
-    else if (option == 's') no_new_after = atof(optarg);
-    else if (option == 'f') {
-      int fd = open(optarg, O_RDONLY);
-      struct stat info;
-      if (fd < 0 || fstat(fd, &info) < 0) die(optarg);
-      expected_size = info.st_size;
-      expected = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-      if (expected == MAP_FAILED) die("mmap");
-    } else return 2;
-  }
+  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kot")) != -1) switch (option) {
+    case 'a':
+      if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) exit(2);
+      server.sin_family = AF_INET;
+      server.sin_port = htons((unsigned short)port);
+      inet_pton(AF_INET, host, &server.sin_addr);
+      break;
+    case 'c': *connections = atoi(optarg); break;
+    case 'n': requests_left = atoll(optarg); break;
+    case 's': no_new_after = atof(optarg); break;
+    case 'i': interval = atof(optarg) / 1000; break;
+    case 'k': always_new = 1; break;
+    case 'o': origin_form = 1; break;
+    case 't': tunnels = 1; break;
+    case 'f': expect(optarg); break;
+    default: exit(2);
+    }
   targets = arguments + optind;
   target_count = count - optind;
-  if (target_count == 0 || !proxy.sin_port) return fprintf(stderr, "load -a ADDRESS:PORT ... TARGET...\n"), 2;
+  if (target_count > 0 && server.sin_port) return;
+  fprintf(stderr, "load -a ADDRESS:PORT ... TARGET...\n");
+  exit(2);
+}
+
+/* Whether a request is out, or one waits for its time. */
+static int busy(Connection *c) {
+  if (c->stage == IDLE && interval > 0) next_request(c);
+  return c->stage != IDLE || (interval > 0 && requests_left > 0 && now() - begun <= no_new_after);
+}
+
+int main(int count, char **arguments) {
+  int connections = 1;
+  read_options(count, arguments, &connections);
   first_bytes = calloc((size_t)requests_left + 1, sizeof *first_bytes);
   wholes = calloc((size_t)requests_left + 1, sizeof *wholes);
-  poller = epoll_create1(0);
   Connection *all = calloc((size_t)connections, sizeof *all);
+  poller = epoll_create1(0);
   begun = now();
   for (int i = 0; i < connections; i++) {
     all[i].fd = -1;
     next_request(&all[i]);
   }
   for (;;) {
-    int busy = 0;
-    for (int i = 0; i < connections; i++) busy += all[i].busy;
-    if (!busy || now() - begun > 2 * no_new_after) {
-      failed += busy;
+    int still = 0;
+    for (int i = 0; i < connections; i++) still += busy(&all[i]);
+    if (!still) break;
+    if (now() - begun > no_new_after + 30) {
+      failed += still;
       break;
     }
     struct epoll_event events[256];
-    int ready = epoll_wait(poller, events, 256, 100);
+    int ready = epoll_wait(poller, events, 256, interval > 0 ? 1 : 100);
     for (int i = 0; i < ready; i++) {
       Connection *c = events[i].data.ptr;
       if (c->fd >= 0) readable(c);
     }
   }
-  double seconds = now() - begun;
-  printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld,", seconds, responses, bytes, failed, wrong);
-  printf("\"lastFirst\":%.3f,", last_first * 1000);
+  printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld", now() - begun, responses, bytes,
+         failed, wrong);
   print_times("first", first_bytes);
-  printf(",");
   print_times("whole", wholes);
   printf("}\n");
   return 0;

@@ -16,27 +16,30 @@ export interface LoadResult {
   readonly seconds: number
   readonly responses: number
   readonly bytes: number
-  /** Connections that ended too early, answers that could not be read. */
+  /** Connections that ended too early, responses that could not be read. */
   readonly failed: number
-  /** Answers whose status or content was not the expected one. */
+  /** Responses whose status or content was not the expected one. */
   readonly wrong: number
   /** From the request to the first byte of content. */
   readonly first: Times
-  /** When the last answer's first byte of content came, by the machine's monotonic clock. */
-  readonly lastFirst: number
-  /** From the request to the last. */
+  /** From the request to the last byte. */
   readonly whole: Times
 }
 
 export interface LoadPlan {
-  readonly port: number
   readonly targets: readonly string[]
-  readonly connections: number
-  readonly requests: number
-  /** No new request after so many seconds. */
-  readonly seconds: number
+  /** 1 when not given. */
+  readonly connections?: number
+  /** One of each target when not given. */
+  readonly requests?: number
+  /** No new request after so many seconds; 30 when not given. */
+  readonly seconds?: number
+  /** Milliseconds from one request of a connection to its next. */
+  readonly interval?: number
   /** A file every content has to equal. */
   readonly expected?: string
+  /** How the server is asked: as a proxy when not given. */
+  readonly as?: 'origin' | 'tunnel'
 }
 
 const source = join(import.meta.dirname, '../../bench/load.c')
@@ -55,12 +58,18 @@ export class LoadClient {
     return new LoadClient(program)
   }
 
-  async run(plan: LoadPlan): Promise<LoadResult> {
-    const { port, targets, connections, requests, seconds, expected } = plan
-    const numbers = ['-c', connections, '-n', requests, '-s', seconds].map(String)
-    const file = expected === undefined ? [] : ['-f', expected]
-    const args = ['-a', `127.0.0.1:${port}`, ...numbers, ...file, ...targets]
-    const printed = await command(this.#program, args, { deadline: seconds * 2000 + 30_000 })
-    return JSON.parse(printed.toString()) as LoadResult
+  /** Sends requests to a port of the loopback. Throws when one response was not as it should be. */
+  async run(port: number, plan: LoadPlan): Promise<LoadResult> {
+    const { targets, connections = 1, requests = targets.length, seconds = 30 } = plan
+    const args = ['-a', `127.0.0.1:${port}`, '-c', connections, '-n', requests, '-s', seconds]
+    if (plan.interval !== undefined) args.push('-i', plan.interval)
+    if (plan.expected !== undefined) args.push('-f', plan.expected)
+    if (plan.as !== undefined) args.push(plan.as === 'tunnel' ? '-t' : '-o')
+    const options = { deadline: seconds * 1000 + 60_000 }
+    const printed = await command(this.#program, [...args.map(String), ...targets], options)
+    const result: LoadResult = JSON.parse(printed.toString())
+    const { responses, failed, wrong } = result
+    if (failed + wrong === 0 && responses > 0) return result
+    throw new Error(`${responses} responses, ${wrong} of them wrong, and ${failed} failed`)
   }
 }

@@ -1,117 +1,203 @@
 /**
- * Runs the scenarios over every proxy in turn, several times, and prints one table.
+ * The bench: measures every subject in turn, row by row and round by round, and writes the results.
  */
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ArchiveOrigin } from '../test/fixtures/archive-origin.ts'
-import { Noise } from '../test/fixtures/noise.ts'
-import { lackingProxy, type ProxyName, ProxyProcess } from '../test/fixtures/proxy-process.ts'
+import { command } from '../test/fixtures/command.ts'
+import { Contents } from './bare/content.ts'
 import { LoadClient } from './load.ts'
+import { plot } from './plot.ts'
+import { circumstances, page } from './report.ts'
+import { Results } from './results.ts'
+import type { Effort, Row } from './rows/row.ts'
+import { type RowName, rows } from './rows/rows.ts'
 import {
-  type Figures,
-  hugeSize,
-  largeSize,
-  scenarios,
-  smallCount,
-  smallSizes,
-} from './scenarios.ts'
-import { type Measured, table } from './table.ts'
+  lackingFor,
+  type Program,
+  type SubjectName,
+  startOrigin,
+  startSubject,
+  subjectNames,
+} from './subject.ts'
 
-const usage = `bench/run [--only small,large,cold,stampede] [--with cachesvc,nginx,squid,apt-cacher-ng]
-          [--repeats N] [--seconds N] [--json FILE]
-  --repeats   measurements of each scenario and proxy (3)
-  --seconds   no new measurement after so many (220)
-  --json      all figures, for comparisons between versions
+const usage = `bench/run [--quick] [--rounds N] [--with SUBJECT,...] [--json FILE]
+          [--out DIRECTORY] [ROW...]
+
+  Without names all rows are measured, and a run of all rows of five rounds or more writes bench/results.md and bench/results.svg.
+  --quick   one short round without squid and apt-cacher-ng, for development
+  --rounds  measurements of each row and subject (5)
+  --with    only these subjects: ${subjectNames.join(', ')}
+  --out     writes results.md and results.svg there, whatever was measured
+  --json    every measurement, for comparing two versions
+  Rows: ${Object.keys(rows).join(', ')}
 `
-const everybody: readonly ProxyName[] = ['cachesvc', 'nginx', 'squid', 'apt-cacher-ng']
 
-const { values } = parseArgs({
+const full: Effort = {
+  seconds: 4,
+  settle: 6000,
+  rest: 3000,
+  downloads: 400,
+  requests: 100_000,
+  gigabytes: 20,
+  entries: 1_000_000,
+}
+const quick: Effort = {
+  seconds: 1,
+  settle: 200,
+  rest: 300,
+  downloads: 100,
+  requests: 4000,
+  gigabytes: 1,
+  entries: 100_000,
+}
+const shortened = `A quick run: ${quick.requests} requests, ${quick.gigabytes} GB and ${quick.entries} entries where the titles say more`
+/** squid and apt-cacher-ng take minutes. */
+const quickSubjects: readonly string[] = subjectNames.filter(
+  name => name !== 'squid' && name !== 'apt-cacher-ng',
+)
+/** Rounds from which on results are written. */
+const enough = 5
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
-    only: { type: 'string', default: Object.keys(scenarios).join(',') },
-    with: { type: 'string', default: everybody.join(',') },
-    repeats: { type: 'string', default: '3' },
-    seconds: { type: 'string', default: '220' },
+    quick: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    with: { type: 'string' },
     json: { type: 'string' },
+    out: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
 
-/** The origin's directory: incompressible files of the sizes the scenarios name. */
-async function fillRoot(root: string): Promise<void> {
-  const noise = new Noise('bench')
-  const pool = join(root, 'pool')
-  await mkdir(pool, { recursive: true })
-  for (let i = 0; i < smallCount; i += 1) {
-    const size = smallSizes.least + noise.below(smallSizes.most - smallSizes.least)
-    await writeFile(join(pool, `small-${i}_1.0_all.deb`), noise.bytes(size))
+interface Plan {
+  readonly names: readonly RowName[]
+  readonly subjects: readonly SubjectName[]
+  readonly rounds: number
+  readonly effort: Effort
+}
+
+class Bench {
+  readonly results = new Results()
+  readonly #directory: string
+  readonly #contents = new Contents()
+  readonly #running = new Map<SubjectName, Program>()
+  readonly #print: (text: string) => void
+  #origin: Promise<Program> | undefined
+  #serial = 0
+
+  constructor(directory: string, print: (text: string) => void) {
+    this.#directory = directory
+    this.#print = print
   }
-  for (const [name, size] of Object.entries({ large: largeSize, huge: hugeSize })) {
-    const content = Array.from({ length: size }, () => noise.bytes(1 << 20))
-    await writeFile(join(pool, name), content)
-    await writeFile(join(pool, `${name}_1.0_all.deb`), content)
+
+  async run({ names, subjects, rounds, effort }: Plan): Promise<void> {
+    const load = await LoadClient.compile(this.#directory)
+    for (const name of names) {
+      const row: Row = rows[name]
+      // What an earlier row wrote is not to disturb this one.
+      await command('sync', [], { deadline: 300_000 })
+      for (let round = 0; round < (row.once === true ? 1 : rounds); round += 1) {
+        for (const subject of row.subjects.filter(one => subjects.includes(one))) {
+          await this.#measure(name, subject, { load, effort })
+        }
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const program of this.#running.values()) await program.stop()
+    await (await this.#origin)?.stop()
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+
+  /** A measurement that fails is said and left out. */
+  async #measure(
+    name: RowName,
+    subject: SubjectName,
+    { load, effort }: { load: LoadClient; effort: Effort },
+  ): Promise<void> {
+    this.#serial += 1
+    const label = String(this.#serial)
+    const directory = join(this.#directory, label)
+    const row: Row = rows[name]
+    this.#origin ??= startOrigin(join(this.#directory, 'origin'))
+    const origin = await this.#origin
+    await mkdir(directory, { mode: 0o755 })
+    try {
+      const program = await this.#program(subject, origin)
+      const stage = { subject, program, origin, load, label, directory, effort }
+      const figures = await row.run({ ...stage, contents: this.#contents })
+      this.results.add({ row: name, subject, figures })
+      this.#print(`${name} ${subject} ${JSON.stringify(figures)}\n`)
+    } catch (error) {
+      this.#print(`${name} ${subject} failed: ${error instanceof Error ? error.message : error}\n`)
+    } finally {
+      await rm(directory, { recursive: true })
+    }
+  }
+
+  async #program(subject: SubjectName, origin: Program): Promise<Program> {
+    const known = this.#running.get(subject)
+    if (known !== undefined) return known
+    const program = await startSubject(
+      subject,
+      join(this.#directory, subject.replace(' ', '-')),
+      origin,
+    )
+    this.#running.set(subject, program)
+    return program
   }
 }
 
-async function bench(print: (text: string) => void): Promise<void> {
-  const end = performance.now() + Number(values.seconds) * 1000
+function isRow(name: string): name is RowName {
+  return Object.hasOwn(rows, name)
+}
+
+async function main(print: (text: string) => void): Promise<void> {
+  const unknown = positionals.filter(name => !isRow(name))
+  if (unknown.length > 0) throw new Error(`no such row: ${unknown.join(', ')}\n${usage}`)
+  const all = Object.keys(rows).filter(isRow)
+  const names = all.filter(name => positionals.length === 0 || positionals.includes(name))
+  const wanted = values.with?.split(',') ?? (values.quick ? quickSubjects : subjectNames)
+  const asked = subjectNames.filter(name => wanted.includes(name))
+  const subjects = asked.filter(name => lackingFor(name) === undefined)
+  const remarks = asked.flatMap(name => {
+    const program = lackingFor(name)
+    return program === undefined
+      ? []
+      : [`Left out: ${name}, because this machine has no ${program}`]
+  })
+  if (values.quick) remarks.push(shortened)
+  for (const remark of remarks) print(`${remark}\n`)
+  const rounds = Number(values.rounds ?? (values.quick ? 1 : enough))
+  const about = circumstances(rounds, remarks)
   const directory = await mkdtemp(join(tmpdir(), 'bench-'))
-  // squid drops root's rights and has to get to its own directory below.
+  // squid and varnishd give up root's rights and have to reach their directories.
   await chmod(directory, 0o755)
-  const root = join(directory, 'root')
-  const proxies: ProxyProcess[] = []
-  await fillRoot(root)
-  const origin = await ArchiveOrigin.start({ root })
-  try {
-    const load = await LoadClient.compile(directory)
-    for (const name of everybody.filter(name => values.with.split(',').includes(name))) {
-      const lacks = lackingProxy(name)
-      if (lacks !== false) {
-        print(`${lacks}\n`)
-        continue
-      }
-      const domains = [origin.authority]
-      const settings = { log: { access: true } }
-      const place = { name, directory: join(directory, name), domains, settings }
-      proxies.push(await ProxyProcess.start(place))
-    }
-    const measured: Measured[] = []
-    for (const [name, scenario] of Object.entries(scenarios)) {
-      if (!values.only.split(',').includes(name)) continue
-      // In turn, so that what disturbs the machine for a while disturbs everybody.
-      for (let repeat = 0; repeat < Number(values.repeats); repeat += 1) {
-        for (const proxy of proxies) {
-          if (performance.now() > end) continue
-          const serial = `${proxy.name}-${repeat}`
-          const figures: Figures = await scenario
-            .run({ load, origin, root, proxy, serial })
-            .catch((error: Error) => {
-              print(`${name}: ${error.message}\n`)
-              return {}
-            })
-          measured.push({ scenario: name, proxy: proxy.name, figures })
-        }
-      }
-      const names = proxies.map(proxy => proxy.name)
-      print(
-        table(
-          scenario,
-          names,
-          measured.filter(one => one.scenario === name),
-        ),
-      )
-    }
-    if (performance.now() > end)
-      print(`stopped after ${values.seconds} s: some measurements are missing\n`)
-    if (values.json !== undefined)
-      await writeFile(values.json, JSON.stringify(measured, undefined, 1))
-  } finally {
-    for (const proxy of proxies) await proxy.stop()
-    await origin.close()
-    await rm(directory, { recursive: true })
+  const bench = new Bench(directory, print)
+  const interrupted = () => {
+    void bench.close().finally(() => process.exit(130))
   }
+  process.once('SIGINT', interrupted).once('SIGTERM', interrupted)
+  try {
+    await bench.run({ names, subjects, rounds, effort: values.quick ? quick : full })
+  } finally {
+    await bench.close()
+  }
+  const { results } = bench
+  const text = page(results, names, about)
+  print(`\n${text}`)
+  if (values.json !== undefined)
+    await writeFile(values.json, JSON.stringify(results.all, undefined, 1))
+  const whole = !values.quick && rounds >= enough && names.length === all.length
+  const place = values.out ?? (whole ? join(import.meta.dirname, '../../bench') : undefined)
+  if (place === undefined) return
+  await writeFile(join(place, 'results.md'), text)
+  await writeFile(join(place, 'results.svg'), plot(results, names))
 }
 
 if (values.help) process.stdout.write(usage)
-else await bench(text => process.stdout.write(text))
+else await main(text => process.stdout.write(text))

@@ -1,0 +1,112 @@
+/**
+ * Writes the results as a page: the machine, what was measured, the aims, and every figure beside those of the peers.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpus, loadavg, release, totalmem } from 'node:os'
+import { columns, type Results, short } from './results.ts'
+import type { Row } from './rows/row.ts'
+import { type Aim, aims, type RowName, rows } from './rows/rows.ts'
+
+export interface Circumstances {
+  readonly rounds: number
+  /** Sentences about what is not there, such as a peer the machine lacks. */
+  readonly remarks: readonly string[]
+  /** Of the last minute, before the run. */
+  readonly load: number
+}
+
+export function circumstances(rounds: number, remarks: readonly string[]): Circumstances {
+  return { rounds, remarks, load: loadavg()[0] ?? 0 }
+}
+
+/** The page in Markdown. */
+export function page(results: Results, names: readonly RowName[], about: Circumstances): string {
+  const used = columns.filter(column => results.has(column))
+  const figures = names.flatMap(name => lines(results, name, used))
+  const head = ['', 'cachesvc', 'least to most', ...used.slice(1)]
+  return `# Results
+
+Written by \`bench/run\` on ${new Date().toISOString().slice(0, 10)}; [README.md](README.md) says how it measures.
+
+![Figures of cachesvc beside those of its peers](results.svg)
+
+${machine(about)}
+## Aims
+
+${table(
+  ['', 'Aim', 'Measured', 'Met'],
+  aims.filter(aim => names.includes(aim.row)).map(aim => judged(results, aim)),
+)}
+## Figures
+
+Medians. In brackets: the figure of cachesvc divided by this one.
+
+${table(head, figures)}
+What is done in each row:
+
+${names.map(name => `- **${rows[name].title}**: ${rows[name].note}.`).join('\n')}
+`
+}
+
+function lines(
+  results: Results,
+  name: RowName,
+  used: readonly (typeof columns)[number][],
+): string[][] {
+  const row: Row = rows[name]
+  return Object.entries(row.figures).map(([figure, { title }]) => {
+    const own = results.spread(name, figure, 'cachesvc')
+    const others = used.slice(1).map(column => {
+      const value = results.median(name, figure, column)
+      if (value === undefined) return ''
+      return own === undefined ? short(value) : `${short(value)} (${short(own.median / value)})`
+    })
+    const spread = own === undefined ? '' : `${short(own.least)} to ${short(own.most)}`
+    return [`${row.title}: ${title}`, own === undefined ? '' : short(own.median), spread, ...others]
+  })
+}
+
+function judged(results: Results, { row, figure, relation, value, times }: Aim): string[] {
+  const { title, figures }: Row = rows[row]
+  const own = results.median(row, figure, 'cachesvc')
+  const other = times === undefined ? 1 : results.median(row, figure, times)
+  const name = `${title}: ${figures[figure]?.title}`
+  const aim = `${relation} ${value}${times === undefined ? '' : ` times ${times}`}`
+  if (own === undefined || other === undefined) return [name, aim, '', 'not measured']
+  const measured = own / other
+  const met = relation === 'at least' ? measured >= value : measured <= value
+  return [name, aim, short(measured), met ? 'yes' : 'no']
+}
+
+function table(head: readonly string[], body: readonly (readonly string[])[]): string {
+  const rule = head.map((_, i) => (i === 0 ? '---' : '---:'))
+  return [head, rule, ...body].map(cells => `| ${cells.join(' | ')} |\n`).join('')
+}
+
+function machine({ rounds, remarks, load }: Circumstances): string {
+  const [cpu] = cpus()
+  const facts = [
+    `Machine: ${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GiB memory, load ${load.toFixed(1)} before the run`,
+    `Kernel: Linux ${release()}`,
+    `Versions: ${versions().join(', ')}`,
+    `Rounds: ${rounds}`,
+    ...remarks,
+  ]
+  return facts.map(fact => `- ${fact}\n`).join('')
+}
+
+/** Of Debian's packages that are installed, and of this one. */
+function versions(): string[] {
+  const peers = ['nginx', 'varnish', 'squid', 'apt-cacher-ng', 'apt']
+  return [
+    `cachesvc ${printedBy('git', ['describe', '--always', '--dirty'])[0] ?? ''}`.trim(),
+    `Node.js ${process.versions.node}`,
+    ...printedBy('dpkg-query', ['-W', ...peers]).map(line => line.replace('\t', ' ')),
+  ]
+}
+
+/** Lines that a program prints; none when it cannot run. */
+function printedBy(program: string, args: readonly string[]): string[] {
+  const { stdout } = spawnSync(program, args, { encoding: 'utf8' })
+  return (stdout ?? '').split('\n').filter(line => line !== '')
+}

@@ -1,0 +1,55 @@
+/**
+ * All rows of the bench, and what cachesvc aims at in them. Rows that write much to the disk come last.
+ */
+import type { Column } from '../results.ts'
+import { apt, coldLarge, coldSmall, stampede } from './cold.ts'
+import { delay, largeHits, middleHits, smallHits } from './hits.ts'
+import { memory, million } from './memory.ts'
+import type { Row } from './row.ts'
+import { tunnel } from './tunnel.ts'
+
+export const rows = {
+  'hits-10k': smallHits,
+  'hits-1m': middleHits,
+  'hits-100m': largeHits,
+  tunnel,
+  memory,
+  delay,
+  apt,
+  'cold-10k': coldSmall,
+  stampede,
+  million,
+  'cold-100m': coldLarge,
+} satisfies Record<string, Row>
+
+export type RowName = keyof typeof rows
+
+/** A figure of cachesvc is to be at least or at most a value, or so many times the figure of another column. */
+export interface Aim {
+  readonly row: RowName
+  readonly figure: string
+  readonly relation: 'at least' | 'at most'
+  readonly value: number
+  readonly times?: Column
+}
+
+export const aims: readonly Aim[] = [
+  { row: 'hits-10k', figure: 'rate', relation: 'at least', value: 1.2, times: 'nginx' },
+  { row: 'hits-10k', figure: 'rate', relation: 'at least', value: 0.9, times: 'varnish' },
+  { row: 'hits-1m', figure: 'rate', relation: 'at least', value: 1, times: 'nginx' },
+  { row: 'hits-100m', figure: 'rate', relation: 'at least', value: 0.85, times: 'nginx' },
+  { row: 'cold-100m', figure: 'rate', relation: 'at least', value: 0.6, times: 'nginx' },
+  { row: 'cold-100m', figure: 'cpu', relation: 'at most', value: 1.8 },
+  { row: 'cold-10k', figure: 'time', relation: 'at most', value: 1.2 },
+  { row: 'cold-10k', figure: 'cpu', relation: 'at most', value: 2.5, times: 'nginx' },
+  { row: 'apt', figure: 'time', relation: 'at most', value: 1.25, times: 'direct' },
+  { row: 'tunnel', figure: 'rate', relation: 'at least', value: 1.5, times: 'squid' },
+  { row: 'tunnel', figure: 'rate', relation: 'at least', value: 0.8, times: 'bare node:net' },
+  { row: 'stampede', figure: 'wall', relation: 'at most', value: 1.25, times: 'direct' },
+  { row: 'stampede', figure: 'first', relation: 'at most', value: 50 },
+  { row: 'memory', figure: 'idle', relation: 'at most', value: 65 },
+  { row: 'memory', figure: 'connections', relation: 'at most', value: 85 },
+  { row: 'memory', figure: 'growth', relation: 'at most', value: 5 },
+  { row: 'million', figure: 'ready', relation: 'at most', value: 2 },
+  { row: 'million', figure: 'rss', relation: 'at most', value: 300 },
+]
