@@ -1,8 +1,6 @@
 /**
  * Certificates and revocation lists, RFC 5280: reading those of an authority, issuing what it signs, making a new authority.
- * Knows PEM and DER, no files and no policy.
- *
- * Node's OpenSSL reads what it can. WebCrypto signs and makes keys, in threads instead of the event loop.
+ * Knows PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
  */
 import {
   createPrivateKey,
