@@ -49,7 +49,7 @@ export interface DialOptions {
   readonly ca?: readonly string[]
   /** Memory that connections are read into; 64 MiB of its own unless told. */
   readonly blocks?: BlockPool | undefined
-  /** False takes any certificate: for a gateway told so by its operator, and for nobody else. */
+  /** False takes any certificate: only for a gateway whose operator says so. */
   readonly verify?: boolean
 }
 

@@ -96,7 +96,7 @@ export class NameLookup {
     }
   }
 
-  /** Takes one of the places, or waits to be given one. Waits that nobody wants any more stay in the line; its length is bounded. */
+  /** Takes one of the places, or waits to be given one. Waits that were given up stay in the line; its length is bounded. */
   async #turn(): Promise<void> {
     if (this.#running < this.#atOnce) {
       this.#running += 1

@@ -3,7 +3,7 @@
  *
  * # Facts
  * - A socket with `onread` asks for the memory of the next read as soon as it has read, and uses it whenever that is. So it is
- *   decided while the reader hears of one read where the next one goes; while reading is stopped nobody knows yet, and a small
+ *   decided while the reader hears of one read where the next one goes; while reading is stopped that is not known yet, and a small
  *   part of the shared memory is offered.
  * - `tls.connect` over a socket knows no `onread` (Node 20): what a TLS connection reads is copied.
  */

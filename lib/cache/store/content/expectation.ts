@@ -19,7 +19,7 @@ export interface Expected {
 const heldBytes = 64 * 1024
 
 export class Expectation {
-  /** The final length, if anybody named it. */
+  /** The final length, if the origin or an index named it. */
   readonly length: number | undefined
   readonly #digest: Expected['digest']
   readonly #sha256 = createHash('sha256')
@@ -46,7 +46,7 @@ export class Expectation {
 
   /**
    * How far readers may see while `size` bytes are here and nothing is verified: everything, unless a digest is expected. Then
-   * the last block stays back, at least one byte, so that nobody ever gets the whole of wrong content.
+   * the last block stays back, at least one byte, so that no client ever gets the whole of wrong content.
    */
   visible(size: number): number {
     if (this.#digest === undefined) return size

@@ -123,7 +123,7 @@ export class OpenContent {
 
   left(reader: ChunkReader): void {
     if (!this.#readers.delete(reader)) return
-    // What was read ahead for it alone is nobody's now.
+    // What was read ahead for it alone is not needed now.
     for (const chunk of [...this.#chunks.values()]) {
       if (this.#readers.size === 0) this.drop(chunk)
       else if (chunk.piece !== undefined) this.#blocks.keep(chunk)
