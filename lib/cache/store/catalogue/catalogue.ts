@@ -13,7 +13,7 @@ import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
 import { Index, nameOf, notWritten } from './index.ts'
 import { type Line, Log } from './log.ts'
-import { type Durable, decodeRecord, keyIn } from './record.ts'
+import { type Durable, decodeRecord, isSealed, keyIn } from './record.ts'
 import { readSnapshot } from './snapshot.ts'
 
 /** An entry with the moment a client last asked for it. */
@@ -179,7 +179,11 @@ export class Catalogue {
         for await (const lines of file.lines(at, error => this.#unreadable(error))) {
           const last = lines.at(-1)
           if (last !== undefined) at = last.offset + last.bytes.length
-          yield lines.flatMap(({ offset, bytes }) => this.#foundAt(keyIn(bytes), offset, { bytes }))
+          yield lines.flatMap(({ offset, bytes }) => {
+            const key = keyIn(bytes)
+            if (key === undefined && !isSealed(bytes)) this.#garbled += 1
+            return this.#foundAt(key, offset, { bytes })
+          })
         }
         if (at === before) break
       }
@@ -188,6 +192,7 @@ export class Catalogue {
       )
     } finally {
       this.walks -= 1
+      this.#tellOfDamage()
     }
   }
 

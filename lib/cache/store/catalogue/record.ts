@@ -86,7 +86,8 @@ export function unseal(line: Buffer): JsonObject | undefined {
   }
 }
 
-function isSealed(line: Buffer): boolean {
+/** Whether a line has the checksum it begins with. */
+export function isSealed(line: Buffer): boolean {
   if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return false
   return Number.parseInt(line.toString('latin1', 0, 8), 16) === crc32(line.subarray(9, -1))
 }
