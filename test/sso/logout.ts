@@ -63,29 +63,38 @@ t.test('logging out', { skip: noStage, timeout: 120_000 }, async t => {
     await page.context().close()
   })
 
-  for (const [how, body] of [
-    ['a link', `<a id="go" href="${stage.base}/saml/slo">free kittens</a>`],
-    [
-      'a form',
-      `<form method="post" action="${stage.base}/saml/slo"><input name="a" value="b"><button id="go">go</button></form>`,
-    ],
-  ] as const) {
-    await t.test(`${how} on another site asks before it signs anybody out`, async t => {
-      const page = await stage.signedIn(users.ada)
-      await page
-        .context()
-        .route('https://evil.test/**', route => route.fulfill({ contentType: 'text/html', body }))
-      await page.goto('https://evil.test/')
-      await page.click('#go')
-      await page.locator('h1', { hasText: 'Sign out?' }).waitFor()
-      t.strictSame(await findings(page), [], 'accessible')
-      t.ok((await sessionOf(page)).length > 0)
-      await page.click('text=Stay signed in')
-      await stage.arrived(page)
-      t.equal(await told(page, 'User'), 'ada@example.test')
-      await page.context().close()
-    })
+  /** A user with a session clicks `#go` on a page of another site. */
+  const clicked = async (body: string) => {
+    const page = await stage.signedIn(users.ada)
+    await page
+      .context()
+      .route('https://evil.test/**', route => route.fulfill({ contentType: 'text/html', body }))
+    await page.goto('https://evil.test/')
+    await page.click('#go')
+    return page
   }
+
+  await t.test('a form on another site asks before it signs a user out', async t => {
+    const button = '<input name="a" value="b"><button id="go">go</button>'
+    const page = await clicked(
+      `<form method="post" action="${stage.base}/saml/slo">${button}</form>`,
+    )
+    await page.locator('h1', { hasText: 'Sign out?' }).waitFor()
+    t.strictSame(await findings(page), [], 'accessible')
+    t.ok((await sessionOf(page)).length > 0)
+    await page.click('text=Stay signed in')
+    await stage.arrived(page)
+    t.equal(await told(page, 'User'), 'ada@example.test')
+    await page.context().close()
+  })
+
+  await t.test('a link on another site that a person follows signs out at once', async t => {
+    const page = await clicked(`<a id="go" href="${stage.base}/saml/slo">sign out</a>`)
+    await page.waitForURL(url => url.hostname !== 'evil.test')
+    await page.waitForLoadState()
+    t.strictSame(await sessionOf(page), [])
+    await page.context().close()
+  })
 
   await t.test('another site cannot log somebody out', async t => {
     const page = await stage.signedIn(users.ada)

@@ -38,6 +38,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   signature_missing: 'signature_missing',
   replay: 'signature_missing',
   in_response_to: 'signature_missing',
+  encryption_tries: 'signature_missing',
   verifier_deadline: 'signature_missing',
   verifier_crashed: 'signature_missing',
   form_busy: 'verifier_busy',

@@ -215,9 +215,9 @@ export const samlFailures = {
   },
   subject_unfit: {
     ...noSubject,
-    text: 'The SAML session has no usable subject identifier. The one it has contains control characters.',
+    text: 'The SAML session has no usable subject identifier. The one it has contains control characters or white space other than spaces.',
     administrator:
-      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters.',
+      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters and white space other than spaces.',
   },
   subject_not_basic: {
     ...denied,
