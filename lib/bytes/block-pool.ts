@@ -51,7 +51,6 @@ const mostSpare = 32
 export class BlockPool {
   readonly #most: number
   readonly #spare: Block[] = []
-  readonly #waiting = new Set<() => void>()
   #held = 0
 
   /** `limit` is the memory for blocks in bytes; there are always at least two blocks. */
@@ -76,20 +75,9 @@ export class BlockPool {
     return this.#spare.pop()?.reuse() ?? new Block(Buffer.allocUnsafeSlow(blockBytes), this)
   }
 
-  /** Calls `act` once when a block is free again, in the order of asking. The answer forgets it. */
-  whenFree(act: () => void): () => void {
-    const once = (): void => act()
-    this.#waiting.add(once)
-    return () => this.#waiting.delete(once)
-  }
-
   /** For `Block.release` alone. */
   giveBack(block: Block): void {
     this.#held -= 1
     if (this.#spare.length < mostSpare) this.#spare.push(block)
-    const [next] = this.#waiting
-    if (next === undefined) return
-    this.#waiting.delete(next)
-    next()
   }
 }

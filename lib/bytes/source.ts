@@ -52,19 +52,6 @@ export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): 
   }
 }
 
-/** A source that yields these bytes, if there are any, and ends. */
-export function sourceOfBytes(bytes: Buffer): Source {
-  let given = bytes.length === 0
-  return {
-    next(take) {
-      if (given) return take(undefined, undefined)
-      given = true
-      take(undefined, new Piece(bytes))
-    },
-    close() {},
-  }
-}
-
 /** These pieces, then what `rest` has. Takes the pieces and the source over. */
 export function prefixed(pieces: readonly Piece[], rest: Source): Source {
   const waiting = [...pieces]

@@ -1,6 +1,7 @@
 import t from 'tap'
+import { BlockPool } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
-import { iterate, type Source, sourceOf, sourceOfBytes, type Take } from '../../lib/bytes/source.ts'
+import { iterate, prefixed, type Source, sourceOf, type Take } from '../../lib/bytes/source.ts'
 
 function next(source: Source): Promise<Piece | undefined> {
   return new Promise((resolve, reject) => {
@@ -106,11 +107,18 @@ t.test('the signal ends an iteration that waits, and closes the source', async t
   t.ok(closed)
 })
 
-t.test('bytes in memory are a source of one piece, and nothing is one of none', async t => {
-  const source = sourceOfBytes(Buffer.from('all'))
-  t.equal((await next(source))?.bytes.toString(), 'all')
+t.test('pieces that are here come before the rest, and go with it', async t => {
+  let closed = 0
+  const rest: Source = { next: take => take(undefined, undefined), close: () => (closed += 1) }
+  const source = prefixed([new Piece(Buffer.from('a')), new Piece(Buffer.from('b'))], rest)
+  t.equal((await next(source))?.bytes.toString(), 'a')
+  t.equal((await next(source))?.bytes.toString(), 'b')
   t.equal(await next(source), undefined)
-  t.equal(await next(sourceOfBytes(Buffer.alloc(0))), undefined)
+  const pool = new BlockPool({ limit: 0 })
+  const block = pool.take()
+  prefixed(block === undefined ? [] : [new Piece(block.memory, block)], rest).close()
+  t.equal(pool.used, 0, 'their memory is let go')
+  t.equal(closed, 1)
 })
 
 t.test('leaving while a block is awaited ends at once', async t => {

@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
+import { Gathered } from '../../bytes/gathered.ts'
 import type { Connection, HeadReading } from '../server/connections.ts'
 import type { Exchanges } from '../server/exchanges.ts'
 import { LiveRequest } from '../server/live-request.ts'
@@ -12,7 +13,6 @@ import { emptyContent } from '../server/request-content.ts'
 import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import type { TargetReader } from '../wire/target-reader.ts'
 import { type FastLines, FastResponse, type ResponseOwner } from './fast-response.ts'
-import { Unread } from './unread.ts'
 
 /** Bytes of requests for Node's server before their client has to wait for the answers to those before. */
 const mostUnread = 64 * 1024
@@ -38,7 +38,8 @@ export class FastConnection implements HeadReading, ResponseOwner {
   readonly #connection: Connection
   readonly #exits: Exits
   readonly #reader: PlainHeadReader
-  readonly #unread = new Unread()
+  /** Bytes that are read and not yet understood: the beginning of a head. */
+  readonly #unread = new Gathered()
   reading = false
   /** `leaving`: what follows is for Node's server. `over`: nothing that follows is looked at. */
   #state: 'reading' | 'leaving' | 'over' = 'reading'

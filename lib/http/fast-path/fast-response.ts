@@ -10,7 +10,7 @@
 
 import type { Socket } from 'node:net'
 import { Fields } from '../message/field.ts'
-import type { ResponseWriter, Taken } from '../server/response-writer.ts'
+import { hintsOf, type ResponseWriter, type Taken } from '../server/response-writer.ts'
 import { type ResponseHead, responseText } from '../wire/response-text.ts'
 
 /** Field lines of responses that are the same for all connections of a server. */
@@ -87,8 +87,8 @@ export class FastResponse implements ResponseWriter {
 
   /** Early hints (RFC 8297), when nothing has to leave before them. */
   interim(status: number, fields: Fields): void {
-    const links = fields.all('Link')
-    if (status !== 103 || links.length === 0 || this.#held !== undefined || this.#begun) return
+    const links = hintsOf(status, fields)
+    if (links.length === 0 || this.#held !== undefined || this.#begun) return
     FastResponse.flush()
     const { lines } = Fields.of(...links.map(link => ['Link', link] as const))
     this.#to.socket.write(`HTTP/1.1 103 Early Hints\r\n${lines}\r\n`, 'latin1')

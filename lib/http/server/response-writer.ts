@@ -75,11 +75,16 @@ export function wholeResponse({ status, reason, fields, content }: Response): Bu
   return Buffer.concat([Buffer.from(responseText(head, 'Connection: close\r\n'), 'latin1'), bytes])
 }
 
-/** Sends early hints (RFC 8297) ahead of the response, the one interim response clients make use of. */
+/** The links of early hints (RFC 8297), the one interim response that is passed on; none for others. */
+export function hintsOf(status: number, fields: Fields): readonly string[] {
+  return status === 103 ? fields.all('Link') : []
+}
+
+/** Sends early hints ahead of the response. */
 export function interimSender(out: ServerResponse): SendInterim {
   return (status, fields) => {
-    const links = fields.all('Link')
-    if (status !== 103 || links.length === 0) return
+    const links = hintsOf(status, fields)
+    if (links.length === 0) return
     if (out.headersSent || out.req.httpVersionMinor === 0) return
     try {
       out.writeEarlyHints({ link: [...links] })
