@@ -3,6 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
+import { BlockPool } from '../bytes/block-pool.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { OriginResponse } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
@@ -69,7 +70,10 @@ const identityInterval = 60_000
 /** Starts the whole service; throws a Failure with one sentence when it cannot. */
 export async function startService(options: ServiceOptions): Promise<CacheService> {
   const { config, log, start, clock = systemClock } = options
+  // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
+  const blocks = new BlockPool({ limit: config.limits.transfers })
   const store = await openStore({
+    blocks,
     directory: config.cacheDirectory,
     clock,
     log: log.child({ part: 'store' }),
@@ -77,7 +81,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     ...(options.disk && { disk: options.disk }),
   })
   try {
-    return await startWith(store, { ...options, clock, config, log, start })
+    return await startWith(store, { ...options, blocks, clock, config, log, start })
   } catch (error) {
     await store.close()
     throw error
@@ -86,7 +90,7 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
 
 async function startWith(
   store: Store,
-  options: ServiceOptions & { readonly clock: Clock },
+  options: ServiceOptions & { readonly blocks: BlockPool; readonly clock: Clock },
 ): Promise<CacheService> {
   const { log, clock } = options
   let { config } = options
@@ -94,7 +98,7 @@ async function startWith(
   const secure = listensSecurely({ config, sockets })
   const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
   const version = packageVersion()
-  const origin = await originClient(config, clock, options.lookup)
+  const origin = await originClient(config, options)
   const days = await DayLog.open(config.cacheDirectory, {
     clock,
     warn: (sentence, facts) => log.warn(sentence, facts),

@@ -12,7 +12,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
 import type { Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
-import { isIllness, revalidate } from '../fetch/revalidation.ts'
+import { isGone, isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
@@ -159,6 +159,7 @@ export class Answerer {
       }
       if (response === undefined) throw slowOrigin(about.origin)
       if (response.status === 200) return originHead(request, response, about, tools)
+      if (isGone(response.status)) this.#parts.store.remove(allowed.key)
       return entry !== undefined && isIllness(response.status)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, response)
@@ -176,10 +177,7 @@ export class Answerer {
   }
 
   #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
-    if (said.status === 404 || said.status === 410) {
-      this.#parts.negative.remember(allowed.key)
-      this.#parts.store.remove(allowed.key)
-    }
+    if (isGone(said.status)) this.#parts.negative.remember(allowed.key)
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 

@@ -76,6 +76,9 @@ export const limits = group('Limits for clients and origins.', {
     'Most client connections at a time. Further ones are closed at once.',
   ),
   memory: setting(size('0', '64G'), '64M').says('Memory for small files that are in use.'),
+  transfers: setting(size('1M', '64G'), '128M').says(
+    'Memory for content on its way between origins, disk and clients. When it is used up, transfers go on in small pieces.',
+  ),
   origin_connections: setting(integer(1, 10_000), 16).says(
     'Most connections to one origin at a time, and as many again for requests that are passed through.',
   ),

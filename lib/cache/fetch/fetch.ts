@@ -32,6 +32,7 @@ import {
 } from './found.ts'
 import { opening } from './opening.ts'
 import { type Begun, resumed } from './resumption.ts'
+import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
 
@@ -150,7 +151,7 @@ export class Fetcher {
       return { kind: 'validated', entry }
     }
     // What the origin declares gone stays gone when the origin fails later.
-    if (status === 404 || status === 410) store.remove(key)
+    if (isGone(status)) store.remove(key)
     return { kind: 'answered', status, fields }
   }
 

@@ -3,6 +3,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../async/clock.ts'
+import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/name-lookup.ts'
@@ -13,12 +14,16 @@ import type { Config } from '../config/config.ts'
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
   config: Config,
-  clock: Clock,
-  lookup?: Lookup,
+  {
+    clock,
+    blocks,
+    lookup,
+  }: { readonly clock: Clock; readonly blocks: BlockPool; readonly lookup?: Lookup },
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
   return new OriginClient({
     clock,
+    blocks,
     isPublic: isPublicAddress,
     parent: config.parentProxy,
     ca: await originAuthorities(config.https.originCa),

@@ -69,6 +69,11 @@ export function isIllness(status: number): boolean {
   return !isAnswer(status) || status === 408 || status === 429
 }
 
+/** Whether the origin declares that there is no such file, now and until it says otherwise. */
+export function isGone(status: number): boolean {
+  return status === 404 || status === 410
+}
+
 /** One deadline over several waits. */
 class Patience {
   readonly #lost: Promise<'lost'>

@@ -83,7 +83,10 @@ t.test('without a file everything has its default', t => {
       clientStalled: 60_000,
       drain: 30_000,
     },
-    limits: { head: 65_536, connections: 4096, memory: 67_108_864, originConnections: 16 },
+    limits: {
+      ...{ head: 65_536, connections: 4096, memory: 67_108_864 },
+      ...{ transfers: 134_217_728, originConnections: 16 },
+    },
     log: { level: 'info', access: true },
   })
   t.strictSame(config(''), defaultConfig({}, user))
@@ -105,7 +108,7 @@ index: {enable: false, hostnames: [Proxy.example.org], contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
-limits: {head: 8K, connections: 10, memory: 0, origin_connections: 2}
+limits: {head: 8K, connections: 10, memory: 0, transfers: 1M, origin_connections: 2}
 log: {level: debug, access: off}
 `)
   t.equal(all.cacheDirectory, '/srv/cache/')
@@ -132,7 +135,10 @@ log: {level: debug, access: off}
     Object.values(all.timeouts),
     [1, 2, 3, 4, 5, 6, 7, 8, 9].map(n => n * 1000),
   )
-  t.strictSame(all.limits, { head: 8192, connections: 10, memory: 0, originConnections: 2 })
+  t.strictSame(all.limits, {
+    ...{ head: 8192, connections: 10, memory: 0 },
+    ...{ transfers: 1_048_576, originConnections: 2 },
+  })
   t.strictSame(all.log, { level: 'debug', access: false })
   t.end()
 })
