@@ -5,11 +5,9 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
-import type { OriginResponse } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
-import type { TargetUri } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
@@ -20,9 +18,10 @@ import { Answerer } from './answer/answerer.ts'
 import { failureResponse } from './answer/errors.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
+import { asking } from './fetch/ask.ts'
 import { Fetcher } from './fetch/fetch.ts'
-import { originClient } from './fetch/origin-client.ts'
-import { follow, sharedFields } from './fetch/redirects.ts'
+import { Mirrors } from './fetch/mirrors.ts'
+import { impatient, originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
@@ -31,7 +30,7 @@ import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { admitTarget, compilePolicy } from './policy/policy.ts'
-import { routeRules } from './policy/routing.ts'
+import { placesOf, routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
 import { machineAddresses, ownIdentity } from './request/own-identity.ts'
@@ -125,26 +124,26 @@ async function startWith(
     statistics.fetched(bytes)
     metrics.fetched(bytes)
   }
-  const ask = (
-    method: 'GET' | 'HEAD',
-    question: { uri: TargetUri; more: Fields; signal: AbortSignal },
-  ): Promise<OriginResponse> => {
-    const shared = sharedFields(`1.1 ${pseudonym}`, `cachesvc/${version}`)
-    const fields = Fields.fromFlat([...shared.flat, ...question.more.flat])
-    const { uri, signal } = question
-    return follow(
-      { method, uri, fields, signal },
-      {
-        origin,
-        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
-      },
-    )
-  }
+  const mirrors = new Mirrors({
+    clock,
+    log: log.child({ part: 'fetch' }),
+    places: uri => placesOf(uri, rules.config.archives),
+    impatient: () => impatient(rules.config),
+    onFailover: () => metrics.failover(),
+  })
+  const ask = asking({
+    origin,
+    mirrors,
+    admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
+    via: `1.1 ${pseudonym}`,
+    agent: `cachesvc/${version}`,
+  })
   const fetcher = new Fetcher({
     store,
     clock,
     log: log.child({ part: 'fetch' }),
     ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
+    onBroken: error => mirrors.brokeOff(error),
     onFetched,
     onImpostor: () => metrics.impostor(),
     failureMemory,

@@ -13,6 +13,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
+import { archives } from './setting-archives.ts'
 import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
@@ -121,6 +122,7 @@ export const settings = group('', {
     'When a rule changes the host, the credentials of the request are not sent. Tunnels are not routed, because their requests cannot be read.',
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
+  archives,
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
       orNothing(mirror),

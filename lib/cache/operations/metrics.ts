@@ -47,6 +47,11 @@ export class CacheMetrics {
     'Responses of origins that were plainly not the file asked for, and not stored.',
     [],
   )
+  readonly #failovers = this.#counter(
+    'failovers',
+    'Responses fetched from another origin of an archive than the preferred one.',
+    [],
+  )
   readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
@@ -116,6 +121,10 @@ export class CacheMetrics {
 
   impostor(): void {
     this.#impostors.add({})
+  }
+
+  failover(): void {
+    this.#failovers.add({})
   }
 
   text(): Promise<string> {

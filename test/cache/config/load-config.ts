@@ -48,6 +48,7 @@ t.test('without a file everything has its default', t => {
     connectPorts: [443],
     parentProxy: undefined,
     remap: [],
+    archives: [],
     overrides: { ubuntuServer: undefined, debianServer: undefined },
     listenSecure: undefined,
     https: {
