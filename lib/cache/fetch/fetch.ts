@@ -27,6 +27,8 @@ import {
   differs,
   type Fetching,
   type Found,
+  full,
+  mostFetches,
   type Settled,
   type Wanted,
 } from './found.ts'
@@ -59,10 +61,17 @@ interface UnderWay {
   readonly wanted: Wanted
   readonly stop: AbortController
   readonly found: Promise<Found>
+  /** What has come of it, once it has begun to come. */
+  begun?: Pick<Begun, 'download' | 'length'>
 }
 
-/** Fetches under way at once. Clients may ask for any number of files, and leave. */
-const mostFetches = 4096
+/** A file on its way from its origin. */
+export interface Arriving {
+  readonly key: string
+  readonly received: number
+  /** All of it, when the origin named it. */
+  readonly length: number | undefined
+}
 
 export class Fetcher {
   readonly #options: FetcherOptions
@@ -105,6 +114,17 @@ export class Fetcher {
   probe(wanted: Wanted): void {
     const done = this.slow.beginProbe(wanted.uri)
     if (done !== undefined) void this.fetch(wanted).found.then(done)
+  }
+
+  /** Files that are arriving, in the order in which they began. */
+  get arriving(): readonly Arriving[] {
+    const found: Arriving[] = []
+    for (const [key, { begun }] of this.#underWay) {
+      if (begun !== undefined) {
+        found.push({ key, received: begun.download.size, length: begun.length })
+      }
+    }
+    return found
   }
 
   /** Fetches under way. */
@@ -204,6 +224,8 @@ export class Fetcher {
 
   #fill(wanted: Wanted, begun: Begun, stop: AbortController): Found {
     const { draft, download, length } = begun
+    const running = this.#underWay.get(wanted.key)
+    if (running !== undefined) running.begun = begun
     const settled = this.#run(wanted, begun, stop)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
     return { kind: 'filling', filling: { draft, length, download, changed, settled } }
@@ -269,15 +291,6 @@ export class Fetcher {
 
 function fileName({ path }: TargetUri): string {
   return path.slice(path.lastIndexOf('/') + 1)
-}
-
-const full: Found = {
-  kind: 'failed',
-  failure: new Failure(`${mostFetches} fetches are under way`, {
-    code: 'TOO_MANY_FETCHES',
-    fault: 'upstream',
-    publicText: 'This proxy is fetching as much as it can; try again.',
-  }),
 }
 
 function asFailure(uri: TargetUri, error: unknown): Failure {

@@ -1,7 +1,7 @@
 /**
  * What a fetch is asked for and what it finds, as values.
  */
-import type { Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { ArchivePath } from '../archive/path.ts'
@@ -72,4 +72,17 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
     const [a, b] = [before.get(name), now.get(name)]
     return a !== undefined && b !== undefined && a !== b
   })
+}
+
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+export const mostFetches = 4096
+
+/** What is found when there are as many. */
+export const full: Found = {
+  kind: 'failed',
+  failure: new Failure(`${mostFetches} fetches are under way`, {
+    code: 'TOO_MANY_FETCHES',
+    fault: 'upstream',
+    publicText: 'This proxy is fetching as much as it can; try again.',
+  }),
 }

@@ -7,6 +7,7 @@ import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
+import { countOf } from './figures.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
@@ -75,10 +76,24 @@ export class Pages {
     })
   }
 
-  /** For the template `state`. */
+  /** For the template `state`: not ready, ready with something to look after, or well. */
   async #state(): Promise<View> {
+    const { warnings, https, verification } = this.#sources
     const health = await this.#sources.health()
-    return { ready: health.writable, because: health.writable ? '' : health.because }
+    const wrong = verification().last?.wrong ?? 0
+    const cautions = [
+      ...warnings(),
+      ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
+      ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
+    ]
+    const ready = health.writable
+    return {
+      ready: ready && cautions.length === 0,
+      doubtful: ready && cautions.length > 0,
+      broken: !ready,
+      because: ready ? '' : health.because,
+      cautions,
+    }
   }
 
   #endpoint(): Endpoint {

@@ -106,7 +106,8 @@ export function accessFacts(exchange: Exchange): LogFacts {
   }
 }
 
-function targetText({ target, fields }: Request): string {
+/** What a request asks for, as it was written. */
+export function targetText({ target, fields }: Request): string {
   switch (target.form) {
     case 'absolute':
       return formatUri(target.uri)
