@@ -62,7 +62,7 @@ function activityView(activity: ActivityReport, sources: OperationsSources): Vie
     todayRate: percent(hitRate(today)),
     todayRequests: countOf(today.requests, 'request'),
     todaySaved: sizeView(saved),
-    connections: countOf(connections, 'connection'),
+    connections: count(connections),
     transfers: countOf(arriving.length, 'download'),
     arriving: [...arriving]
       .sort((a, b) => (b.length ?? b.received) - (a.length ?? a.received))
