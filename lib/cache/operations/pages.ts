@@ -26,6 +26,7 @@ const menu = [
 export class Pages {
   readonly #sources: OperationsSources
   readonly #templates: Templates
+  readonly #project = projectPage()
 
   constructor(sources: OperationsSources, templates: Templates) {
     this.#sources = sources
@@ -69,7 +70,7 @@ export class Pages {
     return this.#templates.render(template, {
       title,
       version: this.#sources.version,
-      project: projectPage,
+      project: this.#project,
       menu: menu.map(([href, label]) => ({ href, label, current: label === title })),
       ...view,
     })
