@@ -1,5 +1,6 @@
-#!/bin/sh
+# shellcheck shell=sh
 # Read by bin/cachesvc and bin/authproxy, which set $self and $name: finds Node.js, checks its version, and becomes the program.
+# shellcheck disable=SC2154 # self and name are theirs
 root=${self%/bin/*}
 program=$root/dist/bin/$name.js
 needed=20.18
