@@ -7,6 +7,7 @@ import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
+import { setupScript } from './examples/setup-script.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
@@ -50,6 +51,11 @@ export class Pages {
 
   setup(): string {
     return this.#page('setup', 'Setup', setupView(this.#sources, this.#endpoint()))
+  }
+
+  /** For a client's shell. */
+  setupScript(): string {
+    return setupScript({ here: this.#endpoint() })
   }
 
   /** The form, and what is known of the URL in the query's `url`, if it has one. */

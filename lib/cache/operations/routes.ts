@@ -64,6 +64,7 @@ function pageTable(
     ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
     ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
     ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
+    ['/_cachesvc/setup.sh', () => webResponse('text', pages.setupScript())],
     ['/_cachesvc/explain', async query => webResponse('html', await pages.explain(query))],
     ['/_cachesvc/style.css', () => webResponse('css', style)],
     [
