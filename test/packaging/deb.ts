@@ -216,6 +216,17 @@ t.test('packages', { skip }, async t => {
     },
   )
 
+  await t.test('a read-only root is enough, with the directory of the store', async t => {
+    const port = await freePort()
+    const confined = `mount -o remount,bind,ro / && mount -t tmpfs -o mode=777 none /var/cache/cachesvc && cd / &&
+      exec ${asUser('cachesvc').join(' ')} cachesvc serve --listen=127.0.0.1:${port}`
+    const child = root.start('unshare', '--mount', 'sh', '-c', confined)
+    await said(child, /ready/)
+    t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
+    child.kill('SIGTERM')
+    await once(child, 'close')
+  })
+
   await t.test('bash completes', { skip: whereIs('bash') === undefined }, async t => {
     const complete = (program: string, ...words: readonly string[]) =>
       succeeds(
