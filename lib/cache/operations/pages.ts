@@ -7,6 +7,7 @@ import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
+import { setupScript } from './examples/setup-script.ts'
 import { countOf } from './figures.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
@@ -27,6 +28,7 @@ const menu = [
 export class Pages {
   readonly #sources: OperationsSources
   readonly #templates: Templates
+  readonly #project = projectPage()
 
   constructor(sources: OperationsSources, templates: Templates) {
     this.#sources = sources
@@ -52,6 +54,11 @@ export class Pages {
     return this.#page('setup', 'Setup', setupView(this.#sources, this.#endpoint()))
   }
 
+  /** For a client's shell. */
+  setupScript(): string {
+    return setupScript({ here: this.#endpoint() })
+  }
+
   /** The form, and what is known of the URL in the query's `url`, if it has one. */
   async explain(query: string | undefined): Promise<string> {
     const url = new URLSearchParams(query ?? '').get('url')?.trim() ?? ''
@@ -70,7 +77,7 @@ export class Pages {
     return this.#templates.render(template, {
       title,
       version: this.#sources.version,
-      project: projectPage,
+      project: this.#project,
       menu: menu.map(([href, label]) => ({ href, label, current: label === title })),
       ...view,
     })
