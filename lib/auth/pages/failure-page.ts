@@ -11,6 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
+import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
@@ -112,6 +113,9 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   const cause = origins?.code === 'ORIGIN_ABORTED' ? origins.cause : error
   if (cause instanceof ContentTooSlow)
     return failurePage({ request, code: 'client_too_slow', cause })
+  if (cause instanceof MalformedContent) {
+    return failurePage({ request, code: 'content_malformed', facts: cause.facts })
+  }
   if (origins?.code === 'ORIGIN_REQUEST_UNFIT') {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }

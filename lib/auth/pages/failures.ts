@@ -54,6 +54,12 @@ export const failures = {
     text: 'The content of the request did not arrive in time.',
     person: ['Please send it again, over a better connection if you have one.'],
   }),
+  content_malformed: proxying({
+    status: 400,
+    title: 'The upload cannot be read',
+    text: 'The content of the request is malformed.',
+    person: ['Please send it again.', again],
+  }),
   request_unfit: proxying({
     status: 400,
     title: 'This request cannot be forwarded',

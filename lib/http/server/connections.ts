@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
+import type { RequestContent } from './request-content.ts'
 
 /** What is known of one client connection for as long as it lasts. */
 export interface Connection {
@@ -17,6 +18,8 @@ export interface Connection {
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
   readonly underWay: Set<UnderWay>
+  /** The content that Node's server is receiving, or received last. */
+  content?: RequestContent
   /** Called when no request is under way: refuses a head that came after good requests. */
   afterLast?: () => void
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
