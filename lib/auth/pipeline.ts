@@ -142,7 +142,7 @@ async function login(
   if (from === 'api') return needsLogin(request, address())
   const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
   if (cannot !== undefined) return cannot
-  const form = await readForm(request, config, saml.keepsForms(request, returnTo))
+  const form = await readForm(request, config, saml.formSender(request, returnTo))
   if (typeof form === 'string') {
     // Said before the login, while the browser still has what was filled in.
     const login = address()

@@ -129,7 +129,7 @@ export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',
   foreign: 'it comes from a page of another site',
-  stranger: 'this browser has not been signed in before, so the sender is not known',
+  address: 'its address is none to come back to',
   'too-large': 'it is too large',
   late: 'it did not arrive in time',
   busy: 'too many others are being kept at the moment',
