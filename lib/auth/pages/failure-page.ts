@@ -15,7 +15,7 @@ import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
-import type { FailureRecords } from './failure-records.ts'
+import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
@@ -43,13 +43,15 @@ export interface FailurePageTools {
   readonly page: PageMaker
   readonly records: FailureRecords
   readonly clientAddress: (request: Request) => string
+  /** Who sent a request, as far as its cookies prove. */
+  readonly sender: (request: Request) => Sender
   readonly clock: Clock
   readonly log: Logger
 }
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  const { page, records, clientAddress, clock, log } = tools
+  const { page, records, clientAddress, sender, clock, log } = tools
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
@@ -62,6 +64,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     records.add({
       ...{ ...about, at: now, title, method: request.method, path: pathOf(request), findings },
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+      sender: sender(request),
     })
     const answered = { status, reason, fields }
     const { id: requestId } = request
