@@ -104,6 +104,8 @@ export async function answer<A extends Response | TakenOver>(
         return failurePage({ request, code: 'websocket_origin', facts })
       }
       const { session } = verdict
+      // What lasts ends with it (session/ending.ts).
+      request.holder = session
       const facts = { because: 'session', user: session.subject }
       const opened = await openResubmission(request, clock)
       if ('request' in opened) {

@@ -34,6 +34,7 @@ import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
+import { endWithSessions } from './session/ending.ts'
 import { RevocationList } from './session/revocation.ts'
 import { revocationsFile } from './session/revocation-file.ts'
 import { Sessions } from './session/sessions.ts'
@@ -191,11 +192,16 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     limits: limitsOf(config),
     fastPath: true,
   })
+  const stopEnding = endWithSessions({
+    ...tools,
+    lasting: () => main.underWay(),
+    whyEnded: session => sessions.whyEnded(session),
+  })
   const { drain } = config.timeouts
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', drain, deadline => {
       closing.abort()
-      return main.close(deadline)
+      return main.close(deadline).finally(stopEnding)
     }),
   )
 

@@ -108,6 +108,11 @@ export class HttpServer {
     }
   }
 
+  /** The requests that are not answered to their end, tunnels included, each with what cuts its connection. */
+  underWay() {
+    return this.#connections.underWay()
+  }
+
   /** Open client connections. */
   get connections(): number {
     return this.#connections.count
