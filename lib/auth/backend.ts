@@ -5,7 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../async/clock.ts'
+import type { Clock } from '../async/clock.ts'
 import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
@@ -51,9 +51,6 @@ interface Sent {
   readonly fields: Fields
 }
 
-/** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
-const FOR_EVER: Milliseconds = 2_000_000_000
-
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
@@ -82,7 +79,7 @@ export class Backend {
         ...{ queue: connect, lookup: connect, connect, tls: connect },
         send: Math.max(60_000, connect),
         fields: timeouts.response,
-        content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
+        content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
       },
       limits: {
         perOrigin: limits.backendConnections,
@@ -122,7 +119,7 @@ export class Backend {
       ...(await this.#forwarding(admitted)),
       socket,
       head,
-      idle: tunnel === 0 ? FOR_EVER : tunnel,
+      idle: tunnel === 0 ? Number.POSITIVE_INFINITY : tunnel,
       signal: closing,
       agreed: harmlessAnswer,
     })

@@ -5,7 +5,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
-import type { Connection, UnderWay } from './connections.ts'
+import type { Connection } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
 
 /** What the bytes of a request said. */
@@ -19,7 +19,7 @@ export interface ReadRequest {
   readonly interim?: SendInterim | undefined
 }
 
-export class LiveRequest implements Request, UnderWay {
+export class LiveRequest implements Request {
   readonly id: string
   readonly method: string
   readonly target: Target
@@ -35,6 +35,7 @@ export class LiveRequest implements Request, UnderWay {
   readonly begun: Milliseconds
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
+  holder: object | undefined
   #controller: AbortController | undefined
   #over = false
   #whenOver: Array<() => void> | undefined
