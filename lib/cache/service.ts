@@ -265,7 +265,10 @@ async function startWith(
     throw error
   }
   refresh()
-  store.sweepDaily(() => rules.config.expiration.unusedDays)
+  const retain = (): void => {
+    store.retain({ ...rules.config.retention, ...rules.config.expiration })
+  }
+  retain()
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
@@ -277,6 +280,7 @@ async function startWith(
     config = fresh
     rules = rulesOf(config)
     https.use(config)
+    retain()
     log.setLevel(config.log.level)
     return []
   }

@@ -13,7 +13,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
+import { freshness, limits, retention, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
   hostName,
@@ -156,6 +156,7 @@ export const settings = group('', {
     ),
   }),
 
+  retention,
   verification,
   freshness,
   timeouts,

@@ -4,7 +4,6 @@
  * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
  * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
  */
-
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
@@ -17,6 +16,7 @@ import { checkVersion, createDirectories, directoryFailure, trial } from './disk
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
 import { type Named, Shelves } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
+import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
 import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
 
@@ -188,9 +188,10 @@ export class Store extends Shelves {
     return this.#parts.retention.sweep(options)
   }
 
-  /** Sweeps every day until the store closes; `unusedDays` is asked anew each time. */
-  sweepDaily(unusedDays: () => number): void {
-    this.#parts.retention.daily(unusedDays)
+  /** What is kept from now on. From the first call on the store sweeps every day until it closes. */
+  retain(rules: RetentionRules): void {
+    this.#parts.room.use(rules)
+    this.#parts.retention.daily(() => this.#parts.room.rules)
   }
 
   /** Answers requests of commands that run beside this process; undefined takes none any more. */
@@ -207,8 +208,9 @@ export class Store extends Shelves {
   override async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    const { downloads, retention, checkpoints, journal, health } = this.#parts
+    const { downloads, retention, room, checkpoints, journal, health } = this.#parts
     retention.close()
+    room.close()
     await downloads.close(closing())
     await this.#proving
     await checkpoints.close()

@@ -15,7 +15,9 @@ import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
+import { Removal } from './upkeep/removal.ts'
 import { Retention } from './upkeep/retention.ts'
+import { Room } from './upkeep/room.ts'
 import { Space } from './upkeep/space.ts'
 
 export interface StoreOptions {
@@ -55,7 +57,7 @@ export function wire(options: StoreOptions) {
     },
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
-  const space = new Space(around)
+  const space = new Space(around, () => room.stored)
   /** Digests whose contents must be hashed before they are used. */
   const unproven = new Set<string>()
   /** Downloads that a crash broke off, by key. */
@@ -66,7 +68,8 @@ export function wire(options: StoreOptions) {
   const journal = new Journal({
     ...around,
     failed: error => health.failed(error, 'writing entries'),
-    freed: digest => blobs.freed(digest),
+    named: digest => blobs.taken(digest),
+    freed: (digest, size) => blobs.freed(digest, size),
   })
   const blobs = new Blobs({
     ...around,
@@ -79,14 +82,25 @@ export function wire(options: StoreOptions) {
     soon: () => {
       checkpoints.soon()
       retention.soon()
+      room.look()
     },
+  })
+  const removal = new Removal({ clock, journal, blobs })
+  const room = new Room({
+    ...around,
+    journal,
+    blobs,
+    removal,
+    space,
+    underWay: () => downloads.bytes,
+    failed: error => health.failed(error, 'removing contents'),
   })
   const downloads = new Downloads({
     ...around,
     blocks,
     blobs,
     contents,
-    space,
+    room,
     partials,
     soon: () => checkpoints.soon(),
     diskFailed: error => health.failed(error, 'storing a download'),
@@ -104,6 +118,7 @@ export function wire(options: StoreOptions) {
     ...around,
     journal,
     blobs,
+    removal,
     failed: error => health.failed(error, 'removing contents'),
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
@@ -119,6 +134,7 @@ export function wire(options: StoreOptions) {
     unproven,
     checkpoints,
     retention,
+    room,
     space,
     told,
   }
