@@ -5,12 +5,14 @@ import type { Clock } from '../../async/clock.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import type { Logger } from '../../log/log.ts'
 import { Journal } from './catalogue/journal.ts'
+import { Checks } from './content/checks.ts'
 import { Contents } from './content/contents.ts'
 import { Downloads } from './content/downloads.ts'
 import type { Partial } from './content/partial.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Blobs } from './disk/blobs.ts'
 import { Disk, type DiskOptions } from './disk/disk.ts'
+import { examineFile } from './disk/examine.ts'
 import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
@@ -64,7 +66,18 @@ export function wire(options: StoreOptions) {
   const partials = new Map<string, Partial>()
   /** Told that a download is over, of which content, and whether that is stored. */
   const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
-  const contents = new Contents({ ...around, blocks, memory })
+  const checks = new Checks({
+    clock,
+    log,
+    examine: (digest, examination) => examineFile(disk, layout.blob(digest), examination),
+    passed: digest => {
+      if (!unproven.delete(digest)) return
+      blobs.fresh.add(digest)
+      checkpoints.soon()
+    },
+    discard: digest => blobs.discard(digest),
+  })
+  const contents = new Contents({ ...around, blocks, memory, checks })
   const journal = new Journal({
     ...around,
     failed: error => health.failed(error, 'writing entries'),
@@ -100,6 +113,7 @@ export function wire(options: StoreOptions) {
     blocks,
     blobs,
     contents,
+    checks,
     room,
     partials,
     soon: () => checkpoints.soon(),
@@ -128,6 +142,7 @@ export function wire(options: StoreOptions) {
     health,
     journal,
     contents,
+    checks,
     blobs,
     downloads,
     partials,

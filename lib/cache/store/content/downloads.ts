@@ -4,6 +4,7 @@
 import type { Blobs } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
+import type { Checks } from './checks.ts'
 import type { Contents } from './contents.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
@@ -44,6 +45,7 @@ export interface DownloadsParts extends Surroundings {
   readonly blocks: SharedBlocks
   readonly blobs: Blobs
   readonly contents: Contents
+  readonly checks: Checks
   readonly room: Room
   readonly partials: Map<string, Partial>
   /** Told when a download begins that a checkpoint can make continuable. */
@@ -157,7 +159,7 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { disk, clock, blocks, blobs, contents, diskFailed } = this.#parts
+    const { disk, clock, blocks, blobs, contents, checks, diskFailed } = this.#parts
     let digest: string | undefined
     let over = (): void => {}
     const download: Download = new Download({
@@ -174,6 +176,7 @@ export class Downloads {
       commit: async ({ file, path }, found) => {
         if (file === undefined || path === undefined) throw new Error('there is no file')
         await blobs.commit(file, { path, digest: found, size: download.size })
+        checks.passed(found)
       },
       reopen: (found, first, end) => {
         const { size } = download
