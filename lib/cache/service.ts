@@ -236,7 +236,10 @@ async function startWith(
     throw error
   }
   refresh()
-  store.sweepDaily(() => rules.config.expiration.unusedDays)
+  const retain = (): void => {
+    store.retain({ ...rules.config.retention, ...rules.config.expiration })
+  }
+  retain()
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
@@ -249,6 +252,7 @@ async function startWith(
     config = fresh
     rules = rulesOf(config)
     https.use(config)
+    retain()
     log.setLevel(config.log.level)
     return []
   }

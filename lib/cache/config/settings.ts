@@ -14,7 +14,7 @@ import {
   setting,
 } from '../../config/settings.ts'
 import { archives } from './setting-archives.ts'
-import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
+import { freshness, limits, retention, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
   hostName,
@@ -161,6 +161,7 @@ export const settings = group('', {
     ),
   }),
 
+  retention,
   verification,
   freshness,
   timeouts,
