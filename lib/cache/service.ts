@@ -26,7 +26,7 @@ import { follow, sharedFields } from './fetch/redirects.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
-import { CacheMetrics } from './operations/metrics.ts'
+import { CacheMetrics, storeGauges } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
@@ -171,12 +171,9 @@ async function startWith(
   const metrics = new CacheMetrics({
     connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
     fetches: () => fetcher.count,
-    writing: () => store.writing,
     originConnections: () => origin.counts().busy + origin.counts().free,
-    objects: () => store.usage().objects,
-    bytes: () => store.usage().bytes,
     free: () => space?.free ?? 0,
-    writable: () => store.health().writable,
+    ...storeGauges(store),
     ...https.gauges,
     verification: () => verification.last,
   })
@@ -265,10 +262,11 @@ async function startWith(
     throw error
   }
   refresh()
-  const retain = (): void => {
-    store.retain({ ...rules.config.retention, ...rules.config.expiration })
+  const retain = ({ retention, expiration, verification }: Config): void => {
+    store.retain({ ...retention, ...expiration })
+    store.recheckAfter(verification.maxAge)
   }
-  retain()
+  retain(config)
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
@@ -280,7 +278,7 @@ async function startWith(
     config = fresh
     rules = rulesOf(config)
     https.use(config)
-    retain()
+    retain(config)
     log.setLevel(config.log.level)
     return []
   }
