@@ -236,10 +236,11 @@ async function startWith(
     throw error
   }
   refresh()
-  const retain = (): void => {
-    store.retain({ ...rules.config.retention, ...rules.config.expiration })
+  const retain = ({ retention, expiration, verification }: Config): void => {
+    store.retain({ ...retention, ...expiration })
+    store.recheckAfter(verification.maxAge)
   }
-  retain()
+  retain(config)
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
@@ -252,7 +253,7 @@ async function startWith(
     config = fresh
     rules = rulesOf(config)
     https.use(config)
-    retain()
+    retain(config)
     log.setLevel(config.log.level)
     return []
   }

@@ -111,7 +111,10 @@ t.test('packages', { skip }, async t => {
 
   await t.test('cachesvc: install, run, upgrade, remove, purge', async t => {
     await succeeds(root, 'dpkg', '-i', file('cachesvc'))
-    t.match(await succeeds(root, 'cat', '/run/told'), /daemon-reload\n[^]*start cachesvc.service/)
+    t.match(
+      await succeeds(root, 'cat', '/run/told'),
+      /daemon-reload\n[\s\S]*start cachesvc.service/,
+    )
     t.equal(await succeeds(root, 'cachesvc', '--version'), `cachesvc ${packageVersion()}\n`)
     t.match(await succeeds(root, ...everyModule('cachesvc')), /^\d+ modules\n$/)
     for (const path of ['man8/cachesvc.8.gz', 'man5/cachesvc.yaml.5.gz']) {

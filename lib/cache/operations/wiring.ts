@@ -14,7 +14,7 @@ import type { Activity } from '../stats/activity.ts'
 import type { Statistics } from '../stats/counters.ts'
 import { report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
-import { CacheMetrics } from './metrics.ts'
+import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, Verification } from './sources.ts'
 
@@ -48,12 +48,9 @@ export async function operationsOf(parts: OperationsParts): Promise<{
   const metrics = new CacheMetrics({
     connections,
     fetches: () => fetcher.count,
-    writing: () => store.writing,
     originConnections: () => origin.counts().busy + origin.counts().free,
-    objects: () => store.usage().objects,
-    bytes: () => store.usage().bytes,
     free: () => space?.free ?? 0,
-    writable: () => store.health().writable,
+    ...storeGauges(store),
     ...https.gauges,
     verification: () => verification.last,
   })

@@ -5,8 +5,15 @@ import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
-import type { Connection } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
+
+/** Both ends of the connection a request came on. */
+interface Ends {
+  readonly client: Peer
+  readonly local: Peer
+  readonly secure: boolean
+  readonly tunnelEnd?: Authority
+}
 
 /** What the bytes of a request said. */
 export interface ReadRequest {
@@ -42,7 +49,7 @@ export class LiveRequest implements Request {
 
   constructor(
     read: ReadRequest,
-    connection: Connection,
+    connection: Ends,
     { requestId, clock }: Pick<HttpServerOptions, 'requestId' | 'clock'>,
   ) {
     this.id = requestId()

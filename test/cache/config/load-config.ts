@@ -69,7 +69,7 @@ t.test('without a file everything has its default', t => {
     index: { enable: true, hostnames: [], activity: true, contact: '' },
     expiration: { unusedDays: 90 },
     retention: { size: 0, free: undefined, objectSize: 0, versions: 0 },
-    verification: { interval: 86_400_000, rate: 67_108_864 },
+    verification: { interval: 86_400_000, maxAge: 86_400_000, rate: 67_108_864 },
     freshness: {
       ...{ index: 60_000, other: 3_600_000, negative: 5000, floor: 5000 },
       serveStale: 'always',
