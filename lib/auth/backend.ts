@@ -13,6 +13,7 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
+import { Room } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
@@ -51,10 +52,14 @@ interface Sent {
   readonly fields: Fields
 }
 
+/** Bytes of small contents of requests that are received at a time. */
+const SMALL_CONTENTS = 64 * 1024 * 1024
+
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
+  readonly #room = new Room(SMALL_CONTENTS)
   /**
    * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
    * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.
@@ -83,6 +88,8 @@ export class Backend {
       },
       limits: {
         perOrigin: limits.backendConnections,
+        lasting: limits.backendConnections,
+        all: 2 * limits.backendConnections,
         ...{ freePerOrigin: free, free },
         waiting: 10_000,
         head: limits.responseHead,
@@ -158,9 +165,11 @@ export class Backend {
       origin: this.#origin,
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
       host,
+      client,
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,
       clock,
+      room: this.#room,
       contentTime: config.timeouts.clientContent,
     }
   }

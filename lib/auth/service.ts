@@ -2,6 +2,7 @@
  * Starts the parts of one instance, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -97,6 +98,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
 
   const closing = new AbortController()
+  // Every WebSocket and event stream listens.
+  setMaxListeners(0, closing.signal)
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
     const tokens = new IdentityTokens({ keys, clock, config: from })

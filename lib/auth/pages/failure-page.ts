@@ -112,8 +112,9 @@ function pathOf({ target }: Request): string {
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
 export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
-  const origins = error instanceof OriginFailure ? error : undefined
-  const cause = origins?.code === 'ORIGIN_ABORTED' ? origins.cause : error
+  const told = error instanceof OriginFailure ? error : undefined
+  const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
+  const origins = cause instanceof OriginFailure ? cause : told
   if (cause instanceof ContentTooSlow)
     return failurePage({ request, code: 'client_too_slow', cause })
   if (cause instanceof MalformedContent) {
