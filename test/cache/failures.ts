@@ -171,7 +171,8 @@ t.test('a chain of redirects does not take longer than the deadline either', asy
 t.test('content that stops in the middle cuts the client after the configured silence', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.now())
-  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const settings = { timeouts: { content: '1s' } }
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings })
   origin.at(deb, reply({ content: 'x'.repeat(1000), pauses: [{ at: 500, gate: never }] }))
   const client = await cache.client()
   await client.request('GET', origin.url(deb))
