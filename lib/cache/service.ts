@@ -15,7 +15,7 @@ import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answer/answerer.ts'
-import { failureResponse } from './answer/errors.ts'
+import { failureResponse, offlineFailure } from './answer/errors.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
 import { control } from './control/control.ts'
@@ -136,13 +136,15 @@ async function startWith(
     impatient: () => impatient(rules.config),
     onFailover: () => metrics.failover(),
   })
-  const ask = asking({
+  const online = asking({
     origin,
     mirrors,
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
     via: `1.1 ${pseudonym}`,
     agent: `cachesvc/${version}`,
   })
+  const ask: typeof online = (method, question) =>
+    rules.config.offline ? Promise.reject(offlineFailure()) : online(method, question)
   const fetcher = new Fetcher({
     store,
     clock,

@@ -14,17 +14,19 @@ export interface ServiceState {
 }
 
 export async function serviceState({
+  config,
   warnings,
   https,
   verification,
   health,
 }: Pick<
   OperationsSources,
-  'warnings' | 'https' | 'verification' | 'health'
+  'config' | 'warnings' | 'https' | 'verification' | 'health'
 >): Promise<ServiceState> {
   const found = await health()
   const wrong = verification().last?.wrong ?? 0
   const cautions = [
+    ...(config.offline ? ['offline: nothing is fetched from origins'] : []),
     ...warnings(),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
     ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),

@@ -77,6 +77,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
+      offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,
     })
@@ -118,7 +119,7 @@ function sentenceFor(decision: Decision): string {
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
-      return 'is answered 504'
+      return `is answered 504 (${decision.because})`
     case 'origin':
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'
