@@ -13,7 +13,7 @@ import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { Entry } from '../store/entry.ts'
+import { type Entry, unconfirmed } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 
@@ -63,8 +63,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Stored', `${new Date(stored.stored).toISOString()}, ${stored.size} bytes`)
     find('SHA-256', stored.digest)
     find('Last-Modified', stored.lastModified)
-    find('Validated', new Date(stored.validated).toISOString())
-    find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    if (stored.validated === unconfirmed) find('Validated', 'not since cachesvc refresh')
+    else {
+      find('Validated', new Date(stored.validated).toISOString())
+      find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    }
   }
   const decide = (request: Fields): Decision =>
     lookup({
@@ -74,6 +77,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
+      offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,
     })
@@ -87,7 +91,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
 }
 
 /** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
-function destinationOf(url: string, rules: Rules): FileDestination | string {
+export function destinationOf(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
   if (target.form !== 'absolute') return 'not an http or https URL'
@@ -115,7 +119,7 @@ function sentenceFor(decision: Decision): string {
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
-      return 'is answered 504'
+      return `is answered 504 (${decision.because})`
     case 'origin':
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'
