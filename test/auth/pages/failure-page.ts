@@ -9,8 +9,8 @@ const svg =
 
 /** The page at the address of the ACS, which is none to visit. */
 async function pageFor(t: Test, language: string | undefined, settings = {}, accept = 'text/html') {
-  const { gateway } = await startWhole(t, settings)
-  const client = await RawClient.connect(t, gateway.service.port)
+  const { port } = await startWhole(t, { settings })
+  const client = await RawClient.connect(t, port)
   const fields = language === undefined ? {} : { 'Accept-Language': language }
   return client.get('/saml/acs', { Host: 'app.example.org', Accept: accept, ...fields })
 }
@@ -61,8 +61,8 @@ t.test('contact, colours and logo by setting', async t => {
 t.test('the logo is answered without a login, and can run nothing', async t => {
   const logo = join(t.testdir(), 'logo.svg')
   await writeFile(logo, svg)
-  const { gateway } = await startWhole(t, { pages: { logo } })
-  const client = await RawClient.connect(t, gateway.service.port)
+  const { port } = await startWhole(t, { settings: { pages: { logo } } })
+  const client = await RawClient.connect(t, port)
   const answer = await client.get('/__authproxy/logo', { Host: 'app.example.org' })
   t.equal(answer.status, 200)
   t.equal(answer.text, svg)
@@ -76,8 +76,8 @@ t.test('without a logo the page has none, and the path is the backend’s', asyn
   const { text, fields } = await pageFor(t, undefined)
   t.notMatch(text, '<img')
   t.notMatch(fields.get('Content-Security-Policy'), /img-src/)
-  const { gateway } = await startWhole(t, { passthroughPaths: ['/__authproxy/'] })
-  const client = await RawClient.connect(t, gateway.service.port)
+  const { port } = await startWhole(t, { settings: { passthroughPaths: ['/__authproxy/'] } })
+  const client = await RawClient.connect(t, port)
   const answer = await client.get('/__authproxy/logo', { Host: 'app.example.org' })
   t.equal(answer.text, 'the application')
 })
@@ -91,5 +91,5 @@ t.test('a contact that is no address is plain text, escaped', async t => {
 
 t.test('a logo that cannot be read stops the start, and names the setting', async t => {
   const pages = { logo: join(t.testdir(), 'absent.png') }
-  await t.rejects(startWhole(t, { pages }), { message: /^cannot read pages\.logo: .*absent\.png/ })
+  await t.rejects(startWhole(t, { settings: { pages } }), { message: /^cannot read pages\.logo: .*absent\.png/ })
 })
