@@ -47,7 +47,8 @@ export class Pages {
   }
 
   stats(): string {
-    return this.#page('stats', 'Statistics', statsView(this.#sources.statistics()))
+    const { statistics, history } = this.#sources
+    return this.#page('stats', 'Statistics', statsView(statistics(), history()))
   }
 
   setup(): string {

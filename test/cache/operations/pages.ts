@@ -225,7 +225,7 @@ t.test('days with traffic, one or many, in proper English', async t => {
 t.test('each chart has a name, a description and all its figures in the table', async t => {
   const stats = await render(fullSources(), 'stats')
   const charts = stats.match(/<svg viewBox="0 0 400 220"[\s\S]*?<\/svg>/g) ?? []
-  t.equal(charts.length, 2)
+  t.equal(charts.length, 4)
   for (const chart of charts) {
     t.match(chart, /role="img" aria-labelledby="[\w-]+-title [\w-]+-description"/)
     t.match(chart, /<desc id="[^"]+">[^<]{20,}<\/desc>/)
