@@ -232,3 +232,16 @@ t.test('each chart has a name, a description and all its figures in the table', 
   }
   t.match(stats, '<data value="9100000000">8.48 GiB</data><small>9,100,000,000</small>')
 })
+
+t.test('used and free are the total, and the share is that of df', async t => {
+  const filesystem = { total: 1000, used: 500, free: 400 }
+  const usage = () => ({ objects: 1, bytes: 100, filesystem })
+  const cache = await render(sources({ usage }), 'cache')
+  const row = (name: string) =>
+    new RegExp(`<th scope="row">${name}</th>.*?<td class="number">([\\d,]+)</td></tr>`).exec(
+      cache,
+    )?.[1]
+  t.equal(Number(row('All that is used')) + Number(row('Free')), Number(row('Total')))
+  t.match(cache, '<strong>55.6%</strong>', '500 of 900')
+  t.match(cache, '100 bytes more are reserved for root.')
+})
