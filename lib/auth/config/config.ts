@@ -63,6 +63,7 @@ export function configOf(values: SettingValues, instance: string) {
       allowSha1: allowSHA1,
     },
     session: values.session,
+    pages: values.pages,
     identity: { claims, looseNames, stripDomains, groups, groupForm, only },
     identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */

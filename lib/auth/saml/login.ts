@@ -64,6 +64,7 @@ export async function startLogin(
   saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
+    request,
     title: 'Signing in',
     label: 'Continue to sign in',
     to: endpoint,
