@@ -5,24 +5,19 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
-import type { OriginResponse } from '../http/client/client.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
-import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
-import type { TargetUri } from '../http/message/target.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
-import { Answerer } from './answer/answerer.ts'
 import { failureResponse } from './answer/errors.ts'
+import { answering } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
-import { Fetcher } from './fetch/fetch.ts'
 import { originClient } from './fetch/origin-client.ts'
-import { follow, sharedFields } from './fetch/redirects.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
@@ -30,15 +25,14 @@ import { CacheMetrics } from './operations/metrics.ts'
 import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
-import { admitTarget, compilePolicy } from './policy/policy.ts'
+import { compilePolicy } from './policy/policy.ts'
 import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { explain } from './request/explain.ts'
 import { machineAddresses, ownIdentity } from './request/own-identity.ts'
-import { allowsStale } from './rfc9111/lookup.ts'
-import { NegativeMemory } from './rfc9111/negative.ts'
 import { DayLog } from './stats/day-log.ts'
 import { report } from './stats/report.ts'
+import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
@@ -62,8 +56,6 @@ export interface ServiceOptions {
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
-const failureMemory = 10_000
 /** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
 
@@ -72,8 +64,10 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
   const { config, log, start, clock = systemClock } = options
   // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
   const blocks = new BlockPool({ limit: config.limits.transfers })
+  const told: Told = { onPut: () => undefined }
   const store = await openStore({
     blocks,
+    onPut: entry => told.onPut(entry),
     directory: config.cacheDirectory,
     clock,
     log: log.child({ part: 'store' }),
@@ -81,16 +75,25 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     ...(options.disk && { disk: options.disk }),
   })
   try {
-    return await startWith(store, { ...options, blocks, clock, config, log, start })
+    return await startWith(store, { ...options, told, blocks, clock, config, log, start })
   } catch (error) {
     await store.close()
     throw error
   }
 }
 
+/** What the store tells, once there is a part to be told. */
+interface Told {
+  onPut: (entry: Entry) => void
+}
+
 async function startWith(
   store: Store,
-  options: ServiceOptions & { readonly blocks: BlockPool; readonly clock: Clock },
+  options: ServiceOptions & {
+    readonly told: Told
+    readonly blocks: BlockPool
+    readonly clock: Clock
+  },
 ): Promise<CacheService> {
   const { log, clock } = options
   let { config } = options
@@ -125,40 +128,19 @@ async function startWith(
     statistics.fetched(bytes)
     metrics.fetched(bytes)
   }
-  const ask = (
-    method: 'GET' | 'HEAD',
-    question: { uri: TargetUri; more: Fields; signal: AbortSignal },
-  ): Promise<OriginResponse> => {
-    const shared = sharedFields(`1.1 ${pseudonym}`, `cachesvc/${version}`)
-    const fields = Fields.fromFlat([...shared.flat, ...question.more.flat])
-    const { uri, signal } = question
-    return follow(
-      { method, uri, fields, signal },
-      {
-        origin,
-        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
-      },
-    )
-  }
-  const fetcher = new Fetcher({
+  const { fetcher, negative, answerer, suites } = await answering({
+    rules: () => rules,
     store,
     clock,
-    log: log.child({ part: 'fetch' }),
-    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
+    log,
+    origin,
+    pseudonym,
+    version,
     onFetched,
     onImpostor: () => metrics.impostor(),
-    failureMemory,
+    onWrong: failure => metrics.wrongContent(failure.code),
   })
-  const negative = new NegativeMemory(clock, () => rules.config.freshness.negative)
-  const answerer = new Answerer({
-    store,
-    fetcher,
-    negative,
-    clock,
-    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
-    mayBeStale: entry => rules.config.freshness.serveStale === 'always' || allowsStale(entry),
-    revalidationBudget: () => rules.config.timeouts.revalidation,
-  })
+  options.told.onPut = entry => suites.stored(entry)
   let space = await store.fileSystem()
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
@@ -177,6 +159,8 @@ async function startWith(
     bytes: () => store.usage().bytes,
     free: () => space?.free ?? 0,
     writable: () => store.health().writable,
+    adopting: () => suites.adopting,
+    suites: () => suites.all.length,
     ...https.gauges,
     verification: () => verification.last,
   })
@@ -203,12 +187,13 @@ async function startWith(
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url => explain(url, { rules, store, negative, now: clock.now() }),
+    explain: url => explain(url, { rules, store, suites, negative, now: clock.now() }),
   })
   const handler = pipeline({
     rules: () => rules,
     operations: operationsHandler,
     store,
+    suites,
     negative,
     answerer,
     origin,
@@ -260,6 +245,7 @@ async function startWith(
   } catch (error) {
     https.stop()
     await verification.close()
+    await suites.close()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
@@ -287,6 +273,7 @@ async function startWith(
     ),
     stopStep('finish what is being fetched', drain, signal => fetcher.close(signal)),
     stopStep('break off a verification', 5000, () => verification.close()),
+    stopStep('break off the reading of indexes', 5000, () => suites.close()),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the statistics', 5000, () => days.close()),

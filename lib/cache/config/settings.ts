@@ -24,6 +24,7 @@ import {
   remapFrom,
   remapTo,
 } from './setting-kinds.ts'
+import { archives, suites } from './setting-suites.ts'
 
 /** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
 export const defaultPort = 3142
@@ -156,6 +157,8 @@ export const settings = group('', {
     ),
   }),
 
+  archives,
+  suites,
   verification,
   freshness,
   timeouts,

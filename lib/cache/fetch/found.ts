@@ -7,13 +7,17 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Expected } from '../store/content/expectation.ts'
+import type { Entry, Verified } from '../store/entry.ts'
+import type { Claim } from '../suites/suites.ts'
 
 /** What is to be fetched. */
 export interface Wanted {
   readonly key: string
   readonly uri: TargetUri
   readonly archive: ArchivePath
+  /** What an adopted index says it must be. */
+  readonly claim?: Claim | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
@@ -24,6 +28,8 @@ export interface Wanted {
 export interface Filling {
   readonly draft: EntryDraft
   readonly length: number | undefined
+  /** By what the content is verified before its last block leaves. */
+  readonly verified: Verified | undefined
   readonly download: Download
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
@@ -53,8 +59,9 @@ export interface Fetching {
 
 /** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
 export function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
+  const insist = wanted.insist || isSuperseded(wanted) ? 'max-age=0' : undefined
+  if (wanted.stored === undefined || isSuperseded(wanted))
+    return Fields.of(['Cache-Control', insist])
   const stored = Fields.of(...wanted.stored.fields)
   return Fields.of(
     ['Cache-Control', insist],
@@ -72,4 +79,29 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
     const [a, b] = [before.get(name), now.get(name)]
     return a !== undefined && b !== undefined && a !== b
   })
+}
+
+/** Whether what is stored has other content than an index says: then the origin need not confirm it. */
+export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>): boolean {
+  return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
+}
+
+/** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
+export function expectedOf({
+  archive,
+  claim,
+}: Pick<Wanted, 'archive' | 'claim'>): Expected | undefined {
+  if (claim === undefined) return archive.digest && { digest: archive.digest }
+  return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
+}
+
+/** What stands in the entry once the content has turned out so. */
+export function verifiedBy({
+  archive,
+  claim,
+}: Pick<Wanted, 'archive' | 'claim'>): Verified | undefined {
+  if (claim === undefined) return archive.digest && { by: 'name' }
+  const { by: signer, is } = claim.generation.signature
+  const signed = is === 'good' && signer !== undefined && { signer }
+  return { by: 'index', suite: claim.suite, ...signed }
 }

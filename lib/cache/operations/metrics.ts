@@ -17,6 +17,8 @@ export interface Gauges {
   readonly bytes: () => number
   readonly free: () => number
   readonly writable: () => boolean
+  readonly suites: () => number
+  readonly adopting: () => number
   readonly distrusting: () => number
   /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
   readonly authorityExpiry: number | undefined
@@ -47,6 +49,11 @@ export class CacheMetrics {
     'Responses of origins that were plainly not the file asked for, and not stored.',
     [],
   )
+  readonly #wrong = this.#counter(
+    'wrong_content',
+    'Responses of origins cut off because their content was not what an index or its name promises.',
+    ['code'],
+  )
   readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
@@ -70,6 +77,8 @@ export class CacheMetrics {
     reading('stored_objects', 'Stored targets.', gauges.objects)
     reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
     reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
+    reading('adopted_suites', 'Suites whose indexes files are compared with.', gauges.suites)
+    reading('suites_being_adopted', 'Suites whose indexes are being read.', gauges.adopting)
     const distrusting = 'Clients remembered as rejecting our certificates, once for each host.'
     reading('distrusting_clients', distrusting, gauges.distrusting)
     if (authorityExpiry !== undefined) {
@@ -116,6 +125,10 @@ export class CacheMetrics {
 
   impostor(): void {
     this.#impostors.add({})
+  }
+
+  wrongContent(code: string): void {
+    this.#wrong.add({ code })
   }
 
   text(): Promise<string> {

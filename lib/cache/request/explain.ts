@@ -12,14 +12,17 @@ import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Verified } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
+import type { Signature } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
   readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
   readonly negative?: NegativeMemory
+  readonly suites?: Pick<Suites, 'claim'>
   readonly now: Milliseconds
 }
 
@@ -60,12 +63,23 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Last-Modified', stored.lastModified)
     find('Validated', new Date(stored.validated).toISOString())
     find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
+  }
+  const claim = await parts.suites?.claim({ key, archive, client: '', stored })
+  if (claim !== undefined) {
+    const { release, signature, adopted } = claim.generation
+    find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
+    find('Adopted', new Date(adopted).toISOString())
+    if (claim.digest !== stored?.digest) {
+      find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
+    }
   }
   const decide = (request: Fields): Decision =>
     lookup({
       stored,
       negativeUntil: parts.negative?.until(key),
       path: archive,
+      claim,
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
@@ -107,6 +121,8 @@ function sentenceFor(decision: Decision): string {
       return `is answered from the store (${decision.because})`
     case 'revalidate':
       return `is answered once the origin has been asked whether the copy still holds (${decision.because})`
+    case 'replace':
+      return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
@@ -115,5 +131,26 @@ function sentenceFor(decision: Decision): string {
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'
         : `is passed through without being stored (${decision.because})`
+  }
+}
+
+function verifiedText({ by, suite, signer }: Verified): string {
+  if (by === 'name') return 'its name'
+  const signed = signer === undefined ? 'without a good signature' : `signed by ${signer}`
+  return `an index of ${suite}, ${signed}`
+}
+
+function signatureText({ is, by }: Signature): string {
+  switch (is) {
+    case 'good':
+      return `signed by ${by}`
+    case 'unknown-key':
+      return 'signed by unknown keys'
+    case 'bad':
+      return 'wrongly signed'
+    case 'unsigned':
+      return 'not signed'
+    case 'unchecked':
+      return 'its signature was not checked: there is no keyring'
   }
 }

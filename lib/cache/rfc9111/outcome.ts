@@ -18,6 +18,7 @@ export type HitReason =
   | 'validated-just-now'
   | 'validated'
   | 'max-stale'
+  | 'as-released'
   | StaleReason
 
 /** Why a stored file answers that the origin has not confirmed. */
@@ -26,6 +27,7 @@ export type StaleReason = 'stale-origin-failed' | 'stale-origin-slow'
 export type MissReason =
   | 'absent'
   | 'changed'
+  | 'superseded'
   | 'joined'
   | 'authorization'
   | 'no-store'

@@ -14,6 +14,7 @@ import { Disk, type DiskOptions } from './disk/disk.ts'
 import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
+import type { Entry } from './entry.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
 import { Retention } from './upkeep/retention.ts'
 import { Space } from './upkeep/space.ts'
@@ -26,6 +27,8 @@ export interface StoreOptions {
   readonly memory: number
   /** Memory for content on its way; the store has some of its own when not given. */
   readonly blocks?: BlockPool
+  /** Told of every entry whose content is in the store, when it is put. */
+  readonly onPut?: (entry: Entry) => void
   /** Another file system, and how long it may take; for trials with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
@@ -67,6 +70,7 @@ export function wire(options: StoreOptions) {
     ...around,
     failed: error => health.failed(error, 'writing entries'),
     freed: digest => blobs.freed(digest),
+    onPut: options.onPut,
   })
   const blobs = new Blobs({
     ...around,

@@ -67,6 +67,12 @@ t.test('without a file everything has its default', t => {
     },
     index: { enable: true, hostnames: [], contact: '' },
     expiration: { unusedDays: 90 },
+    archives: [],
+    suites: {
+      keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
+      memory: 67_108_864,
+      wait: 5000,
+    },
     verification: { interval: 86_400_000, rate: 67_108_864 },
     freshness: {
       ...{ index: 60_000, other: 3_600_000, negative: 5000, floor: 5000 },

@@ -35,6 +35,7 @@ async function fetcherForTest(
         new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))),
     onFetched: () => undefined,
     onImpostor: () => undefined,
+    onWrong: () => undefined,
     failureMemory: 10_000,
   })
   t.teardown(async () => {

@@ -22,6 +22,8 @@ export interface JournalParts extends Surroundings {
   readonly failed: (error: unknown) => void
   /** Told of a digest when no entry names it any more. */
   readonly freed: (digest: string) => void
+  /** Told of every entry that is put. */
+  readonly onPut?: ((entry: Entry) => void) | undefined
 }
 
 /** A use is written down again only after so long: retention counts in days. */
@@ -99,6 +101,7 @@ export class Journal extends Catalogue {
     })
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used })
+    this.#own.onPut?.(entry)
     this.#uses.delete(name)
     this.#flushSoon()
     if (freed !== undefined) this.#own.freed(freed)

@@ -1,0 +1,155 @@
+/**
+ * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
+ * when something came meanwhile.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Store } from '../store/store.ts'
+import type { Job } from './adopt.ts'
+import { succeeded } from './generation.ts'
+import type { KnownSuites } from './known-suites.ts'
+import type { Policy } from './policy.ts'
+import type { Tables } from './tables.ts'
+import { AdoptionThread } from './thread.ts'
+
+export interface AdoptionsParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+  readonly store: Pick<Store, 'get'>
+  readonly known: KnownSuites
+  readonly tables: Tables
+  /** Undefined when nothing below is to be compared. */
+  readonly policyOf: (at: string) => Policy | undefined
+  /** Told after every adoption. */
+  readonly onAdopted: () => void
+}
+
+interface UnderWay {
+  readonly done: Promise<void>
+  again: boolean
+}
+
+/** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
+const mostWaiting = 256
+
+export class Adoptions {
+  readonly #parts: AdoptionsParts
+  readonly #thread = new AdoptionThread()
+  readonly #underWay = new Map<string, UnderWay>()
+  #removing: Promise<void> = Promise.resolve()
+  #closed = false
+
+  constructor(parts: AdoptionsParts) {
+    this.#parts = parts
+  }
+
+  /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
+  queue(at: string): void {
+    const running = this.#underWay.get(at)
+    if (running !== undefined) running.again = true
+    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return
+    const underWay: UnderWay = {
+      again: true,
+      done: Promise.resolve().then(() => this.#run(at, underWay)),
+    }
+    this.#underWay.set(at, underWay)
+  }
+
+  /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
+  pending(at: string): Promise<void> | undefined {
+    return this.#underWay.get(at)?.done
+  }
+
+  /** Keys of the directories of suites that wait to be adopted. */
+  get waiting(): Iterable<string> {
+    return this.#underWay.keys()
+  }
+
+  get count(): number {
+    return this.#underWay.size
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#thread.close()
+    await Promise.all([...this.#underWay.values()].map(({ done }) => done))
+    await this.#removing
+  }
+
+  async #run(at: string, underWay: UnderWay): Promise<void> {
+    try {
+      while (underWay.again && !this.#closed) {
+        underWay.again = false
+        await this.#adopt(at)
+      }
+    } catch (error) {
+      if (!this.#closed) {
+        this.#parts.log.warn('a suite could not be adopted', {
+          suite: at,
+          because: explainError(error),
+        })
+      }
+    } finally {
+      this.#underWay.delete(at)
+      if (this.#underWay.size === 0) this.#removing = this.#clear()
+    }
+  }
+
+  async #adopt(at: string): Promise<void> {
+    const { known, log, clock, policyOf, cacheDirectory, onAdopted } = this.#parts
+    await this.#removing
+    const policy = policyOf(at)
+    const releases = policy === undefined ? [] : await this.#releases(at)
+    const suite = known.at(at)
+    if (policy === undefined || releases.length === 0) {
+      await known.forget(at)
+      return onAdopted()
+    }
+    const [adopted] = suite?.generations ?? []
+    const job: Job = { cacheDirectory, at, releases, adopted, policy, now: clock.now() }
+    const begun = clock.elapsed()
+    const { generation, refused } = await this.#thread.run(job)
+    for (const because of refused) log.warn('verification of a suite', { suite: at, because })
+    if (generation === undefined) return
+    await known.put(succeeded(suite, { at, next: generation }))
+    onAdopted()
+    const { signature, release, indexes } = generation
+    log.info('adopted a suite', {
+      suite: at,
+      release: release.digest,
+      signature: signature.is,
+      ...(signature.by !== undefined && { by: signature.by }),
+      indexes: indexes.length,
+      milliseconds: Math.round(clock.elapsed() - begun),
+    })
+  }
+
+  /** What the store has of the suite's Release files. */
+  async #releases(at: string): Promise<Job['releases']> {
+    const { store } = this.#parts
+    const [inRelease, release, signature] = await Promise.all(
+      ['InRelease', 'Release', 'Release.gpg'].map(name => store.get(`${at}/${name}`)),
+    )
+    const signedBy = signature && { signedBy: signature.digest }
+    return [
+      ...(inRelease ? [{ name: 'InRelease' as const, ...named(inRelease) }] : []),
+      ...(release ? [{ name: 'Release' as const, ...named(release), ...signedBy }] : []),
+    ]
+  }
+
+  /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */
+  async #clear(): Promise<void> {
+    const { known, tables } = this.#parts
+    if (this.#closed) return
+    for (const { at } of known.all) {
+      if ((await this.#releases(at)).length === 0) await known.forget(at)
+    }
+    await tables.keepOnly(known.tables())
+  }
+}
+
+function named({ digest, size }: { readonly digest: string; readonly size: number }) {
+  return { digest, size }
+}

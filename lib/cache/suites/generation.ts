@@ -1,0 +1,143 @@
+/**
+ * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { isRecord } from '../../json.ts'
+import { isDigest } from '../store/disk/layout.ts'
+import { nameOf } from '../verify/inventory.ts'
+
+/** A stored Release file. */
+export interface ReleaseFile {
+  readonly name: 'InRelease' | 'Release'
+  readonly digest: string
+  readonly size: number
+}
+
+/**
+ * What is known about the signature of a Release file:
+ * - good: a key of the keyrings signed it; `by` is its fingerprint
+ * - unknown-key: it is signed by keys that are in no keyring
+ * - bad: a known key's signature does not fit, or is no longer or not yet valid
+ * - unsigned: there is no signature
+ * - unchecked: there is no keyring
+ */
+export interface Signature {
+  readonly is: 'good' | 'unknown-key' | 'bad' | 'unsigned' | 'unchecked'
+  readonly by?: string
+}
+
+/** An index of packages whose table is on disk. */
+export interface AdoptedIndex {
+  /** SHA-256 of the index: the name of its table. */
+  readonly table: string
+  /** Where its paths begin, a decoded URL without a slash at the end. */
+  readonly root: string
+}
+
+/** What one Release file says, as far as it was read. */
+export interface Generation {
+  readonly release: ReleaseFile
+  readonly date: Milliseconds | undefined
+  readonly validUntil: Milliseconds | undefined
+  readonly byHash: boolean
+  readonly signature: Signature
+  readonly adopted: Milliseconds
+  readonly indexes: readonly AdoptedIndex[]
+  /** SHA-256 of the contents it names that were stored when it was read. */
+  readonly contents: readonly string[]
+}
+
+/** A suite with its generations, the adopted one first. */
+export interface Suite {
+  /** The key of its directory, without a slash at the end. */
+  readonly at: string
+  readonly generations: readonly Generation[]
+}
+
+/** Past generations that are kept beside the adopted one. */
+export const pastGenerations = 3
+
+/** The decoded URL of a suite's directory. */
+export function baseOf({ at }: Pick<Suite, 'at'>): string {
+  return nameOf(at) ?? at
+}
+
+/** A suite with a generation that is adopted in place of the last. */
+export function succeeded(
+  suite: Suite | undefined,
+  { at, next }: { readonly at: string; readonly next: Generation },
+): Suite {
+  const past = (suite?.generations ?? []).filter(one => one.release.digest !== next.release.digest)
+  return { at, generations: [next, ...past.slice(0, pastGenerations)] }
+}
+
+const version = 1
+
+export function encodeSuite(suite: Suite): string {
+  return `${JSON.stringify({ version, ...suite })}\n`
+}
+
+/** The suite in a file; undefined when the file is damaged or of another version. */
+export function decodeSuite(text: string): Suite | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (!isRecord(value) || value['version'] !== version) return undefined
+  const { at, generations } = value
+  if (typeof at !== 'string' || !Array.isArray(generations)) return undefined
+  const read = generations.map(readGeneration)
+  if (read.length === 0 || !read.every(one => one !== undefined)) return undefined
+  return { at, generations: read }
+}
+
+function readGeneration(value: unknown): Generation | undefined {
+  if (!isRecord(value)) return undefined
+  const { date, validUntil, byHash, adopted, contents } = value
+  const release = readReleaseFile(value['release'])
+  const signature = readSignature(value['signature'])
+  const indexes = Array.isArray(value['indexes']) ? value['indexes'].map(readIndex) : [undefined]
+  if (release === undefined || signature === undefined || typeof adopted !== 'number') return
+  if (!indexes.every(one => one !== undefined) || !isDigests(contents)) return undefined
+  return {
+    release,
+    date: typeof date === 'number' ? date : undefined,
+    validUntil: typeof validUntil === 'number' ? validUntil : undefined,
+    byHash: byHash === true,
+    signature,
+    adopted,
+    indexes,
+    contents,
+  }
+}
+
+function readReleaseFile(value: unknown): ReleaseFile | undefined {
+  if (!isRecord(value)) return undefined
+  const { name, digest, size } = value
+  if (name !== 'InRelease' && name !== 'Release') return undefined
+  if (typeof digest !== 'string' || !isDigest(digest) || typeof size !== 'number') return undefined
+  return { name, digest, size }
+}
+
+function readSignature(value: unknown): Signature | undefined {
+  if (!isRecord(value)) return undefined
+  const { is, by } = value
+  const known = findings.find(one => one === is)
+  if (known === undefined) return undefined
+  return typeof by === 'string' ? { is: known, by } : { is: known }
+}
+
+const findings = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked'] as const
+
+function readIndex(value: unknown): AdoptedIndex | undefined {
+  if (!isRecord(value)) return undefined
+  const { table, root } = value
+  if (typeof table !== 'string' || !isDigest(table) || typeof root !== 'string') return undefined
+  return { table, root }
+}
+
+function isDigests(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every(one => typeof one === 'string' && isDigest(one))
+}
