@@ -3,15 +3,17 @@
  */
 import type { Clock } from '../async/clock.ts'
 import type { Failure } from '../errors.ts'
-import type { OriginClient, OriginResponse } from '../http/client/client.ts'
+import type { OriginClient } from '../http/client/client.ts'
 import { Fields } from '../http/message/field.ts'
-import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { Answerer } from './answer/answerer.ts'
+import { asking } from './fetch/ask.ts'
 import { Fetcher } from './fetch/fetch.ts'
-import { follow, sharedFields } from './fetch/redirects.ts'
+import { Mirrors } from './fetch/mirrors.ts'
+import { impatient } from './fetch/origin-client.ts'
 import { suitePolicy } from './policy/archives.ts'
 import { admitTarget } from './policy/policy.ts'
+import { placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { allowsStale } from './rfc9111/lookup.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
@@ -28,6 +30,7 @@ export interface AnsweringParts {
   readonly pseudonym: string
   readonly version: string
   readonly onFetched: (bytes: number) => void
+  readonly onFailover: () => void
   readonly onImpostor: () => void
   readonly onWrong: (failure: Failure) => void
 }
@@ -46,26 +49,26 @@ const failureMemory = 10_000
 export async function answering(parts: AnsweringParts): Promise<Answering> {
   const { rules, store, clock, log, origin, pseudonym, version } = parts
   const { config } = rules()
-  const ask = (
-    method: 'GET' | 'HEAD',
-    question: { uri: TargetUri; more: Fields; signal: AbortSignal },
-  ): Promise<OriginResponse> => {
-    const shared = sharedFields(`1.1 ${pseudonym}`, `cachesvc/${version}`)
-    const fields = Fields.fromFlat([...shared.flat, ...question.more.flat])
-    const { uri, signal } = question
-    return follow(
-      { method, uri, fields, signal },
-      {
-        origin,
-        admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
-      },
-    )
-  }
+  const mirrors = new Mirrors({
+    clock,
+    log: log.child({ part: 'fetch' }),
+    places: uri => placesOf(uri, rules().config.archives),
+    impatient: () => impatient(rules().config),
+    onFailover: parts.onFailover,
+  })
+  const ask = asking({
+    origin,
+    mirrors,
+    admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
+    via: `1.1 ${pseudonym}`,
+    agent: `cachesvc/${version}`,
+  })
   const fetcher = new Fetcher({
     store,
     clock,
     log: log.child({ part: 'fetch' }),
     ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
+    onBroken: error => mirrors.brokeOff(error),
     onFetched: parts.onFetched,
     onImpostor: parts.onImpostor,
     onWrong: parts.onWrong,

@@ -137,6 +137,7 @@ async function startWith(
     pseudonym,
     version,
     onFetched,
+    onFailover: () => metrics.failover(),
     onImpostor: () => metrics.impostor(),
     onWrong: failure => metrics.wrongContent(failure.code),
   })

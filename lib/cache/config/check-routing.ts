@@ -28,6 +28,17 @@ export function checkRouting(config: Config): {
       ...refusedAt(['remap', i, 'to'], to, policy),
     )
   })
+  config.archives.forEach(({ origins }, i) => {
+    const at = (j: number): Remark['path'] => ['archives', i, 'origins', j]
+    if (origins.length === 0) {
+      problems.push(remark(['archives', i, 'origins'], 'has no origin; write at least one'))
+    }
+    origins.forEach((origin, j) => {
+      const other = origins.findIndex(one => isSame(sampleOf(one), sampleOf(origin)))
+      if (other < j) problems.push(remark(at(j), 'is listed already; remove one of the two'))
+      warnings.push(...refusedAt(at(j), origin, policy))
+    })
+  })
   const { ubuntuServer, debianServer } = config.overrides
   warnings.push(
     ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),

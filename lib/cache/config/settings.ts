@@ -13,6 +13,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
+import { archives } from './setting-archives.ts'
 import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
@@ -24,7 +25,7 @@ import {
   remapFrom,
   remapTo,
 } from './setting-kinds.ts'
-import { archives, suites } from './setting-suites.ts'
+import { suites } from './setting-suites.ts'
 
 /** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
 export const defaultPort = 3142
@@ -122,6 +123,7 @@ export const settings = group('', {
     'When a rule changes the host, the credentials of the request are not sent. Tunnels are not routed, because their requests cannot be read.',
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
+  archives,
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
       orNothing(mirror),
@@ -157,7 +159,6 @@ export const settings = group('', {
     ),
   }),
 
-  archives,
   suites,
   verification,
   freshness,

@@ -48,6 +48,8 @@ export interface FetcherOptions {
   readonly log: Logger
   /** Asks the outside within policy, redirects followed. */
   readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
+  /** Told of what broke a transfer off. */
+  readonly onBroken: (error: unknown) => void
   /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
@@ -239,7 +241,7 @@ export class Fetcher {
     { draft, download, length, content }: Begun,
     stop: AbortController,
   ): Promise<Settled> {
-    const { clock, store, log, ask, onFetched } = this.#options
+    const { clock, store, log, ask, onBroken, onFetched } = this.#options
     const { key, uri, stored } = wanted
     const before = download.size
     const unwatch = watchAbandoned(download, clock, reason => {
@@ -258,6 +260,7 @@ export class Fetcher {
         },
         again: more => ask(uri, more, stop.signal),
         onResume: (received, error) => {
+          onBroken(error)
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
@@ -273,6 +276,7 @@ export class Fetcher {
       return put ? { kind: 'stored', entry } : { kind: 'passed' }
     } catch (error) {
       content.close()
+      onBroken(error)
       download.discard(this.#noteFailure(wanted, error, draft))
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed' }

@@ -5,11 +5,12 @@ import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
-import { OriginClient } from '../../http/client/client.ts'
+import { OriginClient, type OriginDeadlines } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/name-lookup.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
+import { patience } from './mirrors.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -31,6 +32,19 @@ export async function originClient(
     limits: { perOrigin: config.limits.originConnections },
     ...(lookup === undefined ? {} : { lookup }),
   })
+}
+
+/** Deadlines while another origin could answer. */
+export function impatient({ timeouts }: Config): Partial<OriginDeadlines> {
+  const connect = Math.min(patience, timeouts.connect)
+  return {
+    lookup: connect,
+    connect,
+    tls: connect,
+    parent: connect,
+    fields: Math.min(patience, timeouts.fields),
+    content: Math.min(patience, timeouts.content),
+  }
 }
 
 /** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */

@@ -3,8 +3,8 @@
  * as a client's request, https never leads back to http, and credentials do not travel to another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginResponse } from '../../http/client/client.ts'
-import { Fields } from '../../http/message/field.ts'
+import type { OriginClient, OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
+import type { Fields } from '../../http/message/field.ts'
 import { formatUri, parseTarget, type TargetUri } from '../../http/message/target.ts'
 import type { Admission, DenyRule } from '../policy/policy.ts'
 
@@ -18,6 +18,8 @@ export interface Question {
   readonly uri: TargetUri
   readonly fields: Fields
   readonly signal: AbortSignal
+  /** In place of the configured ones. */
+  readonly deadlines?: Partial<OriginDeadlines> | undefined
 }
 
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
@@ -36,6 +38,7 @@ export async function follow(question: Question, options: FollowOptions): Promis
       fields: question.fields,
       signal: question.signal,
       trusted: admission.trusted,
+      ...(question.deadlines && { deadlines: question.deadlines }),
     })
     const location = redirection(response)
     if (location === undefined) return response
@@ -111,9 +114,4 @@ export class RedirectLoop extends Failure {
 /** Queries can carry signatures. */
 function withoutQuery(uri: string): string {
   return uri.replace(/\?.*$/, '?...')
-}
-
-/** The fields every question about a file carries: nothing of the client, so that the answer suits all. */
-export function sharedFields(via: string, agent: string): Fields {
-  return Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
 }

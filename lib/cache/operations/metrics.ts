@@ -54,6 +54,11 @@ export class CacheMetrics {
     'Responses of origins cut off because their content was not what an index or its name promises.',
     ['code'],
   )
+  readonly #failovers = this.#counter(
+    'failovers',
+    'Responses fetched from another origin of an archive than the preferred one.',
+    [],
+  )
   readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
@@ -129,6 +134,10 @@ export class CacheMetrics {
 
   wrongContent(code: string): void {
     this.#wrong.add({ code })
+  }
+
+  failover(): void {
+    this.#failovers.add({})
   }
 
   text(): Promise<string> {

@@ -4,6 +4,7 @@
 import { parseUri } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
 import type { Policy } from '../suites/policy.ts'
+import { archiveOf } from './routing.ts'
 
 /** How the suite in the directory with this key is judged; undefined when nothing below is compared with its indexes. */
 export function suitePolicy(
@@ -12,16 +13,9 @@ export function suitePolicy(
 ): Policy | undefined {
   const uri = parseUri(at)
   if ('problem' in uri) return undefined
-  const fitting = archives.filter(
-    ({ url }) =>
-      url.host === uri.host &&
-      (url.scheme === undefined || url.scheme === uri.scheme) &&
-      (url.port ?? uri.port) === uri.port &&
-      `${uri.path}/`.startsWith(`${url.path}/`),
-  )
-  const [archive] = fitting.sort((a, b) => b.url.path.length - a.url.path.length)
-  const verify = archive?.verify ?? 'prefer'
+  const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted
   if (verify === 'off') return undefined
-  const own = archive?.signedBy ?? []
-  return { verify, keyrings: own.length > 0 ? own : suites.keyrings }
+  return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
 }
+
+const unlisted = { verify: 'prefer', signedBy: [] } as const

@@ -1,6 +1,6 @@
 /**
- * Routes a target to a mirror: what is fetched and stored in place of what was asked for, by `remap`, then by `overrides`.
- * Pure.
+ * Routes a target to a mirror: what is fetched and stored in place of what was asked for, by `remap`, `archives`, then
+ * `overrides`. Pure.
  *
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.
@@ -51,7 +51,10 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
 }
 
 /** The part of a configuration routing depends on. */
-export type RoutingSettings = Pick<Config, 'remap' | 'overrides' | 'domains' | 'passthroughDomains'>
+export type RoutingSettings = Pick<
+  Config,
+  'remap' | 'archives' | 'overrides' | 'domains' | 'passthroughDomains'
+>
 
 /** The configured rules in their order. */
 export function routeRules(config: RoutingSettings): RouteRules {
@@ -63,9 +66,43 @@ export function routeRules(config: RoutingSettings): RouteRules {
       to: to.text,
       apply: remapped(from, to),
     })),
+    ...config.archives.flatMap(({ origins: [first, ...others] }, i) =>
+      first === undefined ? [] : others.map(other => shared(`archives[${i}]`, other, first)),
+    ),
     ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
     ...(debianServer === undefined ? [] : debian(debianServer, config)),
   ]
+}
+
+/** All origins of an archive share what is stored under the first one. */
+function shared(name: string, from: Place, to: Place): RouteRule {
+  return { name, from: from.text, to: to.text, apply: remapped(from, to) }
+}
+
+/** Where a target may be fetched from, itself first, then the other origins of the archive it lies in. */
+export function placesOf(
+  target: TargetUri,
+  archives: RoutingSettings['archives'],
+): readonly TargetUri[] {
+  const found = archiveOf(target, archives)
+  if (found === undefined) return [target]
+  const { archive, own, rest } = found
+  const others = archive.origins.filter(place => place !== own)
+  return [target, ...others.map(place => moved(target, place, rest))]
+}
+
+/** The archive a target belongs to, the origin of it whose file it is, and the path below that. */
+export function archiveOf<Archive extends { readonly origins: readonly Place[] }>(
+  target: TargetUri,
+  archives: readonly Archive[],
+): { readonly archive: Archive; readonly own: Place; readonly rest: string } | undefined {
+  for (const archive of archives) {
+    for (const own of archive.origins) {
+      const rest = isOf(target, own) ? below(target.path, own.path) : undefined
+      if (rest !== undefined) return { archive, own, rest }
+    }
+  }
+  return undefined
 }
 
 function remapped(from: Place, to: Place): RouteRule['apply'] {

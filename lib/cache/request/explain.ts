@@ -6,8 +6,9 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { requestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
-import { parseTarget } from '../../http/message/target.ts'
+import { formatAuthority, parseTarget } from '../../http/message/target.ts'
 import type { Explanation } from '../operations/sources.ts'
+import { placesOf } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
@@ -52,6 +53,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
+  const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
+  if (others.length > 0) {
+    find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))
+  }
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)

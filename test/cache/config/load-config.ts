@@ -48,6 +48,7 @@ t.test('without a file everything has its default', t => {
     connectPorts: [443],
     parentProxy: undefined,
     remap: [],
+    archives: [],
     overrides: { ubuntuServer: undefined, debianServer: undefined },
     listenSecure: undefined,
     https: {
@@ -67,7 +68,6 @@ t.test('without a file everything has its default', t => {
     },
     index: { enable: true, hostnames: [], contact: '' },
     expiration: { unusedDays: 90 },
-    archives: [],
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
       memory: 67_108_864,

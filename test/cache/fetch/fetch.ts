@@ -33,6 +33,7 @@ async function fetcherForTest(
       ask ??
       ((_uri, _fields, signal) =>
         new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))),
+    onBroken: () => undefined,
     onFetched: () => undefined,
     onImpostor: () => undefined,
     onWrong: () => undefined,

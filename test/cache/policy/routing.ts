@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { configCheck } from '../../../lib/cache/config/load-config.ts'
 import {
   carriesCredentials,
+  placesOf,
   type RouteRule,
   route,
   routeRules,
@@ -194,6 +195,9 @@ t.test('what is wrong with a rule is said where it stands', async t => {
     ['remap: [{ from: a, to: a/b }]', /remap\[0\]\.to: lies within a, so the rule leads into/],
     ['remap: [{ from: a, to: b }, { from: b, to: a }]', /is sent back to a by remap\[1\]/],
     ['overrides: { ubuntu_server: /pub }', /overrides\.ubuntu_server: .*the host is missing/],
+    ['archives: [{ origins: [] }]', /archives\[0\]\.origins: has no origin/],
+    ['archives: [{ origins: [a/x, b, a/x] }]', /archives\[0\]\.origins\[2\]: is listed already/],
+    ['archives: [{ origins: [/x] }]', /archives\[0\]\.origins\[0\]: .*the host is missing/],
     ['overrides: { debian_server: 5 }', /overrides\.debian_server: found 5/],
   ]
   for (const [text, expected] of table) t.match(problems(text).join('\n'), expected, text)
@@ -218,6 +222,7 @@ t.test('what is doubtful about a rule is a warning that names the setting', asyn
       'domains: [.ubuntu.com]\noverrides: { ubuntu_server: m.example.org }',
       /overrides\.ubuntu_server: requests routed there/,
     ],
+    ['domains: [a]\narchives: [{ origins: [a, b] }]', /archives\[0\]\.origins\[1\]: .*`domains`/],
     ['domains: [a, b]\nremap: [{ from: a, to: b }]', undefined],
     ['remap: [{ from: .example.org, to: one.example.org }]', undefined],
     ['overrides: { ubuntu_server: at.archive.ubuntu.com }', undefined],
@@ -238,4 +243,38 @@ t.test('the first rule that applies decides', async t => {
   const rules = [rule('silent', () => undefined), moves, rule('late', () => asked)]
   t.strictSame(route(asked, rules), { target: mirror, rule: moves })
   t.strictSame(route(asked, rules.slice(0, 1)), { target: asked }, 'none: it stays where it is')
+})
+
+t.test('archives: all origins share the name of the first', async t => {
+  const config = `
+remap:
+  - { from: old.example.org, to: two.example.org }
+archives:
+  - origins: [one.example.org/debian, two.example.org/pub/debian, "three.example.org:8080"]`
+  check(t, config, [
+    ['one.example.org/debian/x', 'one.example.org/debian/x', '-'],
+    ['two.example.org/pub/debian/x', 'one.example.org/debian/x', 'archives[0]'],
+    ['two.example.org/pub/debian-security/x', 'two.example.org/pub/debian-security/x', '-'],
+    ['three.example.org:8080/x', 'one.example.org/debian/x', 'archives[0]'],
+    ['old.example.org/pub/debian/x', 'two.example.org/pub/debian/x', 'remap[0]'],
+  ])
+})
+
+t.test('the places a target may be fetched from, its own first', async t => {
+  const loaded = load(`
+archives:
+  - origins: [one.example.org/debian, "https://two.example.org/pub", three.example.org]`)
+  if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
+  const places = (text: string) => placesOf(uri(text), loaded.value.archives).map(formatUri)
+  t.strictSame(places('http://one.example.org/debian/x'), [
+    'http://one.example.org/debian/x',
+    'https://two.example.org/pub/x',
+    'http://three.example.org/x',
+  ])
+  t.strictSame(places('https://two.example.org/pub/x'), [
+    'https://two.example.org/pub/x',
+    'https://one.example.org/debian/x',
+    'https://three.example.org/x',
+  ])
+  t.strictSame(places('http://other.example.org/x'), ['http://other.example.org/x'])
 })

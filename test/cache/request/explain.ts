@@ -12,7 +12,9 @@ domains: [new.example.org]
 passthrough_domains: [old.example.org]
 remap:
   - { from: old.example.org, to: new.example.org }
-  - { from: new.example.org/far, to: far.example.org }`
+  - { from: new.example.org/far, to: far.example.org }
+archives:
+  - origins: [new.example.org/two, new.example.org/one, new.example.org:8080]`
 
 /** The findings about a URL, nothing being stored. */
 async function findings(url: string) {
@@ -54,4 +56,12 @@ t.test('what is no file of an archive is told in a sentence', async t => {
     t.strictSame(Object.keys(found), [question], url)
     t.match(found[question], answer)
   }
+})
+
+t.test('where several origins have an archive, they are named', async t => {
+  const found = await findings('http://new.example.org/one/x')
+  t.match(found, {
+    'Routed by': 'archives[0], from new.example.org/one to new.example.org/two',
+    'When it fails': 'new.example.org, new.example.org:8080',
+  })
 })
