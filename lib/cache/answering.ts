@@ -19,6 +19,7 @@ import { allowsStale } from './rfc9111/lookup.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
 import { Suites } from './suites/suites.ts'
+import { Updates } from './suites/updates.ts'
 
 export interface AnsweringParts {
   readonly rules: () => Rules
@@ -84,9 +85,21 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     policyOf: at => suitePolicy(at, rules().config),
   })
   const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
+  const updates = new Updates({
+    suites,
+    fetcher,
+    store,
+    clock,
+    log: log.child({ part: 'suites' }),
+    patience: () => ({
+      asking: rules().config.timeouts.revalidation,
+      updating: rules().config.suites.update,
+    }),
+  })
   const answerer = new Answerer({
     store,
     fetcher,
+    updates,
     negative,
     clock,
     askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),

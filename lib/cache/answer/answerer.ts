@@ -19,6 +19,7 @@ import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
+import type { Updates } from '../suites/updates.ts'
 import { originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './fetched.ts'
 import { represent } from './representation.ts'
@@ -27,6 +28,7 @@ import { type StoredReason, storedRepresentation } from './stored.ts'
 export interface AnswererParts {
   readonly store: Store
   readonly fetcher: Fetcher
+  readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
@@ -100,6 +102,7 @@ export class Answerer {
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
+    if (this.#parts.updates.governs(entry)) return this.#updated(allowed, entry)
     const fetching = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
     const outcome = await revalidate(entry, fetching, { clock, wait })
@@ -120,6 +123,22 @@ export class Answerer {
         return this.#fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
+    }
+  }
+
+  /** Answers with the Release file of an adopted suite, the new one only when the whole suite is up to date. */
+  async #updated(allowed: Allowed, entry: Entry): Promise<Response> {
+    const updated = await this.#parts.updates.check(this.#wanted(allowed, entry), entry)
+    switch (updated.use) {
+      case 'store':
+        return this.fromStore(allowed, updated.entry, updated.because)
+      case 'stale':
+        if (updated.because === 'stale-origin-slow') this.#parts.fetcher.slow.note(allowed.uri)
+        return this.#stale(allowed, entry, updated.because)
+      case 'again':
+        return this.#fetchedAnew(allowed)
+      case 'answer':
+        return this.#originSaid(allowed, updated)
     }
   }
 
@@ -204,7 +223,8 @@ export class Answerer {
 
   /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
   #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
-    if (this.#parts.mayBeStale(entry)) return this.fromStore(allowed, entry, because)
+    if (because.startsWith('stale-suite') || this.#parts.mayBeStale(entry))
+      return this.fromStore(allowed, entry, because)
     return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
   }
 

@@ -17,6 +17,9 @@ export const suites = group(
     memory: setting(size('1M', '64G'), '64M').says(
       'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
     ),
+    update: setting(duration('0s', '25s'), '8s').says(
+      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. apt gives up after 30 seconds.',
+    ),
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for a request that waits until an index which may name its file has been read. After that the file is fetched without being compared with it.',
     ),

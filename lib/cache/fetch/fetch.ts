@@ -178,7 +178,7 @@ export class Fetcher {
       return { kind: 'validated', entry }
     }
     // What the origin declares gone stays gone when the origin fails later.
-    if (isGone(status)) store.remove(key)
+    if (isGone(status)) store.remove(stored?.key ?? key)
     return { kind: 'answered', status, fields }
   }
 

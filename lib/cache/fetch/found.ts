@@ -11,13 +11,16 @@ import type { Expected } from '../store/content/expectation.ts'
 import type { Entry, Verified } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
+/** A claim; of a generation that is not adopted yet, it is known only where it lies. */
+export type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
+
 /** What is to be fetched. */
 export interface Wanted {
   readonly key: string
   readonly uri: TargetUri
   readonly archive: ArchivePath
   /** What an adopted index says it must be. */
-  readonly claim?: Claim | undefined
+  readonly claim?: PlainClaim | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
@@ -101,7 +104,7 @@ export function verifiedBy({
   claim,
 }: Pick<Wanted, 'archive' | 'claim'>): Verified | undefined {
   if (claim === undefined) return archive.digest && { by: 'name' }
-  const { by: signer, is } = claim.generation.signature
+  const { by: signer, is } = claim.generation?.signature ?? {}
   const signed = is === 'good' && signer !== undefined && { signer }
   return { by: 'index', suite: claim.suite, ...signed }
 }

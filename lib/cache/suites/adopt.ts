@@ -11,7 +11,7 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles } from '../archive/package-index.ts'
-import { maxReleaseBytes, readRelease } from '../archive/release.ts'
+import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { Layout } from '../store/disk/layout.ts'
 import {
   type Claim,
@@ -25,6 +25,7 @@ import {
   type AdoptedIndex,
   baseOf,
   type Generation,
+  type Listed,
   type ReleaseFile,
   type Signature,
 } from './generation.ts'
@@ -41,14 +42,25 @@ export interface Job {
   readonly adopted: Generation | undefined
   readonly policy: Policy
   readonly now: Milliseconds
+  /** Nothing is adopted yet: it is found out what of these paths is missing. */
+  readonly inUse?: readonly string[]
 }
 
 /** What it answers. */
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
   readonly generation: Generation | undefined
+  /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
+  readonly missing?: Missing | undefined
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
+}
+
+/** What a new generation lacks. */
+export interface Missing {
+  readonly files: readonly Listed[]
+  /** Whether they can be asked for by digest. */
+  readonly byHash: boolean
 }
 
 /** How signatures are checked; the thread gives it. */
@@ -76,6 +88,10 @@ export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> 
   const chosen = found.find(one => one === best)
   if (chosen === undefined) return { generation: undefined, refused }
   const { release, of, signature } = chosen
+  if (job.inUse !== undefined) {
+    const missing = await missingOf(places, release, job.inUse)
+    return { generation: undefined, missing, refused }
+  }
   await mkdir(places.suites, { recursive: true })
   await writeReleaseTable(places, of, chosen)
   const claims = await storedClaims(places, chosen)
@@ -85,9 +101,29 @@ export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> 
     if (index !== undefined) indexes.push(index)
   }
   const { date, validUntil, byHash } = release
-  const contents = [...new Set(claims.map(({ file }) => file.digest))]
+  const contents = claims.map(({ file, listed }) => ({
+    path: listed.path,
+    size: listed.size,
+    digest: file.digest,
+  }))
   const about = { date, validUntil, byHash, signature, adopted: job.now }
   return { generation: { release: pick(of), ...about, indexes, contents }, refused }
+}
+
+async function missingOf(
+  places: Layout,
+  { files, byHash }: Release,
+  inUse: readonly string[],
+): Promise<Missing> {
+  const missing: Listed[] = []
+  for (const path of inUse) {
+    const { size, digests } = files.get(path) ?? {}
+    const digest = digests?.sha256
+    if (size === undefined || digest === undefined) continue
+    const found = await stat(places.blob(digest)).catch(() => undefined)
+    if (found?.size !== size) missing.push({ path, size, digest })
+  }
+  return { files: missing, byHash }
 }
 
 function pick({ name, digest, size }: ReleaseFile): ReleaseFile {
@@ -111,6 +147,8 @@ async function readKnown(
   if (content === undefined) return { because: 'its content is not in the store' }
   const read = readRelease(content)
   if (read.release === undefined) return read
+  // Release files of single components list nothing; they are listed themselves.
+  if (read.release.files.size === 0) return { because: 'it names no files' }
   const detached = signedBy === undefined ? undefined : await readWhole(places, signedBy)
   const { keyrings } = policy
   const signature = await check(content, name === 'InRelease' ? undefined : detached, {

@@ -4,10 +4,11 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
+import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
-import type { Job } from './adopt.ts'
-import { succeeded } from './generation.ts'
+import type { Job, Missing } from './adopt.ts'
+import { byHashPath, type Generation, keyIn, type ReleaseFile, succeeded } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import type { Policy } from './policy.ts'
 import type { Tables } from './tables.ts'
@@ -17,7 +18,7 @@ export interface AdoptionsParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
-  readonly store: Pick<Store, 'get'>
+  readonly store: Pick<Store, 'get' | 'put'>
   readonly known: KnownSuites
   readonly tables: Tables
   /** Undefined when nothing below is to be compared. */
@@ -111,10 +112,11 @@ export class Adoptions {
     const job: Job = { cacheDirectory, at, releases, adopted, policy, now: clock.now() }
     const begun = clock.elapsed()
     const { generation, refused } = await this.#thread.run(job)
-    for (const because of refused) log.warn('verification of a suite', { suite: at, because })
+    this.#warn(at, refused)
     if (generation === undefined) return
     await known.put(succeeded(suite, { at, next: generation }))
     onAdopted()
+    await this.#anchor(at, generation)
     const { signature, release, indexes } = generation
     log.info('adopted a suite', {
       suite: at,
@@ -124,6 +126,49 @@ export class Adoptions {
       indexes: indexes.length,
       milliseconds: Math.round(clock.elapsed() - begun),
     })
+  }
+
+  /**
+   * Whether a Release file that has come for a suite may be adopted, and which of the files clients use it names that the store
+   * has not; undefined when it may not.
+   */
+  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+    const { known, clock, policyOf, cacheDirectory } = this.#parts
+    await this.pending(at)
+    const policy = policyOf(at)
+    const [adopted] = known.at(at)?.generations ?? []
+    if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
+    const inUse = adopted.contents.map(({ path }) => path)
+    const about = { adopted, policy, now: clock.now(), inUse }
+    const { missing, refused } = await this.#thread.run({
+      ...about,
+      cacheDirectory,
+      at,
+      releases: [release],
+    })
+    this.#warn(at, refused)
+    return missing
+  }
+
+  /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */
+  async #anchor(at: string, { contents, date }: Generation): Promise<void> {
+    const { store, clock } = this.#parts
+    const now = clock.now()
+    for (const listed of contents) {
+      const key = keyIn(at, byHashPath(listed))
+      if (key === undefined || (await store.get(key)) !== undefined) continue
+      const { digest, size } = listed
+      const lastModified = formatDate(Math.min(date ?? now, now))
+      const times = { stored: now, validated: now, initialAge: 0 }
+      const verified = { by: 'name' } as const
+      store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
+    }
+  }
+
+  #warn(suite: string, refused: readonly string[]): void {
+    for (const because of refused) {
+      this.#parts.log.warn('verification of a suite', { suite, because })
+    }
   }
 
   /** What the store has of the suite's Release files. */

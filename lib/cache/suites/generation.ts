@@ -2,8 +2,10 @@
  * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
 import { isDigest } from '../store/disk/layout.ts'
+import { canonicalUri } from '../store/key.ts'
 import { nameOf } from '../verify/inventory.ts'
 
 /** A stored Release file. */
@@ -34,6 +36,16 @@ export interface AdoptedIndex {
   readonly root: string
 }
 
+/** An index or another file a Release file names. */
+export interface Listed {
+  /** From the directory of the Release file, decoded. */
+  readonly path: string
+  /** Bytes. */
+  readonly size: number
+  /** SHA-256. */
+  readonly digest: string
+}
+
 /** What one Release file says, as far as it was read. */
 export interface Generation {
   readonly release: ReleaseFile
@@ -43,8 +55,8 @@ export interface Generation {
   readonly signature: Signature
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
-  /** SHA-256 of the contents it names that were stored when it was read. */
-  readonly contents: readonly string[]
+  /** The files it names that were stored when it was read: those clients use. */
+  readonly contents: readonly Listed[]
 }
 
 /** A suite with its generations, the adopted one first. */
@@ -56,6 +68,19 @@ export interface Suite {
 
 /** Past generations that are kept beside the adopted one. */
 export const pastGenerations = 3
+
+/** The key of a file in a suite, by its path; undefined when it can have none. */
+export function keyIn(at: string, path: string): string | undefined {
+  const uri = parseUri(`${at}/${encodeURI(path)}`)
+  const spelt = 'problem' in uri ? undefined : canonicalUri(uri)
+  return spelt && formatUri(spelt)
+}
+
+/** The path by which a file can be asked for by its digest. */
+export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): string {
+  const directory = path.slice(0, path.lastIndexOf('/') + 1)
+  return `${directory}by-hash/SHA256/${digest}`
+}
 
 /** The decoded URL of a suite's directory. */
 export function baseOf({ at }: Pick<Suite, 'at'>): string {
@@ -95,12 +120,13 @@ export function decodeSuite(text: string): Suite | undefined {
 
 function readGeneration(value: unknown): Generation | undefined {
   if (!isRecord(value)) return undefined
-  const { date, validUntil, byHash, adopted, contents } = value
+  const { date, validUntil, byHash, adopted } = value
   const release = readReleaseFile(value['release'])
   const signature = readSignature(value['signature'])
-  const indexes = Array.isArray(value['indexes']) ? value['indexes'].map(readIndex) : [undefined]
+  const indexes = readList(value['indexes'], readIndex)
+  const contents = readList(value['contents'], readListed)
   if (release === undefined || signature === undefined || typeof adopted !== 'number') return
-  if (!indexes.every(one => one !== undefined) || !isDigests(contents)) return undefined
+  if (indexes === undefined || contents === undefined) return undefined
   return {
     release,
     date: typeof date === 'number' ? date : undefined,
@@ -138,6 +164,18 @@ function readIndex(value: unknown): AdoptedIndex | undefined {
   return { table, root }
 }
 
-function isDigests(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(one => typeof one === 'string' && isDigest(one))
+function readListed(value: unknown): Listed | undefined {
+  if (!isRecord(value)) return undefined
+  const { path, size, digest } = value
+  if (typeof path !== 'string' || typeof size !== 'number') return undefined
+  return typeof digest === 'string' && isDigest(digest) ? { path, size, digest } : undefined
+}
+
+function readList<One>(
+  value: unknown,
+  read: (one: unknown) => One | undefined,
+): readonly One[] | undefined {
+  if (!Array.isArray(value)) return undefined
+  const all = value.map(read)
+  return all.every(one => one !== undefined) ? all : undefined
 }

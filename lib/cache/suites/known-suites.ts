@@ -138,7 +138,7 @@ export class KnownSuites {
       this.#bases.set(baseOf(suite), suite)
       for (const { release, contents } of suite.generations) {
         this.#named.add(release.digest)
-        for (const digest of contents) this.#named.add(digest)
+        for (const { digest } of contents) this.#named.add(digest)
       }
       const [generation] = suite.generations
       for (const { table, root } of generation?.indexes ?? []) {

@@ -11,6 +11,7 @@ import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
+import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
 import type { Generation, Suite } from './generation.ts'
 import { GivenReleases } from './given-releases.ts'
@@ -30,7 +31,7 @@ export interface SuitesParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
-  readonly store: Pick<Store, 'get'>
+  readonly store: Pick<Store, 'get' | 'put'>
   /** Bytes of memory for tables. */
   readonly memory: number
   /** How long a request waits for the adoption of a suite that may name its file. */
@@ -98,6 +99,21 @@ export class Suites {
     return this.#known.names(digest)
   }
 
+  /** The adopted generation whose Release file an entry is. */
+  adoptedAs({ key, digest }: Entry): Generation | undefined {
+    const suite = suiteOfRelease(key)
+    const [generation] =
+      (suite === undefined ? undefined : this.#known.at(suite))?.generations ?? []
+    const { release } = generation ?? {}
+    return release?.digest === digest && key.endsWith(`/${release.name}`) ? generation : undefined
+  }
+
+  /** What a Release file that has come in place of an adopted one lacks; undefined when it may not be adopted. */
+  async prepare(key: string, { digest, size }: Entry): Promise<Missing | undefined> {
+    const name = key.endsWith('/InRelease') ? 'InRelease' : 'Release'
+    return this.#adoptions.prepare(parentOf(key), { name, digest, size })
+  }
+
   /** An entry was stored: if indexes may say something else now, its suite is adopted. */
   stored({ key, digest }: Entry): void {
     const suite = suiteOfRelease(key)
@@ -110,7 +126,7 @@ export class Suites {
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
-      if (generation?.contents.includes(digest)) return
+      if (generation?.contents.some(listed => listed.digest === digest)) return
       const waits = this.#adoptions.pending(at) !== undefined
       if (waits || generation !== undefined) this.#adoptions.queue(at)
     }

@@ -71,6 +71,7 @@ t.test('without a file everything has its default', t => {
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
       memory: 67_108_864,
+      update: 8000,
       wait: 5000,
     },
     verification: { interval: 86_400_000, rate: 67_108_864 },

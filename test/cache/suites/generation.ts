@@ -4,9 +4,11 @@
 import t from 'tap'
 import {
   baseOf,
+  byHashPath,
   decodeSuite,
   encodeSuite,
   type Generation,
+  keyIn,
   pastGenerations,
   type Suite,
   succeeded,
@@ -24,7 +26,7 @@ function generation(letter: string): Generation {
     signature: { is: 'good', by: 'abcd' },
     adopted: 1500,
     indexes: [{ table: letter.repeat(64), root: 'http://archive.example.org/debian' }],
-    contents: [letter.repeat(64)],
+    contents: [{ path: 'main/Packages', size: 5, digest: letter.repeat(64) }],
   }
 }
 
@@ -77,4 +79,11 @@ t.test('where the paths of an index begin', async t => {
     [host, 'pool', host],
   ]
   for (const [base, common, root] of cases) t.equal(rootOf(base, common), root, `${base} ${common}`)
+})
+
+t.test('names of the files of a suite', async t => {
+  const digest = 'a'.repeat(64)
+  t.equal(byHashPath({ path: 'main/x/Packages', digest }), `main/x/by-hash/SHA256/${digest}`)
+  t.equal(byHashPath({ path: 'Packages', digest }), `by-hash/SHA256/${digest}`)
+  t.equal(keyIn(at, 'main/a+b c'), `${at}/main/a%2Bb%20c`)
 })
