@@ -35,12 +35,17 @@ export const secondsBuckets: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ]
 
+/** Gauges with the ending of counters, which tools take for counters. The same figures by type are kept. */
+const misnamed = ['handles', 'requests', 'resources'].map(of => `nodejs_active_${of}_total`)
+
 export class Metrics {
   readonly #registry = new Registry()
 
   /** With `process`, also memory, CPU, open files and delay of the event loop of this process. */
   constructor(options: { readonly process?: boolean } = {}) {
-    if (options.process === true) collectDefaultMetrics({ register: this.#registry })
+    if (options.process !== true) return
+    collectDefaultMetrics({ register: this.#registry })
+    for (const name of misnamed) this.#registry.removeSingleMetric(name)
   }
 
   /** Media type of `text`. */

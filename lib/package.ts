@@ -5,9 +5,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Where the project is at home: `security.txt` and the foot of every page point there. */
-export const projectPage = 'https://cachesvc.example.org/'
-
 /** Absolute path of the directory that holds package.json, templates/ and man/. Throws when the package is incomplete. */
 export function packageRoot(): string {
   for (const up of ['..', '../..']) {
@@ -19,10 +16,23 @@ export function packageRoot(): string {
 
 /** The version in package.json. Reads the file: ask once, at start. Throws when it is missing or names no version. */
 export function packageVersion(): string {
+  return manifestEntry('version')
+}
+
+/**
+ * Where the project is at home, the `homepage` of package.json: `security.txt` and the foot of every page point there. Reads the
+ * file: ask once, at start.
+ */
+export function projectPage(): string {
+  return manifestEntry('homepage')
+}
+
+function manifestEntry(name: string): string {
   const path = join(packageRoot(), 'package.json')
   const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'))
-  if (typeof manifest === 'object' && manifest !== null && 'version' in manifest) {
-    if (typeof manifest.version === 'string') return manifest.version
+  if (typeof manifest === 'object' && manifest !== null) {
+    const value: unknown = Object.entries(manifest).find(([key]) => key === name)?.[1]
+    if (typeof value === 'string') return value
   }
-  throw new Error(`${path} names no version`)
+  throw new Error(`${path} names no ${name}`)
 }

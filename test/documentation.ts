@@ -11,6 +11,7 @@ import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { readArguments } from '../lib/command-line.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
+import { attempt, lacking } from './fixtures/command.ts'
 
 const root = packageRoot()
 const notOurs = new Set(['node_modules', 'dist', '.git', '.tap', 'coverage'])
@@ -57,6 +58,12 @@ function commands(path: string): string[] {
     .map(command => command.trim())
     .filter(command => command !== '')
 }
+
+t.test('mandoc finds nothing wrong with the manuals', { skip: lacking('mandoc') }, async t => {
+  const pages = readdirSync(join(root, 'man')).map(name => join(root, 'man', name))
+  const { stdout, stderr } = await attempt('mandoc', ['-Tlint', '-Wwarning', ...pages])
+  t.equal(`${stdout}${stderr}`, '')
+})
 
 t.test('commands in documents exist', t => {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Metrics } from '../lib/metrics.ts'
+import { attempt, lacking } from './fixtures/command.ts'
 
 t.test('what is measured is told in the text format', async t => {
   const metrics = new Metrics()
@@ -41,4 +42,13 @@ t.test('two registries do not meet', async t => {
 
 t.test('the process is measured when asked', async t => {
   t.match(await new Metrics({ process: true }).text(), /process_resident_memory_bytes \d+/)
+})
+
+t.test('metrics of the process are named as their kind asks', async t => {
+  const text = await new Metrics({ process: true }).text()
+  t.match(text, /^nodejs_eventloop_lag_seconds /m)
+  t.notMatch(text, /^# TYPE \S+_total gauge$/m)
+  if (lacking('promtool') !== false) return
+  const { code, stdout, stderr } = await attempt('promtool', ['check', 'metrics'], { input: text })
+  t.equal(code, 0, `${stdout}${stderr}`)
 })

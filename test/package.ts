@@ -17,5 +17,5 @@ t.test('the version is the one in package.json', async t => {
 })
 
 t.test('the project page is an https URL', async t => {
-  t.equal(new URL(projectPage).protocol, 'https:')
+  t.equal(new URL(projectPage()).protocol, 'https:')
 })

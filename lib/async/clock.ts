@@ -13,7 +13,10 @@ export interface Clock {
   now(): Milliseconds
   /** Milliseconds that never go back, even when the machine's clock is set: for durations. Only differences mean anything. */
   elapsed(): Milliseconds
-  /** Calls `action` once after `delay`; the answer cancels it. A pending timer never keeps the process alive. */
+  /**
+   * Calls `action` once after `delay`, however long that is, and never when it is infinite; the answer cancels it. A pending
+   * timer never keeps the process alive.
+   */
   after(delay: Milliseconds, action: () => void): () => void
 }
 
@@ -22,11 +25,22 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
   after(delay, action) {
-    const timer = setTimeout(action, delay)
-    timer.unref()
+    let timer: NodeJS.Timeout | undefined
+    const wait = (left: Milliseconds): void => {
+      if (left === Number.POSITIVE_INFINITY) return
+      timer =
+        left > longestTimer
+          ? setTimeout(wait, longestTimer, left - longestTimer)
+          : setTimeout(action, left)
+      timer.unref()
+    }
+    wait(delay)
     return () => clearTimeout(timer)
   },
 }
+
+/** Node takes a timer that is longer for one of 1 ms. */
+const longestTimer: Milliseconds = 2 ** 31 - 1
 
 interface Appointment {
   readonly at: Milliseconds

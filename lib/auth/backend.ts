@@ -5,7 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../async/clock.ts'
+import type { Clock } from '../async/clock.ts'
 import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
@@ -13,6 +13,7 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
+import { Room } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
@@ -51,13 +52,14 @@ interface Sent {
   readonly fields: Fields
 }
 
-/** 23 days, nearly the longest timer Node has: what a wait of 0 in the configuration, for ever, becomes. */
-const FOR_EVER: Milliseconds = 2_000_000_000
+/** Bytes of small contents of requests that are received at a time. */
+const SMALL_CONTENTS = 64 * 1024 * 1024
 
 export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
+  readonly #room = new Room(SMALL_CONTENTS)
   /**
    * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
    * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.
@@ -82,10 +84,12 @@ export class Backend {
         ...{ queue: connect, lookup: connect, connect, tls: connect },
         send: Math.max(60_000, connect),
         fields: timeouts.response,
-        content: timeouts.content === 0 ? FOR_EVER : timeouts.content,
+        content: timeouts.content === 0 ? Number.POSITIVE_INFINITY : timeouts.content,
       },
       limits: {
         perOrigin: limits.backendConnections,
+        lasting: limits.backendConnections,
+        all: 2 * limits.backendConnections,
         ...{ freePerOrigin: free, free },
         waiting: 10_000,
         head: limits.responseHead,
@@ -122,7 +126,7 @@ export class Backend {
       ...(await this.#forwarding(admitted)),
       socket,
       head,
-      idle: tunnel === 0 ? FOR_EVER : tunnel,
+      idle: tunnel === 0 ? Number.POSITIVE_INFINITY : tunnel,
       signal: closing,
       agreed: harmlessAnswer,
     })
@@ -161,9 +165,11 @@ export class Backend {
       origin: this.#origin,
       uri: { scheme, host: name, port, path, ...(query === undefined ? {} : { query }) },
       host,
+      client,
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
       trailers: harmlessTrailers,
       clock,
+      room: this.#room,
       contentTime: config.timeouts.clientContent,
     }
   }

@@ -7,7 +7,12 @@ import type { SamlReadings } from './saml/service.ts'
 
 export interface MetricSources {
   readonly connections: () => number
-  readonly backend: () => { readonly busy: number; readonly free: number; readonly waiting: number }
+  readonly backend: () => {
+    readonly busy: number
+    readonly free: number
+    readonly lasting: number
+    readonly waiting: number
+  }
   readonly tunnels: () => number
   readonly saml: () => SamlReadings
 }
@@ -28,6 +33,11 @@ const READINGS: readonly Reading[] = [
   ['client_connections', 'Open connections of clients.', of => of.connections()],
   ['websockets', 'WebSockets under way.', of => of.tunnels()],
   ['backend_connections_busy', 'Connections to the backend in use.', of => of.backend().busy],
+  [
+    'backend_connections_lasting',
+    'Of the busy ones those of requests that last.',
+    of => of.backend().lasting,
+  ],
   ['backend_connections_free', 'Connections to the backend kept.', of => of.backend().free],
   ['backend_requests_waiting', 'Requests that wait for a connection.', of => of.backend().waiting],
   moment('idp_metadata_fetched', 'When the IdP metadata was last fetched.', 'metadataFetched'),

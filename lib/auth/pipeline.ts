@@ -104,6 +104,8 @@ export async function answer<A extends Response | TakenOver>(
         return failurePage({ request, code: 'websocket_origin', facts })
       }
       const { session } = verdict
+      // What lasts ends with it (session/ending.ts).
+      request.holder = session
       const facts = { because: 'session', user: session.subject }
       const opened = await openResubmission(request, clock)
       if ('request' in opened) {
@@ -142,7 +144,7 @@ async function login(
   if (from === 'api') return needsLogin(request, address())
   const cannot = cannotLogIn(request, { domain, base, returnTo }, failurePage)
   if (cannot !== undefined) return cannot
-  const form = await readForm(request, config, saml.keepsForms(request, returnTo))
+  const form = await readForm(request, config, saml.formSender(request, returnTo))
   if (typeof form === 'string') {
     // Said before the login, while the browser still has what was filled in.
     const login = address()

@@ -2,6 +2,7 @@
  * Starts the parts of one instance, gives them a new configuration on reload, and stops them in order.
  */
 import { randomBytes } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -23,6 +24,7 @@ import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/reload.ts'
 import { probeAnswerer } from './doctor/probe-answer.ts'
 import { formReader } from './form-preservation/form-reader.ts'
+import { lastOwner } from './form-preservation/owner.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
@@ -31,7 +33,9 @@ import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
+import { stateOf } from './saml/login-state.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
+import { endWithSessions } from './session/ending.ts'
 import { RevocationList } from './session/revocation.ts'
 import { revocationsFile } from './session/revocation-file.ts'
 import { Sessions } from './session/sessions.ts'
@@ -94,6 +98,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
 
   const closing = new AbortController()
+  // Every WebSocket and event stream listens.
+  setMaxListeners(0, closing.signal)
   const instanceId = newInstanceId(random)
   const backendOf = (from: Config) => {
     const tokens = new IdentityTokens({ keys, clock, config: from })
@@ -105,7 +111,14 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
 
   const clientAddress = (request: Request) => rules.backend.client(request).address
   const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
-  const failurePage = failurePageMaker({ ...tools, page, records, clientAddress })
+  const opener = { keys, clock, config: () => rules.config.saml }
+  const failurePage = failurePageMaker({
+    ...{ ...tools, page, records, clientAddress },
+    sender: request => {
+      if (lastOwner(opener, request) !== undefined) return 'user'
+      return stateOf(opener, request).found === 'state' ? 'login' : 'other'
+    },
+  })
   const tokens = new SessionTokens({ keys, clock, entityId: config.saml.entityId })
   const sessions = new Sessions({
     ...tools,
@@ -182,11 +195,16 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     limits: limitsOf(config),
     fastPath: true,
   })
+  const stopEnding = endWithSessions({
+    ...tools,
+    lasting: () => main.underWay(),
+    whyEnded: session => sessions.whyEnded(session),
+  })
   const { drain } = config.timeouts
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', drain, deadline => {
       closing.abort()
-      return main.close(deadline)
+      return main.close(deadline).finally(stopEnding)
     }),
   )
 

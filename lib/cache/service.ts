@@ -21,27 +21,29 @@ import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
-import { CacheMetrics } from './operations/metrics.ts'
-import { operations } from './operations/routes.ts'
 import type { Listener } from './operations/sources.ts'
+import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
 import { compilePolicy } from './policy/policy.ts'
 import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
-import { explain } from './request/explain.ts'
-import { machineAddresses, ownIdentity } from './request/own-identity.ts'
+import { ownIdentity } from './request/own-identity.ts'
+import { Activity } from './stats/activity.ts'
 import { DayLog } from './stats/day-log.ts'
-import { report } from './stats/report.ts'
 import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
-export type Reloaded = { readonly config: Config } | { readonly problems: readonly string[] }
+export type Reloaded =
+  | { readonly config: Config; readonly warnings?: readonly string[] }
+  | { readonly problems: readonly string[] }
 
 export interface ServiceOptions {
   readonly config: Config
+  /** What is doubtful about it, for the overview. */
+  readonly warnings?: readonly string[]
   readonly log: Log
   readonly start: Start
   /** Reads the configuration again. */
@@ -96,7 +98,7 @@ async function startWith(
   },
 ): Promise<CacheService> {
   const { log, clock } = options
-  let { config } = options
+  let { config, warnings = [] } = options
   const { sockets } = options.start
   const secure = listensSecurely({ config, sockets })
   const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
@@ -142,7 +144,6 @@ async function startWith(
     onWrong: failure => metrics.wrongContent(failure.code),
   })
   options.told.onPut = entry => suites.stored(entry)
-  let space = await store.fileSystem()
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -151,44 +152,12 @@ async function startWith(
     settings: () => rules.config.verification,
     onWarning: () => metrics.verificationWarning(),
   })
-  const metrics = new CacheMetrics({
-    connections: () => servers.reduce((sum, server) => sum + server.connections, 0),
-    fetches: () => fetcher.count,
-    writing: () => store.writing,
-    originConnections: () => origin.counts().busy + origin.counts().free,
-    objects: () => store.usage().objects,
-    bytes: () => store.usage().bytes,
-    free: () => space?.free ?? 0,
-    writable: () => store.health().writable,
-    adopting: () => suites.adopting,
-    suites: () => suites.all.length,
-    ...https.gauges,
-    verification: () => verification.last,
-  })
-  const operationsHandler = operations({
-    clock,
-    version,
-    get config() {
-      return rules.config
-    },
-    listeners: () => listeners,
-    addresses: machineAddresses,
-    ...https.sources,
-    get httpsMode() {
-      return https.pageMode
-    },
-    get routing() {
-      return rules.routes
-    },
-    statistics: () => report(statistics.days, statistics.today),
-    usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
-    health: () => store.health(),
-    verification: () => verification,
-    metrics: async () => {
-      space = await store.fileSystem()
-      return metrics.text()
-    },
-    explain: url => explain(url, { rules, store, suites, negative, now: clock.now() }),
+  const activity = new Activity(clock)
+  const { metrics, handler: operationsHandler } = await operationsOf({
+    rules: () => rules,
+    warnings: () => warnings,
+    ...{ clock, version, listeners, servers, https, store, suites, negative, origin, fetcher },
+    ...{ statistics, activity, verification },
   })
   const handler = pipeline({
     rules: () => rules,
@@ -216,6 +185,7 @@ async function startWith(
     if (outcome === 'hit') statistics.hit(exchange.sent)
     else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
     metrics.exchange(exchange)
+    activity.note(exchange)
   }
   const serverOptions: HttpServerOptions = {
     handler,
@@ -252,18 +222,24 @@ async function startWith(
     throw error
   }
   refresh()
-  store.sweepDaily(() => rules.config.expiration.unusedDays)
+  const retain = ({ retention, expiration, verification }: Config): void => {
+    store.retain({ ...retention, ...expiration })
+    store.recheckAfter(verification.maxAge)
+  }
+  retain(config)
 
   const reload = async (): Promise<readonly string[]> => {
     const loaded = await options.reload()
     if ('problems' in loaded) return loaded.problems
     const fresh = loaded.config
+    warnings = loaded.warnings ?? []
     for (const setting of needRestart(config, fresh)) {
       log.warn(`${setting} has changed; it takes effect when the service is restarted`)
     }
     config = fresh
     rules = rulesOf(config)
     https.use(config)
+    retain(config)
     log.setLevel(config.log.level)
     return []
   }

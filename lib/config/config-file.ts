@@ -17,6 +17,8 @@ import {
   LineCounter,
   type Node,
   parseDocument,
+  visit,
+  type YAMLError,
   // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
@@ -67,9 +69,10 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
 
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
   if (errors.length > 0) {
-    // A deeply nested file has an error for each level: the first few are enough.
-    const first = errors.slice(0, 5)
-    return failed(...first.map(e => `${place(e.pos[0])}: ${yamlSentence(e.code, e.message)}`))
+    // A mistake in the syntax makes further errors behind it. A deeply nested file has one for each level.
+    const mistake = errors.findIndex(({ code }) => !meaningful.has(code))
+    const first = errors.slice(0, mistake < 0 ? 5 : mistake + 1)
+    return failed(...first.map(error => yamlProblem(error, { document, text, place })))
   }
 
   let found: unknown
@@ -126,6 +129,47 @@ function withoutEmpty(found: unknown): unknown {
   return Object.fromEntries(kept.map(([key, value]) => [key, withoutEmpty(value)]))
 }
 
+/** Errors after which the rest of the file is still understood. */
+const meaningful: ReadonlySet<string> = new Set([
+  'DUPLICATE_KEY',
+  'TAG_RESOLVE_FAILED',
+  'RESOURCE_EXHAUSTION',
+])
+
+interface YamlText {
+  readonly document: Document
+  readonly text: string
+  readonly place: (offset: number) => string
+}
+
+/** What is wrong and where. What is never closed is told where it begins: the parser notices much later. */
+function yamlProblem({ code, message, pos: [at] }: YAMLError, where: YamlText): string {
+  if (/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
+    const opened = openedBefore(at, where.document)
+    const mark = where.text.charAt(opened)
+    const end = mark === '[' ? ']' : mark === '{' ? '}' : mark
+    return `${where.place(opened)}: the ${mark} that begins here is not closed: a ${end} is missing, or the lines up to it are not indented`
+  }
+  return `${where.place(at)}: ${yamlSentence(code, message)}`
+}
+
+/** Where the innermost quoted text, list or mapping begins that reaches up to an offset. */
+function openedBefore(at: number, document: Document): number {
+  let found = at
+  visit(document, {
+    Node: (_, node) => {
+      const [start = at, end = at] = node.range ?? []
+      const opens = (isScalar(node) && node.type?.startsWith('QUOTE') === true) || isFlow(node)
+      if (opens && start <= at && end >= at && (found === at || start > found)) found = start
+    },
+  })
+  return found
+}
+
+function isFlow(node: unknown): boolean {
+  return (isMap(node) || isSeq(node)) && node.flow === true
+}
+
 function yamlSentence(code: string, message: string): string {
   switch (code) {
     case 'DUPLICATE_KEY':
@@ -138,6 +182,15 @@ function yamlSentence(code: string, message: string): string {
       return 'this is nested too deeply'
     case 'TAG_RESOLVE_FAILED':
       return `${message}; tags are not used here, remove it`
+    case 'BAD_SCALAR_START':
+      return 'a value cannot begin with this character: put the value in quotes'
+    case 'BAD_DQ_ESCAPE':
+      return 'a backslash in double quotes begins an escape, and this is none: use single quotes'
+    case 'BAD_INDENT':
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'this line is not indented as the lines above; entries of one group begin in the same column'
+    case 'MULTILINE_IMPLICIT_KEY':
+      return 'this is neither `key: value` nor part of the line above; is a colon missing?'
     default:
       return `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
   }

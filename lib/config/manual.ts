@@ -52,17 +52,22 @@ function markdownBlock(block: Block, level: number): string {
   }
 }
 
+/** The date in the head of every man page: of their last revision as a whole. */
+const edition = '2026-11-22'
+
 /** The page as man(7) source, clean under `groff -man -ww`. */
 export function manPage(page: ManPage): string {
   const head = [
     '.\\" Written from the settings of the program: change them, not this file.',
-    `.TH ${page.name.toUpperCase()} ${page.section} "" "cachesvc" "${page.title}"`,
+    `.TH ${page.name.toUpperCase()} ${page.section} "${edition}" "cachesvc" "${page.title}"`,
     // A setting broken at a hyphen cannot be copied.
     '.nh',
     '.SH NAME',
     `${roffText(page.name)} \\- ${roffText(page.summary)}`,
   ]
-  return `${[...head, ...page.blocks.map(roffBlock)].join('\n')}\n`
+  const body = page.blocks.map(roffBlock).join('\n')
+  // A heading begins a paragraph by itself.
+  return `${[...head, body.replaceAll(/^(\.S[HS] .*)\n\.PP$/gm, '$1')].join('\n')}\n`
 }
 
 function roffBlock(block: Block): string {

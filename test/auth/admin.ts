@@ -11,7 +11,7 @@ import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 const metrics = () =>
   new AuthMetrics({
     connections: () => 3,
-    backend: () => ({ busy: 1, free: 2, waiting: 0 }),
+    backend: () => ({ busy: 1, free: 2, lasting: 1, waiting: 0 }),
     tunnels: () => 4,
     saml: () => ({
       metadataFetched: undefined,
@@ -57,6 +57,7 @@ t.test('figures are what the parts say', async t => {
     'authproxy_websockets 4',
     'authproxy_backend_connections_busy 1',
     'authproxy_backend_connections_free 2',
+    'authproxy_backend_connections_lasting 1',
     'authproxy_backend_requests_waiting 0',
     'authproxy_idp_metadata_valid_until_seconds 1893456000',
     'authproxy_idp_metadata_fetched_seconds 0',

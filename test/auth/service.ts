@@ -5,7 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { explain } from '../../lib/auth/cli/explain.ts'
+import { ownerCookie } from '../../lib/auth/form-preservation/owner.ts'
 import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
+import { keepKnown } from '../../lib/auth/saml/login-state.ts'
+import type { SamlParts } from '../../lib/auth/saml/parts.ts'
 import { Fields } from '../../lib/http/message/field.ts'
 import { domain, gatewayConfig, requestWith, startGateway } from '../fixtures/gateway.ts'
 import { RawClient } from '../fixtures/raw-client.ts'
@@ -102,6 +105,31 @@ t.test('a reload replaces the backend and what passes, and keeps sessions', asyn
   t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'second')
   t.equal((await client.get('/open/', { Host: domain })).status, 200)
 })
+
+t.test('strangers cannot push out the failures of users and of logins', async t => {
+  const gateway = await startGateway(t)
+  const file = join(gateway.directory, 'app.json.failures.json')
+  const client = await RawClient.connect(t, gateway.port)
+  const fails = async (fields: Record<string, string>) => {
+    const { text } = await client.get('http://other.example.org/', {
+      ...{ Host: domain, 'Sec-Fetch-Mode': 'cors', ...fields },
+    })
+    return String(JSON.parse(text).requestId)
+  }
+  const [owner = ''] = ownerCookie(gateway.saml, { issuer: 'i', subject: 's' }).split(';')
+  const ids = [await fails({ Cookie: owner }), await fails({ Cookie: stateCookie(gateway.saml) })]
+  const early = await fails({})
+  for (let i = 0; i < 250; i += 1) await fails({ Cookie: `${owner.slice(0, -2)}AA` })
+  await gateway.stop()
+  for (const id of ids) t.ok((await explain(id, file)).found)
+  t.notOk((await explain(early, file)).found)
+})
+
+/** What a browser sends whose last login was completed. */
+function stateCookie(saml: SamlParts): string {
+  const last = { at: saml.clock.now(), depth: 0, ahead: 0 }
+  return keepKnown(saml, { last }).split(';')[0] ?? ''
+}
 
 t.test('a failure can be explained by the ID on its page, also after a restart', async t => {
   const gateway = await startGateway(t)

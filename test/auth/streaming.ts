@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import t from 'tap'
 import { domain, startGateway } from '../fixtures/gateway.ts'
 import { nodeBackend } from '../fixtures/node-backend.ts'
@@ -138,3 +139,23 @@ t.test(
     await stopped
   },
 )
+
+t.test('a malformed chunk is refused at once and the connection to the backend let go', async t => {
+  const events = new EventEmitter()
+  const target = await nodeBackend(t, request => {
+    request.on('data', () => events.emit('seen'))
+    request.on('error', () => {})
+    request.on('close', () => events.emit('left'))
+  })
+  const gateway = await startGateway(t, { target, settings: { passthroughPaths: ['/up/'] } })
+  const client = await RawClient.connect(t, gateway.port)
+  const head = `POST /up/ HTTP/1.1\r\nHost: ${domain}\r\nTransfer-Encoding: chunked`
+  const [seen, left] = [once(events, 'seen'), once(events, 'left')]
+  await client.write(`${head}\r\n\r\n3\r\nabc\r\n`)
+  await seen
+  await client.write('zz\r\n')
+  t.equal((await client.response()).status, 400)
+  t.ok(await client.ended)
+  await left
+  t.match(JSON.stringify(gateway.log.lines), /content_malformed/)
+})

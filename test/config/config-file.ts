@@ -54,13 +54,26 @@ t.test('what is not YAML is told with its place', t => {
   const table: ReadonlyArray<readonly [string, RegExp]> = [
     ['a: 1\nb: 2\na: 3\n', /^f.yaml:3:1: this key is written twice/],
     ['a:\n\tb: 1\n', /^f.yaml:2:1: a tab cannot indent/],
-    ['a: "x\n', /^f.yaml:.*not YAML: missing closing/],
+    ['z: 1\na: "x\nb: 1\n', /^f.yaml:2:4: the " that begins here is not closed: a " is missing/],
+    ["a: 'x\n", /^f.yaml:1:4: the ' that begins here is not closed/],
+    ['a: [b, c\nd: 1\n', /^f.yaml:1:4: the \[ that begins here is not closed: a \] is missing/],
+    ['a: {b: [c, d}\n', /^f.yaml:1:8: the \[ that begins here is not closed/],
+    ['a:\n  b: {c: 1\n', /^f.yaml:2:6: the \{ that begins here is not closed: a \} is missing/],
+    ['a:\n  - b\n - c\n', /^f.yaml:3:[12]: this line is not indented as the lines above/],
+    ['a:\n  b: 1\n   c: 2\n', /^f.yaml:[23]:\d+: (this line is not indented|.*a colon missing)/],
+    ['a 1\nb: 2\n', /^f.yaml:1:1: .*is a colon missing\?$/],
+    ['a: @x\n', /^f.yaml:1:4: .*put the value in quotes$/],
+    ['a: "\\q"\n', /^f.yaml:1:\d+: .*use single quotes$/],
     ['a: 1\n---\nb: 2\n', /^f.yaml:2:1: a second document/],
     ['a: !secret x\n', /^f.yaml:1:4: .*tags are not used/],
     ['a: *nobody\n', /nobody/],
     ['[a]: 1\n', /^f.yaml:1:1/],
   ]
-  for (const [text, expected] of table) t.match(problemsOf(text)[0], expected, text)
+  for (const [text, expected] of table) {
+    const [problem, ...more] = problemsOf(text)
+    t.match(problem, expected, text)
+    t.strictSame(more, [], 'one mistake, one line')
+  }
   t.end()
 })
 

@@ -34,6 +34,10 @@ export const authproxy = program({
       help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
     },
     'check-config': { help: 'check the configuration, print every problem, exit' },
+    now: {
+      ...{ of: 'rotate-keys' },
+      help: 'the new keys sign at once, and not when the others know them',
+    },
     groups: {
       ...{ value: 'NUMBER', of: 'doctor', read: readGroups },
       help: 'how many groups a user is in',

@@ -34,7 +34,7 @@ export async function command(line: Line): Promise<ExitCode> {
   }
   switch (run) {
     case 'rotate-keys':
-      return rotate(config)
+      return rotate(config, options.now)
     case 'doctor':
       return examine(loaded, options.groups)
     case 'explain': {
@@ -51,21 +51,25 @@ export async function command(line: Line): Promise<ExitCode> {
   }
 }
 
-async function rotate(config: Config): Promise<ExitCode> {
-  const [{ makeDynamicConfig, rotated }, { readDynamicConfig, saveDynamicConfig }] =
+async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
+  const [{ makeDynamicConfig, rotated, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
   const { configPath, domain, saml, session, keyOverlap } = config
   const making = { entityId: saml.entityId, domain, now: systemClock.now(), random: randomBytes }
   const before = await readDynamicConfig(configPath)
-  const overlap = { session: session.lifetime, saml: keyOverlap }
+  const overlap = { session: session.lifetime, saml: keyOverlap, atOnce }
   const after =
     before === undefined ? await makeDynamicConfig(making) : await rotated(before, making, overlap)
   await saveDynamicConfig(configPath, after)
   await print(`${configPath}: new keys; a running instance uses them within a second\n`)
   if (before !== undefined) {
-    const until = new Date(making.now + keyOverlap).toISOString().slice(0, 10)
+    const day = (moment: number) => new Date(moment).toISOString().slice(0, 10)
+    const until = day(making.now + keyOverlap)
+    const checked = atOnce
+      ? 'If it checks our signatures (signed requests, logout), do so now: the new key signs from this moment on.'
+      : `If it checks our signatures (signed requests, logout), do so until ${day(samlSigns(making.now, keyOverlap))}, when the new key begins to sign. One that knows a single certificate has to get the new one at the moment of authproxy rotate-keys --now.`
     await print(
-      `Sessions go on, and so do logins under way. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\nIf it checks our signatures (signed requests, logout), do so now: the new key signs from this moment on.\n`,
+      `Sessions go on, and so do logins under way. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\n${checked}\n`,
     )
   }
   return exitCodes.success

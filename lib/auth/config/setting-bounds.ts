@@ -46,6 +46,6 @@ export const limits = group('How much is taken.', {
     'Connections of clients.',
   ),
   backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
-    'Most connections to the backend, not counting WebSockets. Further requests wait.',
+    'Most connections to the backend, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again.',
   ),
 })

@@ -35,7 +35,7 @@ export const saml = group('How logins are asked for and judged.', {
     'Ends sessions when a logout request comes without a signature. Any host on the network can send one.',
   ),
   replaySize: setting(size('0', '8M'), '1M').says(
-    'Largest form, files included, that is kept over a login. When a session has ended while a user filled in a form, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the same user has logged in. 0 keeps none.',
-    'Only forms of pages of this host are kept, in browsers that have been signed in before. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user; a restart loses them.',
+    'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
+    'Only forms of pages of this host are kept. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user, and 16 MiB for browsers that have not been signed in before, at most four for each network; a restart loses them.',
   ),
 })

@@ -115,10 +115,10 @@ export const settings = group('', {
 
   session: group('Sessions, which live in a cookie of the browser.', {
     lifetime: setting(duration('1m', '30d'), '12h').says(
-      'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so.',
+      'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long.',
+      'Idle timeout of a session: it ends when it is not used for so long. An open WebSocket alone is no use.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
@@ -182,7 +182,7 @@ export const settings = group('', {
   saml,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
-      'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate.',
+      'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate. The new key signs after half of it (`rotate-keys --now`: at once).',
     ),
   }),
 

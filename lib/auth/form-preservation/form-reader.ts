@@ -1,8 +1,9 @@
 /**
- * Reads a form whose session had ended, so that it can be sent again after the login.
+ * Reads a form that came without a session, so that it can be sent again after the login.
  *
- * Only what our own pages post is kept, and only for a user this browser has been signed in as before: a form of another site
- * would be sent in the name of the user who logs in, and one without a known sender perhaps in another user's.
+ * Only what pages of our own origin post is kept: a form of another site would be sent in the name of the user who logs in. Where
+ * this browser has been signed in before, only that user may send it. Browsers that have not have a room of their own, so that
+ * clients without any login take none from users.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
@@ -20,31 +21,34 @@ const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\
 const LONGEST_TYPE = 256
 /** For a form to arrive. */
 const DEADLINE: Milliseconds = 30_000
-/** Bytes of all forms that are being read. */
-const MOST_READING = 32 * 1024 * 1024
+/** Bytes of all forms that are being read, of browsers that have been signed in before and of others. */
+const MOST_READING = { known: 32 * 1024 * 1024, unknown: 16 * 1024 * 1024 }
+
+/** Whether the browser of a form has been signed in before. */
+export type Sender = 'known' | 'unknown'
 
 /**
- * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `known`: whether
- * the sender is known. Throws when the client goes away.
+ * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `sender` is
+ * undefined when the address is none to come back to. Throws when the client goes away.
  */
 export type FormReader = (
   request: Request,
   config: Config,
-  known: boolean,
+  sender: Sender | undefined,
 ) => Promise<Form | NotKept | undefined>
 
 /** Makes the reader, with room for the forms that are being read. */
 export function formReader(clock: Clock): FormReader {
-  const room = new Room(MOST_READING)
-  return async (request, { baseUrl, saml: { stashLimit: size } }, known) => {
+  const rooms = { known: new Room(MOST_READING.known), unknown: new Room(MOST_READING.unknown) }
+  return async (request, { baseUrl, saml: { stashLimit: size } }, sender) => {
     if (request.method !== 'POST' || !hasContent(request)) return undefined
     if (size === 0) return 'off'
     if (!isOwnPost(request, baseUrl)) return 'foreign'
     const contentType = request.fields.get('Content-Type') ?? ''
     if (contentType.length > LONGEST_TYPE || !FORMS.test(contentType)) return 'type'
-    if (!known) return 'stranger'
+    if (sender === undefined) return 'address'
     if (Number(request.fields.get('Content-Length') ?? 0) > size) return 'too-large'
-    const content = await gather(request, { clock, room, size, time: DEADLINE })
+    const content = await gather(request, { clock, room: rooms[sender], size, time: DEADLINE })
     if (content === 'no-room') return 'busy'
     if (typeof content === 'string') return content
     return isResubmission(content) ? 'spent' : { contentType, content }

@@ -1,8 +1,9 @@
 /**
- * Keeps forms whose session had ended, until their senders have logged in again.
+ * Keeps forms that came without a session, until their senders have logged in.
  *
  * They are held in memory, sealed with a key that only the sender's cookie has, and handed out once, to the user who sent them,
- * for the address they were for. Bounded in size, number and time.
+ * for the address they were for. In a browser that has not been signed in before the sender is the user who signs in there by
+ * that very login. Bounded in size, number and time.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -17,8 +18,8 @@ export interface Form {
 
 /** What a form belongs to. */
 interface Place {
-  /** Who sent it (owner.ts). */
-  readonly owner: string
+  /** Who sent it (owner.ts). Undefined in a browser that has not been signed in before: the user who signs in there now. */
+  readonly owner: string | undefined
   /** Path and query it was posted to. */
   readonly target: string
 }
@@ -29,57 +30,78 @@ export type Withheld = { readonly because: 'gone' | 'other-user' }
 interface Kept extends Place {
   readonly contentType: string
   readonly sealed: string
+  /** Of the client whose user is not known. */
+  readonly network: string
 }
 
 /** Bytes an entry costs besides its texts. */
 const OVERHEAD = 512
-/** Bytes of all forms together. */
-const MOST_BYTES = 32 * 1024 * 1024
-const MOST = 1000
-/** Forms of one user, so that they do not displace those of others. */
+/** Bytes and number of all forms together, of users we know and of others: these displace none of those. */
+const KNOWN = { maxSize: 32 * 1024 * 1024, max: 1000 }
+const UNKNOWN = { maxSize: 16 * 1024 * 1024, max: 500 }
+/** Forms of one user, or of one network when the user is not known, so that they do not displace those of others. */
 const MOST_OF_ONE = 4
 
 export class KeptForms {
   readonly #random: (size: number) => Buffer
   /** By the ID of the login; the oldest go first, since only `set` counts as use. */
-  readonly #kept: LRUCache<string, Kept>
+  readonly #known: LRUCache<string, Kept>
+  readonly #unknown: LRUCache<string, Kept>
 
   constructor(clock: Clock, random: (size: number) => Buffer) {
     this.#random = random
-    this.#kept = new LRUCache({
-      max: MOST,
-      maxSize: MOST_BYTES,
-      sizeCalculation: ({ sealed, contentType }) => sealed.length + contentType.length + OVERHEAD,
+    const common = {
+      sizeCalculation: ({ sealed, contentType }: Kept) =>
+        sealed.length + contentType.length + OVERHEAD,
       ttlResolution: 0,
       perf: clock,
-    })
+    }
+    this.#known = new LRUCache({ ...KNOWN, ...common })
+    this.#unknown = new LRUCache({ ...UNKNOWN, ...common })
   }
 
-  /** Keeps a form under the ID of a login and answers its key. */
-  put(id: string, { contentType, content }: Form, place: Place, lifetime: Milliseconds): string {
+  /** Keeps a form under the ID of a login and answers its key. `network` is that of the client. */
+  put(
+    id: string,
+    { contentType, content }: Form,
+    place: Place & { readonly network: string },
+    lifetime: Milliseconds,
+  ): string {
+    const { owner, network } = place
     const key = this.#random(32)
     const sealed = seal(content, purposeOf(id), [{ kid: 'form', key }], this.#random)
-    const own = [...this.#kept].filter(([, { owner }]) => owner === place.owner)
-    for (const [oldest] of own.slice(MOST_OF_ONE - 1)) this.#kept.delete(oldest)
-    this.#kept.set(id, { ...place, contentType, sealed }, { ttl: lifetime })
+    const shelf = owner === undefined ? this.#unknown : this.#known
+    const own = [...shelf].filter(([, kept]) =>
+      owner === undefined ? kept.network === network : kept.owner === owner,
+    )
+    for (const [oldest] of own.slice(MOST_OF_ONE - 1)) shelf.delete(oldest)
+    shelf.set(id, { ...place, contentType, sealed }, { ttl: lifetime })
     return key.toString('base64url')
   }
 
-  /** Where the form of a login goes, if `owner` may send it. A form of another user is thrown away. */
+  /**
+   * Where the form of a login goes, if `owner` may send it. A form of another user is thrown away; one whose user was not known
+   * is `owner`'s from now on.
+   */
   placeOf(id: string, owner: string): { readonly target: string } | Withheld {
-    const kept = this.#kept.peek(id)
+    const kept = this.#find(id)
     if (kept === undefined) return { because: 'gone' }
-    if (kept.owner === owner) return { target: kept.target }
-    this.#kept.delete(id)
+    if (kept.owner === undefined) this.#unknown.set(id, { ...kept, owner }, { noUpdateTTL: true })
+    if ((kept.owner ?? owner) === owner) return { target: kept.target }
+    this.#delete(id)
     return { because: 'other-user' }
   }
 
   /** Hands a form out, once; it is gone afterwards even when something does not fit. */
-  take(id: string, key: string, { owner, target }: Place): Form | Withheld {
-    const kept = this.#kept.peek(id)
-    this.#kept.delete(id)
+  take(
+    id: string,
+    key: string,
+    { owner, target }: { readonly owner: string; readonly target: string },
+  ): Form | Withheld {
+    const kept = this.#find(id)
+    this.#delete(id)
     if (kept === undefined) return { because: 'gone' }
-    if (kept.owner !== owner) return { because: 'other-user' }
+    if ((kept.owner ?? owner) !== owner) return { because: 'other-user' }
     const bytes = Buffer.from(key, 'base64url')
     if (bytes.length !== 32 || kept.target !== target) return { because: 'gone' }
     const content = unseal(kept.sealed, purposeOf(id), [{ kid: 'form', key: bytes }])
@@ -88,7 +110,16 @@ export class KeptForms {
 
   /** Bytes held. */
   get bytes(): number {
-    return this.#kept.calculatedSize
+    return this.#known.calculatedSize + this.#unknown.calculatedSize
+  }
+
+  #find(id: string): Kept | undefined {
+    return this.#known.peek(id) ?? this.#unknown.peek(id)
+  }
+
+  #delete(id: string): void {
+    this.#known.delete(id)
+    this.#unknown.delete(id)
   }
 }
 

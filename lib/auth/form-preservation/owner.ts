@@ -27,19 +27,25 @@ export function ownerOf(session: Pick<Session, 'issuer' | 'subject'>): string {
 }
 
 /** The Set-Cookie value that remembers the user of a session. */
-export function ownerCookie(saml: Saml, session: Session): string {
+export function ownerCookie(
+  saml: Pick<Saml, 'keys' | 'config' | 'random'>,
+  session: Pick<Session, 'issuer' | 'subject'>,
+): string {
   const plain = Buffer.from(ownerOf(session))
   const value = seal(plain, purposeOf(saml), saml.keys.sealing(), saml.random)
   return setCookie(COOKIE, value, { maxAge: MAX_AGE })
 }
 
 /** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */
-export function lastOwner(saml: Saml, request: Request): string | undefined {
+export function lastOwner(
+  saml: Pick<Saml, 'keys' | 'config'>,
+  request: Pick<Request, 'fields'>,
+): string | undefined {
   const [value, ...more] = ownValues(request.fields, COOKIE)
   if (value === undefined || more.length > 0) return undefined
   return unseal(value, purposeOf(saml), saml.keys.sealing())?.toString()
 }
 
-function purposeOf(saml: Saml): string {
+function purposeOf(saml: Pick<Saml, 'config'>): string {
   return `authproxy last 1 ${saml.config().entityId}`
 }

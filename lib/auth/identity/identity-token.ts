@@ -12,10 +12,10 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
+import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
 import { type JwtClaims, secondsOf, signJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { Session } from '../session/token.ts'
-import { signingKey } from './key-set.ts'
 
 interface IdentityTokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'identity'>
@@ -49,7 +49,7 @@ export class IdentityTokens {
     const known = this.#minted.get(session)
     const fresh = known !== undefined && now >= known.at && now < known.at + REUSED
     if (fresh && known.generation === generation) return known.token
-    const key = signingKey(keys.identity(), now)
+    const key = signingKey(keys.identity(), now, publishedFor.identity)
     if (key === undefined) throw new Error('there is no key to sign identities with')
     const claims = claimsOf(session, config, now)
     const { kid } = key

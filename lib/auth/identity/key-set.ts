@@ -1,12 +1,12 @@
 /**
- * Publishes the keys of the signed identity (RFC 7517), and chooses the one that signs.
+ * Publishes the keys of the signed identity (RFC 7517).
  *
  * # Facts
  * - Backends keep the set they have fetched, and many fetch it again only when it has aged. So a new key is published for a
- *   while before it signs, and an old one for longer than a token of it can live.
+ *   while (twice AGE) before it signs (keys/dynamic-config.ts), and an old one for longer than a token of it can live.
  */
 import { createHash, createPublicKey } from 'node:crypto'
-import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
@@ -19,8 +19,6 @@ export const keySetPath = '/__authproxy/jwks.json'
 
 /** For how long a backend may keep the set without asking again. */
 const AGE: Seconds = 300
-/** After this time every copy of the set has a new key, so it may sign. */
-const PUBLISHED: Milliseconds = 2 * AGE * 1000
 
 /** Answers the path of the key set, whatever the method; `keys` is asked at every request. */
 export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
@@ -29,14 +27,6 @@ export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
     if (request.method === 'HEAD') return withoutContent(answer(request, keys()))
     return methodNotAllowed(['GET', 'HEAD'])
   }
-}
-
-/** The key that signs now, of keys newest first: the newest that all backends know, or the oldest when none is that old. */
-export function signingKey(
-  keys: readonly IdentityKey[],
-  now: Milliseconds,
-): IdentityKey | undefined {
-  return keys.find(({ created }) => created + PUBLISHED <= now) ?? keys.at(-1)
 }
 
 function answer(request: Request, keys: readonly IdentityKey[]): Response {

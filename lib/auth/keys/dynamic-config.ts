@@ -2,7 +2,7 @@
  * Makes and rotates the keys of an instance, its dynamic configuration.
  *
  * Newest first: the first of each kind signs, seals or is published for encryption; all verify, open or decrypt until they
- * retire. Of `identity` the first waits until every backend knows it (identity/key-set.ts). The file is dynamic-file.ts.
+ * retire. A key pair is published before it signs (`signingKey`). The file is dynamic-file.ts.
  */
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -27,6 +27,8 @@ export interface SecretKey extends Key, SealingKey {}
 
 /** P-256. */
 export interface IdentityKey extends Key {
+  /** When it may sign: those who check its signatures have to know it first. Undefined: after the usual time of its kind. */
+  readonly signs?: Milliseconds | undefined
   /** PKCS #8 in PEM. Never log it. */
   readonly privateKey: string
 }
@@ -80,13 +82,23 @@ export async function upgraded(
     : { ...config, identity: [await newIdentityKey(making)] }
 }
 
+export interface Rotation {
+  /** How long old keys stay, those of identities apart. */
+  readonly session: Milliseconds
+  readonly saml: Milliseconds
+  /** Whether new key pairs sign at once, and not when those who check their signatures have had time to fetch them. */
+  readonly atOnce?: boolean
+}
+
 /** The same configuration with a new key of every kind in front; the old ones retire after their overlap. */
 export async function rotated(
   config: DynamicConfig,
   making: Making,
-  overlap: { readonly session: Milliseconds; readonly saml: Milliseconds },
+  overlap: Rotation,
 ): Promise<DynamicConfig> {
   const { now } = making
+  const signs = overlap.atOnce ? { signs: now } : {}
+  const later = overlap.atOnce ? now : samlSigns(now, overlap.saml)
   const retire = <K extends Key>(keys: readonly K[], after: Milliseconds): K[] =>
     keys
       .filter(isLive(now))
@@ -96,9 +108,29 @@ export async function rotated(
     entityId,
     session: [...session, ...retire(config.session, overlap.session)],
     sealing: [...sealing, ...retire(config.sealing, overlap.session)],
-    saml: [...saml, ...retire(config.saml, overlap.saml)],
-    identity: [...identity, ...retire(config.identity, IDENTITY_OVERLAP)],
+    saml: [...saml.map(key => ({ ...key, signs: later })), ...retire(config.saml, overlap.saml)],
+    identity: [
+      ...identity.map(key => ({ ...key, ...signs })),
+      ...retire(config.identity, IDENTITY_OVERLAP),
+    ],
   }
+}
+
+/** When a new SAML key signs: the IdP has half of the overlap to fetch it, and the old one still stays for the other half. */
+export function samlSigns(now: Milliseconds, overlap: Milliseconds): Milliseconds {
+  return now + overlap / 2
+}
+
+/** How long keys of a kind are published before they sign, when they do not say themselves. */
+export const publishedFor = { saml: 0, identity: 600_000 } as const
+
+/** The key that signs now, of keys newest first: the newest that may, or the oldest when none may. */
+export function signingKey<K extends IdentityKey>(
+  keys: readonly K[],
+  now: Milliseconds,
+  wait: Milliseconds,
+): K | undefined {
+  return keys.find(({ created, signs = created + wait }) => signs <= now) ?? keys.at(-1)
 }
 
 /** Whether a key has not retired at `now`. */

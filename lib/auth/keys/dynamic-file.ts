@@ -4,8 +4,8 @@
  * # Format, version 2
  *     { "version": 2, "entityId": "https://app.example.org/saml/metadata",
  *       "session": [{ "kid", "key" (base64url, 32 bytes), "created", "retires"? }],
- *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "retires"? }],
- *       "identity": [{ "kid", "privateKey" (PEM), "created", "retires"? }] }
+ *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "signs"?, "retires"? }],
+ *       "identity": [{ "kid", "privateKey" (PEM), "created", "signs"?, "retires"? }] }
  * Newest first. Version 1 had no "identity"; its files are read, and written again with one. Moments are milliseconds since
  * the epoch.
  */
@@ -153,7 +153,7 @@ function keyOf({ kid, created, retires }: JsonObject): Key {
 
 function momentOf(found: unknown): Milliseconds {
   if (typeof found === 'number' && Number.isFinite(found)) return found
-  throw new Error('a key does not say when it was made, or when it retires')
+  throw new Error('a key does not say when it was made, when it signs or when it retires')
 }
 
 function secretOf(found: JsonObject): SecretKey {
@@ -167,11 +167,12 @@ function pairOf(found: JsonObject): SamlKeyPair {
   if (!privateKey.startsWith('-----BEGIN PRIVATE KEY-----')) {
     throw new Error('a private key of SAML is not PKCS #8 in PEM')
   }
+  const signs = signsOf(found)
   const fits = quietly(() =>
     new X509Certificate(certificate).checkPrivateKey(createPrivateKey(privateKey)),
   )
   if (fits !== true) throw new Error('a key pair of SAML cannot be read, or does not fit together')
-  return { ...keyOf(found), privateKey, certificate }
+  return { ...keyOf(found), ...signs, privateKey, certificate }
 }
 
 function identityKeyOf(found: JsonObject): IdentityKey {
@@ -180,7 +181,11 @@ function identityKeyOf(found: JsonObject): IdentityKey {
   if (details?.namedCurve !== 'prime256v1') {
     throw new Error('a key of identities is not of P-256 in PEM')
   }
-  return { ...keyOf(found), privateKey }
+  return { ...keyOf(found), ...signsOf(found), privateKey }
+}
+
+function signsOf({ signs }: JsonObject): Pick<IdentityKey, 'signs'> {
+  return signs === undefined ? {} : { signs: momentOf(signs) }
 }
 
 /** What `read` gives; undefined where OpenSSL throws, because what it says of a key may quote it. */

@@ -11,10 +11,11 @@ import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
+import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
-import type { FailureRecords } from './failure-records.ts'
+import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
@@ -42,13 +43,15 @@ export interface FailurePageTools {
   readonly page: PageMaker
   readonly records: FailureRecords
   readonly clientAddress: (request: Request) => string
+  /** Who sent a request, as far as its cookies prove. */
+  readonly sender: (request: Request) => Sender
   readonly clock: Clock
   readonly log: Logger
 }
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  const { page, records, clientAddress, clock, log } = tools
+  const { page, records, clientAddress, sender, clock, log } = tools
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
@@ -61,6 +64,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     records.add({
       ...{ ...about, at: now, title, method: request.method, path: pathOf(request), findings },
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+      sender: sender(request),
     })
     const answered = { status, reason, fields }
     const { id: requestId } = request
@@ -108,10 +112,14 @@ function pathOf({ target }: Request): string {
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */
 export function failed(request: Request, error: unknown, failurePage: FailurePage): Response {
-  const origins = error instanceof OriginFailure ? error : undefined
-  const cause = origins?.code === 'ORIGIN_ABORTED' ? origins.cause : error
+  const told = error instanceof OriginFailure ? error : undefined
+  const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
+  const origins = cause instanceof OriginFailure ? cause : told
   if (cause instanceof ContentTooSlow)
     return failurePage({ request, code: 'client_too_slow', cause })
+  if (cause instanceof MalformedContent) {
+    return failurePage({ request, code: 'content_malformed', facts: cause.facts })
+  }
   if (origins?.code === 'ORIGIN_REQUEST_UNFIT') {
     return failurePage({ request, code: 'request_unfit', cause: error })
   }

@@ -1,6 +1,7 @@
 /**
  * Keeps the last failures for `authproxy explain REQUEST-ID`, in memory and in a file the command can read.
- * Their facts are redacted like the log.
+ * Their facts are redacted like the log. Requests of users, of logins under way and of others have records of their own, so that
+ * strangers cannot push out what a user asks about.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
@@ -9,6 +10,9 @@ import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { clean } from '../../log/redact.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
+
+/** Who sent a request, as far as its cookies prove: a browser that has been signed in, one that logs in, or neither. */
+export type Sender = 'user' | 'login' | 'other'
 
 export interface FailureRecord {
   readonly id: string
@@ -23,6 +27,8 @@ export interface FailureRecord {
   readonly path: string
   readonly facts: Readonly<Record<string, unknown>>
   readonly findings: readonly Finding[]
+  /** Absent in files of before: `other`. */
+  readonly sender?: Sender
 }
 
 /** The file of an instance, beside its dynamic configuration. */
@@ -30,6 +36,7 @@ export function failuresFile(configPath: string): string {
   return `${configPath}.failures.json`
 }
 
+/** Of each kind of sender. */
 const MOST = 200
 const LONGEST_TEXT = 500
 /** More than the file can have: every text of a fact is bounded by the log's rules. */
@@ -40,26 +47,30 @@ type Options = { readonly path: string; readonly clock: Clock; readonly log: Log
 
 export class FailureRecords {
   readonly #options: Options
-  readonly #records: FailureRecord[]
+  /** Oldest first. */
+  readonly #records: Readonly<Record<Sender, FailureRecord[]>>
   #saving: Promise<void> | undefined
   #due = false
 
   private constructor(options: Options, records: readonly FailureRecord[]) {
     this.#options = options
-    this.#records = [...records]
+    const of = (sender: Sender) =>
+      records.filter(record => (record.sender ?? 'other') === sender).slice(-MOST)
+    this.#records = { user: of('user'), login: of('login'), other: of('other') }
   }
 
   /** With the failures of earlier runs, as far as they can be read. */
   static async open(options: Options): Promise<FailureRecords> {
     const earlier = await readFailures(options.path).catch(() => [])
-    return new FailureRecords(options, earlier.slice(-MOST))
+    return new FailureRecords(options, earlier)
   }
 
-  add(record: FailureRecord): void {
+  add(record: FailureRecord & { readonly sender: Sender }): void {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)
-    this.#records.push({ ...record, path: short(record.path), facts, findings })
-    if (this.#records.length > MOST) this.#records.shift()
+    const records = this.#records[record.sender]
+    records.push({ ...record, path: short(record.path), facts, findings })
+    if (records.length > MOST) records.shift()
     if (this.#due) return
     this.#due = true
     this.#options.clock.after(DELAY, () => void this.flush())
@@ -71,7 +82,9 @@ export class FailureRecords {
     if (!this.#due) return
     this.#due = false
     const { path, log } = this.#options
-    const text = JSON.stringify({ version: 1, failures: this.#records })
+    const failures = Object.values(this.#records).flat()
+    failures.sort((a, b) => a.at - b.at)
+    const text = JSON.stringify({ version: 1, failures })
     this.#saving = writeFileAtomically(path, text, { mode: 0o600, durable: false }).catch(error =>
       log.warn('the last failures could not be kept', { path, error }),
     )

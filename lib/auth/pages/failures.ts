@@ -54,6 +54,12 @@ export const failures = {
     text: 'The content of the request did not arrive in time.',
     person: ['Please send it again, over a better connection if you have one.'],
   }),
+  content_malformed: proxying({
+    status: 400,
+    title: 'The upload cannot be read',
+    text: 'The content of the request is malformed.',
+    person: ['Please send it again.', again],
+  }),
   request_unfit: proxying({
     status: 400,
     title: 'This request cannot be forwarded',
@@ -123,7 +129,7 @@ export const whyNotKept = {
   off: 'this service keeps none',
   type: 'it is not a form',
   foreign: 'it comes from a page of another site',
-  stranger: 'this browser has not been signed in before, so the sender is not known',
+  address: 'its address is none to come back to',
   'too-large': 'it is too large',
   late: 'it did not arrive in time',
   busy: 'too many others are being kept at the moment',

@@ -18,7 +18,7 @@ import type { Request } from '../../http/message/message.ts'
 import { isRecord } from '../../json.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import { ownCookies } from '../session/cookie.ts'
-import type { Saml } from './parts.ts'
+import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
 const LOGIN = '__Host-authproxy_login.'
@@ -95,8 +95,11 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
   return `_${id}`
 }
 
+/** What the cookies of this file are opened with. */
+export type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
+
 /** The logins of the browser that sent a request. */
-export function stateOf(saml: Saml, request: Request): CarriedState {
+export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): CarriedState {
   const { loginTime } = saml.config()
   const pairs = ownCookies(request.fields)
     .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
@@ -118,7 +121,7 @@ export function stateOf(saml: Saml, request: Request): CarriedState {
 }
 
 /** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
-function opened(saml: Saml, name: string, value: string): object | undefined {
+function opened(saml: StateOpener, name: string, value: string): object | undefined {
   const plain = unseal(value, purposeOf(saml, name), saml.keys.sealing())
   if (plain === undefined) return undefined
   try {
@@ -180,7 +183,7 @@ export function dropFlow(id: string): string {
 }
 
 /** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
-export function keepKnown(saml: Saml, { last, logout }: Known): string {
+export function keepKnown(saml: SamlParts, { last, logout }: Known): string {
   if (last === undefined && logout === undefined) return cookie(STATE, '', 0)
   const value = sealed(saml, STATE, { last, logout })
   return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
@@ -191,12 +194,12 @@ export function depthOf({ last }: Known, now: Milliseconds): number {
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
 }
 
-function sealed(saml: Saml, name: string, content: object): string {
+function sealed(saml: SamlParts, name: string, content: object): string {
   const plain = Buffer.from(JSON.stringify(content))
   return seal(plain, purposeOf(saml, name), saml.keys.sealing(), saml.random)
 }
 
-function purposeOf(saml: Saml, name: string): string {
+function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {
   return `authproxy login 2 ${name} ${saml.config().entityId}`
 }
 

@@ -15,10 +15,11 @@ import { lostSession } from './lost-session-page.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { type Saml, safeReturn } from './parts.ts'
 import { sendMessage } from './send.ts'
+import { clientOf } from './verify.ts'
 
 export interface LoginStart {
   readonly returnTo: string
-  /** The content of a form post whose session has ended, to be sent once after the login. */
+  /** The content of a form post without a session, to be sent once after the login. */
   readonly form?: Form
   /** ID of a login nothing is known of any more, whose place this one takes: its tab still knows its address. */
   readonly instead?: string
@@ -97,7 +98,7 @@ export function signsRequests(
   )
 }
 
-/** Only posts of our own pages are kept, and only of a user we know: a stranger's post must not be sent in another's name. */
+/** Only posts of our own pages are kept, for the user of this browser as far as it is known. */
 function keepForm(
   saml: Saml,
   request: Request,
@@ -106,8 +107,8 @@ function keepForm(
 ): string | undefined {
   const { stashLimit, loginTime, baseUrl } = saml.config()
   if (form === undefined || !isOwnPost(request, baseUrl)) return undefined
-  const owner = lastOwner(saml, request)
-  if (owner === undefined || form.content.length > stashLimit) return undefined
-  if (safeReturn(returnTo) !== returnTo) return undefined
-  return saml.forms.put(id, form, { owner, target: returnTo }, loginTime)
+  if (form.content.length > stashLimit || safeReturn(returnTo) !== returnTo) return undefined
+  const { address: network } = clientOf(saml, request, false)
+  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  return saml.forms.put(id, form, place, loginTime)
 }

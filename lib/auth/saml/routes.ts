@@ -33,7 +33,10 @@ export function samlRoutes(
 
 function metadataResponse(saml: Saml): Response {
   const config = saml.config()
-  const xml = spMetadataXml(config, saml.keys.saml(), signsRequests(config, saml.source.last))
+  const xml = spMetadataXml(config, saml.keys.saml(), {
+    signs: signsRequests(config, saml.source.last),
+    now: saml.clock.now(),
+  })
   return documentResponse(Buffer.from(xml), 'application/samlmetadata+xml')
 }
 

@@ -3,6 +3,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
+import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
@@ -39,7 +40,8 @@ export function sendMessage(saml: Saml, sending: Sending): Response {
   const { to, message, signed, follows, ...shown } = sending
   const { name, xml, id, relayState } = message
   const { binding, location } = to
-  const [key] = signed ? saml.keys.saml() : []
+  const now = saml.clock.now()
+  const key = signed ? signingKey(saml.keys.saml(), now, publishedFor.saml) : undefined
   if (binding === 'post') {
     const text = key === undefined ? xml : signElement(xml, { id, key })
     const values = { [name]: Buffer.from(text).toString('base64'), RelayState: relayState }

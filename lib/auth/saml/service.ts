@@ -7,6 +7,7 @@ import { OriginClient } from '../../http/client/client.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Room } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
+import type { Sender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
@@ -22,7 +23,7 @@ import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 export interface SamlService {
   /**
    * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
-   * checked again before a browser is sent there. `form` is the content of a form post whose session has ended, to be sent once
+   * checked again before a browser is sent there. `form` is the content of a form post without a session, to be sent once
    * after the login.
    */
   startLogin(request: Request, login: LoginStart): Promise<Response>
@@ -36,8 +37,8 @@ export interface SamlService {
    * undefined for every other path. `path` is the exact path of the target, without query.
    */
   handle(request: Request, path: string): Promise<Response> | undefined
-  /** Whether a form this request posts can be kept: its sender has to be known, and its address one to come back to. */
-  keepsForms(request: Request, returnTo: string): boolean
+  /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
+  formSender(request: Request, returnTo: string): Sender | undefined
   /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
   resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
   /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
@@ -107,8 +108,10 @@ export async function createSamlService(
     startLogin: (request, login) => startLogin(saml, request, login),
     loginAddress: returnTo => loginAddress(config().baseUrl, returnTo),
     handle,
-    keepsForms: (request, returnTo) =>
-      safeReturn(returnTo) === returnTo && lastOwner(saml, request) !== undefined,
+    formSender: (request, returnTo) => {
+      if (safeReturn(returnTo) !== returnTo) return undefined
+      return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
+    },
     resubmit: resubmission => resubmit(saml, resubmission),
     problems: () => problemsOf(saml),
     readings: () => readingsOf(saml),

@@ -1,7 +1,8 @@
 /**
  * Makes sessions of verified assertions, reads them from the cookies of a request, renews and ends them.
  */
-import type { Clock } from '../../async/clock.ts'
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
@@ -50,6 +51,8 @@ export interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
+  /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
+  readonly #renewed = new LRUCache<string, Milliseconds>({ max: 20_000 })
   /**
    * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
    * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.
@@ -125,7 +128,16 @@ export class Sessions {
     // A new token could not last longer.
     if (session.lapses >= session.expires - 1000) return undefined
     const written = await this.#write(session, request)
-    return 'tooLarge' in written ? undefined : written
+    if ('tooLarge' in written) return undefined
+    this.#renewed.set(session.id, Math.min(now + idle, session.expires))
+    return written
+  }
+
+  /** Why a session that has let something through does not hold any more; undefined while it, or its newest token, does. */
+  whyEnded(session: ReadSession): 'expired' | 'revoked' | undefined {
+    if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
+    const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
+    return this.#whyOver(session, lapses)
   }
 
   /** Set-Cookie lines that remove every session cookie the browser may hold. */
@@ -176,10 +188,10 @@ export class Sessions {
   }
 
   /** Why a session does not hold now; undefined when it does. */
-  #whyOver(session: ReadSession): 'expired' | 'revoked' | undefined {
+  #whyOver(session: ReadSession, lapses = session.lapses): 'expired' | 'revoked' | undefined {
     const { revocations, clock, config } = this.#options
     const now = clock.now()
-    if (session.lapses <= now) return 'expired'
+    if (lapses <= now) return 'expired'
     // Older than sessions may be by now, which its token cannot know; or ended before its time.
     const tooOld = session.created + config().session.lifetime <= now
     return tooOld || revocations?.has(session) === true ? 'revoked' : undefined

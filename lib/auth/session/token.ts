@@ -53,6 +53,8 @@ export interface ReadSession extends Session {
   readonly issued: Milliseconds
   /** When it lapses unless it is renewed. */
   readonly lapses: Milliseconds
+  /** ID of the key that signed the token. */
+  readonly kid: string
 }
 
 interface TokenOptions {
@@ -111,12 +113,16 @@ export class SessionTokens {
       return 'expired'
     }
     if (token.length > LONGEST) return 'too-long'
+    let signedBy = ''
     const claims = await verifyJwt(
       token,
       {
         algorithm: 'HS256',
         type: TYPE,
-        key: kid => keys.session().find(candidate => candidate.kid === kid)?.key,
+        key: kid => {
+          signedBy = kid ?? ''
+          return this.#keyOf(signedBy)
+        },
         issuer: entityId,
         audience: entityId,
         required: ['sub', 'sid', 'iat', 'exp', 'end'],
@@ -124,10 +130,19 @@ export class SessionTokens {
       clock.now(),
     )
     if (typeof claims === 'string') return claims
-    const session = sessionOf(claims)
+    const session = sessionOf(claims, signedBy)
     if (session === undefined) return 'malformed'
     this.#verified.set(token, session)
     return session
+  }
+
+  /** Whether the key that signed the token of a session is still there. */
+  hasKeyOf({ kid }: Pick<ReadSession, 'kid'>): boolean {
+    return this.#keyOf(kid) !== undefined
+  }
+
+  #keyOf(kid: string): Buffer | undefined {
+    return this.#options.keys.session().find(candidate => candidate.kid === kid)?.key
   }
 }
 
@@ -156,7 +171,7 @@ function claimsOf(session: Session): JwtClaims {
 }
 
 /** Undefined for claims of another version, or none of ours. */
-function sessionOf(claims: JwtClaims): ReadSession | undefined {
+function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   const { v, bro, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
   if (v !== 1) return undefined
   try {
@@ -173,6 +188,7 @@ function sessionOf(claims: JwtClaims): ReadSession | undefined {
       expires: number(end) * 1000,
       issued: number(iat) * 1000,
       lapses: number(exp) * 1000,
+      kid,
     }
   } catch {
     return undefined

@@ -30,7 +30,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       if (problems.length > 0) return wrongConfiguration(problems)
       traceSources()
       const { serveWith } = await import('./serve.ts')
-      return serveWith({ config, file: loaded.file, load })
+      return serveWith({ config, warnings: loaded.warnings, file: loaded.file, load })
     }
     case 'explain': {
       const { printExplanation } = await import('./explain.ts')

@@ -10,17 +10,19 @@ import { explain } from '../request/explain.ts'
 import { ownIdentity } from '../request/own-identity.ts'
 import { withStore } from './list.ts'
 
-/** Prints how a request for `url` would be answered, a line for each question. */
+/** Prints how a request for `url` would be answered, a line for each question. A `url` that is none is wrong usage. */
 export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
   const ports = config.listen.map(({ port }) => port)
   const policy = compilePolicy(config, ownIdentity(config, ports))
   const rules = { config, policy, routes: routeRules(config) }
+  let understood = true
   await withStore(config, async store => {
     const findings = await explain(url, { rules, store, now: systemClock.now() })
+    understood = findings[0]?.question !== 'Asked for'
     const width = Math.max(...findings.map(({ question }) => question.length))
     for (const { question, answer } of findings) {
       await print(`${question.padEnd(width)}  ${answer}\n`)
     }
   })
-  return exitCodes.success
+  return understood ? exitCodes.success : exitCodes.usage
 }

@@ -15,6 +15,8 @@ import { startService } from '../service.ts'
 
 export interface ServeOptions {
   readonly config: Config
+  /** What is doubtful about it. */
+  readonly warnings: readonly string[]
   /** The configuration file; undefined for the defaults. */
   readonly file: string | undefined
   /** Loads the configuration again. */
@@ -22,19 +24,19 @@ export interface ServeOptions {
 }
 
 /** Runs the daemon until it is told to stop. */
-export function serveWith({ config, file, load }: ServeOptions): Promise<ExitCode> {
+export function serveWith({ config, warnings, file, load }: ServeOptions): Promise<ExitCode> {
   const log = createLog({ level: config.log.level })
   const reload = async () => {
     const again = await load()
     for (const warning of again.warnings) log.warn(warning)
     if (!again.ok) return { problems: again.problems }
     const problems = await fileProblems(again.value, systemClock.now())
-    return problems.length > 0 ? { problems } : { config: again.value }
+    return problems.length > 0 ? { problems } : { config: again.value, warnings: again.warnings }
   }
   return serve({
     log,
     start: async start => {
-      const service = await startService({ config, log, start, reload })
+      const service = await startService({ config, warnings, log, start, reload })
       // For a user who tries it out: an installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
         const url = reachableAt(config, machineAddresses(), service.listeners)

@@ -2,13 +2,38 @@
  * The settings of cachesvc.yaml for verification, freshness, time limits and other limits.
  */
 import { duration, integer, oneOf, size } from '../../config/setting-kinds.ts'
-import { group, setting } from '../../config/settings.ts'
+import { group, optional, setting } from '../../config/settings.ts'
+
+export const retention = group(
+  'What is kept when there is much of it. Changes take effect with a reload: what is too much then goes in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others.',
+  {
+    size: setting(size('0', '1024T'), '0').says(
+      'Most bytes of stored files, downloads under way included; 0 is no limit. A file larger than half of it is passed through and not stored.',
+    ),
+    free: optional(
+      size('0', '1024T'),
+      'a fiftieth of the file system, at most `1G`',
+      'free: 20G',
+    ).says(
+      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it.',
+    ),
+    object_size: setting(size('0', '1024T'), '0').says(
+      'Largest file that is stored; 0 is no limit. Larger ones are passed through.',
+    ),
+    versions: setting(integer(0, 1000), 0).says(
+      'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
+    ),
+  },
+)
 
 export const verification = group(
   'Regular checks of all stored files: indexes against their Release files, packages against indexes, content against its digest. A wrong file is logged as a repository-verification warning and removed, so that the next request fetches it again. `cachesvc verify-repos` runs a check at once.',
   {
     interval: setting(duration('0s', '365d'), '1d').says(
       'Time from the end of one check to the start of the next. 0 switches checks off.',
+    ),
+    max_age: setting(duration('0s', '365d'), '1d').says(
+      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right. It is always hashed at the first reading after a start.',
     ),
     rate: setting(size('0', '100G'), '64M').says(
       'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',

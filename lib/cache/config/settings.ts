@@ -14,7 +14,7 @@ import {
   setting,
 } from '../../config/settings.ts'
 import { archives } from './setting-archives.ts'
-import { freshness, limits, timeouts, verification } from './setting-bounds.ts'
+import { freshness, limits, retention, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
   hostName,
@@ -147,6 +147,9 @@ export const settings = group('', {
     hostnames: setting(listOf(hostName, 'host names'), []).says(
       'Names of this proxy. The examples of the setup page use the first one, or without names the first IPv4 address of the machine that is not loopback.',
     ),
+    activity: setting(boolean, true).says(
+      'Whether the overview shows recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
+    ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',
     ),
@@ -160,6 +163,7 @@ export const settings = group('', {
   }),
 
   suites,
+  retention,
   verification,
   freshness,
   timeouts,

@@ -1,8 +1,24 @@
 /**
- * Failures of fetches that come neither from the connection nor from the store.
+ * Failures of fetches that come neither from the connection nor from the store, and how long a client waits at most.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
+
+/**
+ * How long a client that has nothing to fall back to is kept waiting, from the request to the head of its answer: apt gives up
+ * after 30 seconds without a byte, and comes back after a 503 with a text.
+ */
+export const firstByteDeadline: Milliseconds = 20_000
+
+/** The origin has not answered within it. */
+export function slowOrigin(origin: string, fate = 'try again'): Failure {
+  return new Failure(`${origin} has not answered in time`, {
+    code: 'ORIGIN_SLOW',
+    fault: 'upstream',
+    publicText: `The origin has not answered in time; ${fate}.`,
+  })
+}
 
 /** So many fetches are under way that no other is begun. */
 export function tooMany(most: number): Failure {

@@ -13,7 +13,6 @@ import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import {
   confirmedEntry,
   draftEntry,
@@ -25,6 +24,7 @@ import type { Store } from '../store/store.ts'
 import { watchAbandoned } from './abandoned.ts'
 import { asFailure, somethingElse, tooMany } from './failures.ts'
 import {
+  type Arriving,
   conditionalFields,
   differs,
   expectedOf,
@@ -35,7 +35,7 @@ import {
   verifiedBy,
   type Wanted,
 } from './found.ts'
-import { opening } from './opening.ts'
+import { examined } from './opening.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
@@ -63,14 +63,16 @@ export interface FetcherOptions {
   readonly failureMemory: Milliseconds
 }
 
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+const mostFetches = 4096
+
 interface UnderWay {
   readonly wanted: Wanted
   readonly stop: AbortController
   readonly found: Promise<Found>
+  /** What has come of it, once it has begun to come. */
+  begun?: Pick<Begun, 'download' | 'length'>
 }
-
-/** Fetches under way at once. Clients may ask for any number of files, and leave. */
-const mostFetches = 4096
 
 export class Fetcher {
   readonly #options: FetcherOptions
@@ -132,6 +134,17 @@ export class Fetcher {
     if (done !== undefined) void this.fetch(wanted).found.then(done)
   }
 
+  /** Files that are arriving, in the order in which they began. */
+  get arriving(): readonly Arriving[] {
+    const found: Arriving[] = []
+    for (const [key, { begun }] of this.#underWay) {
+      if (begun !== undefined) {
+        found.push({ key, received: begun.download.size, length: begun.length })
+      }
+    }
+    return found
+  }
+
   /** Fetches under way. */
   get count(): number {
     return this.#underWay.size
@@ -189,17 +202,10 @@ export class Fetcher {
     given: { readonly times: { requested: number; received: number }; stop: AbortController },
   ): Promise<Found> {
     const { store, log, onImpostor } = this.#options
-    const { key, uri, archive, stored } = wanted
+    const { key, stored } = wanted
     const { fields, length } = response
     const expected = expectedOf(wanted)
-    let { content } = response
-    let found: Impostor | undefined
-    if (!promisesNothing(archive)) {
-      const opened = await opening(content, telling)
-      content = opened.content
-      if (!opened.broken)
-        found = impostor({ ...archive, name: fileName(uri) }, fields, opened.first)
-    }
+    const { content, found } = await examined(response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
@@ -227,6 +233,8 @@ export class Fetcher {
 
   #fill(wanted: Wanted, begun: Begun, stop: AbortController): Found {
     const { draft, download, length } = begun
+    const running = this.#underWay.get(wanted.key)
+    if (running !== undefined) running.begun = begun
     const settled = this.#run(wanted, begun, stop)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
     return {
@@ -270,10 +278,11 @@ export class Fetcher {
       const finished = finishedEntry(draft, completed, stored)
       const entry = verified === undefined ? finished : { ...finished, verified }
       const put = storing && store.put(entry).stored
-      void completed.kept.then(kept => {
+      const kept = completed.kept.then(kept => {
         if (!kept.stored && storing) log.warn('not stored', { key, because: kept.because })
+        return kept.stored
       })
-      return put ? { kind: 'stored', entry } : { kind: 'passed' }
+      return put ? { kind: 'stored', entry, kept } : { kind: 'passed' }
     } catch (error) {
       content.close()
       onBroken(error)
@@ -298,8 +307,4 @@ export class Fetcher {
     if (late && failure.phase !== 'queue') this.slow.note(uri)
     return failure
   }
-}
-
-function fileName({ path }: TargetUri): string {
-  return path.slice(path.lastIndexOf('/') + 1)
 }

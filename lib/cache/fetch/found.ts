@@ -40,9 +40,22 @@ export interface Filling {
   readonly settled: Promise<Settled>
 }
 
+/** A file on its way from its origin. */
+export interface Arriving {
+  readonly key: string
+  readonly received: number
+  /** All of it, when the origin named it. */
+  readonly length: number | undefined
+}
+
 /** What came of a filling: stored, whole but not stored, or never whole. */
 export type Settled =
-  | { readonly kind: 'stored'; readonly entry: Entry }
+  | {
+      readonly kind: 'stored'
+      readonly entry: Entry
+      /** Whether the content has reached the store; until then it is read from memory. */
+      readonly kept: Promise<boolean>
+    }
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' }
 

@@ -25,8 +25,10 @@ export function endpoint(
   addresses: readonly string[],
   listeners: readonly Listener[],
 ): Endpoint {
-  const main = mainOf(listeners) ?? listeners[0]
-  const host = exampleHost(config, addresses)
+  const open = listeners.filter(listener => !listener.secure)
+  // One that other machines reach, if there is one.
+  const main = open.find(({ address = '' }) => !isLoopback(address)) ?? open[0] ?? listeners[0]
+  const host = exampleHost(config, addresses, main?.address)
   const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
   const scheme = main?.secure === true ? 'https' : 'http'
   const url = `${scheme}://${formatAuthority({ host, port })}`
@@ -55,12 +57,17 @@ function mainOf(listeners: readonly Listener[]): Listener | undefined {
 }
 
 /**
- * The first name in `index.hostnames`, else the first IPv4 address that is not loopback, else 127.0.0.1. Without brackets.
+ * The first name in `index.hostnames`, else the address the listener is bound to, else the first IPv4 address that is not loopback,
+ * else 127.0.0.1. Without brackets.
  */
-export function exampleHost(config: Config, addresses: readonly string[]): string {
+export function exampleHost(
+  config: Config,
+  addresses: readonly string[],
+  bound?: string | undefined,
+): string {
   const name = config.index.hostnames.map(text => text.trim()).find(text => text !== '')
   const address = addresses.find(text => isIPv4(text) && !text.startsWith('127.'))
-  return name?.replace(/^\[(.*)\]$/, '$1') ?? address ?? '127.0.0.1'
+  return name?.replace(/^\[(.*)\]$/, '$1') ?? bound ?? address ?? '127.0.0.1'
 }
 
 /** Whether an address reaches this machine from this machine only. */

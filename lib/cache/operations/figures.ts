@@ -72,6 +72,29 @@ export function duration(milliseconds: Milliseconds): string {
   return countOf(milliseconds, 'millisecond')
 }
 
+/** How long something has lasted, in its two largest units: `3 days 4 hours`, `12 minutes`, `less than a minute`. */
+export function elapsed(milliseconds: Milliseconds): string {
+  const minutes = Math.floor(milliseconds / 60_000)
+  const parts = [
+    [Math.floor(minutes / 1440), 'day'],
+    [Math.floor(minutes / 60) % 24, 'hour'],
+    [minutes % 60, 'minute'],
+  ] as const
+  const first = parts.findIndex(([value]) => value > 0)
+  if (first < 0) return 'less than a minute'
+  return parts
+    .slice(first, first + 2)
+    .filter(([value]) => value > 0)
+    .map(([value, noun]) => countOf(value, noun))
+    .join(' ')
+}
+
+/** A rate in as many digits as are of use: `0.05`, `3.2`, `1,240`. */
+export function rate(value: number): string {
+  if (value >= 100) return count(value)
+  return String(Number(value.toFixed(value >= 10 ? 1 : 2)))
+}
+
 /** `2025-03-14` */
 export function date(at: Milliseconds): string {
   return new Date(at).toISOString().slice(0, 10)
@@ -80,4 +103,9 @@ export function date(at: Milliseconds): string {
 /** `2025-03-14 11:55 UTC` */
 export function moment(at: Milliseconds): string {
   return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
+}
+
+/** `11:55:03` */
+export function timeOfDay(at: Milliseconds): string {
+  return new Date(at).toISOString().slice(11, 19)
 }

@@ -1,17 +1,36 @@
 /**
- * The values of the index page: what this service is and how it is set up. Pure.
+ * The values of the index page: whether all is well, what the service does, who uses it, what went wrong, and how it is set up.
+ * Pure.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { formatAuthority } from '../../http/message/target.ts'
+import { redactUrl } from '../../log/redact.ts'
 import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
+import type { Answered, Tally } from '../stats/activity.ts'
+import { calendarDate, noCounters } from '../stats/counters.ts'
+import { hitRate, trafficSaved } from '../stats/report.ts'
 import type { Endpoint } from './endpoint.ts'
-import { count, date, duration, moment } from './figures.ts'
-import type { Listener, OperationsSources } from './sources.ts'
+import {
+  count,
+  countOf,
+  date,
+  duration,
+  elapsed,
+  moment,
+  percent,
+  rate,
+  size,
+  sizeView,
+  timeOfDay,
+} from './figures.ts'
+import type { ActivityReport, Listener, OperationsSources } from './sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, routing } = sources
   return {
     url: here.url,
+    ...activityView(sources.activity(), sources),
     mode: { tunnel: false, intercept: false, disabled: false, [httpsMode]: true },
     authority: authorityView(sources),
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
@@ -22,6 +41,79 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
     parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     contact: config.index.contact.trim(),
   }
+}
+
+/** Lines of each table. */
+const most = { requests: 15, problems: 15, names: 10, arriving: 10 }
+
+/** What the service does now, and what happened lately. */
+function activityView(activity: ActivityReport, sources: OperationsSources): View {
+  const { clock, statistics, config } = sources
+  const now = clock.now()
+  const today = statistics().daily.find(({ date }) => date === calendarDate(now)) ?? noCounters
+  const saved = trafficSaved(today)
+  const { started, rates, connections, arriving, requests, problems, archives, clients } = activity
+  const named = (all: readonly Tally[]) => all.slice(0, most.names).map(one => tallyView(one, now))
+  return {
+    uptime: elapsed(now - started),
+    started: moment(started),
+    requestRate: rate(rates.requests),
+    byteRate: size(Math.round(rates.bytes)),
+    todayRate: percent(hitRate(today)),
+    todayRequests: countOf(today.requests, 'request'),
+    todaySaved: sizeView(saved),
+    connections: count(connections),
+    transfers: countOf(arriving.length, 'download'),
+    arriving: [...arriving]
+      .sort((a, b) => (b.length ?? b.received) - (a.length ?? a.received))
+      .slice(0, most.arriving)
+      .map(({ key, received, length }) => ({
+        target: shown(key),
+        received: size(received),
+        length: length === undefined ? '' : size(length),
+        share: length ? Math.min(100, Math.floor((received / length) * 100)) : undefined,
+      })),
+    showActivity: config.index.activity,
+    problems: problems.slice(0, most.problems).map(one => answeredView(one, now)),
+    requests: requests.slice(0, most.requests).map(one => answeredView(one, now)),
+    archives: named(archives),
+    clientTallies: named(clients),
+  }
+}
+
+function tallyView({ name, requests, hits, bytes, last }: Tally, now: Milliseconds): View {
+  return {
+    name,
+    requests: count(requests),
+    rate: percent(requests === 0 ? 0 : hits / requests),
+    sent: sizeView(bytes),
+    last: now - last < 60_000 ? 'just now' : `${elapsed(now - last)} ago`,
+  }
+}
+
+function answeredView(answered: Answered, now: Milliseconds): View {
+  const { at, client, method, target, status, outcome, because, bytes, complete } = answered
+  const isFile = /^https?:\/\//.test(target)
+  return {
+    at: date(at) === date(now) ? timeOfDay(at) : moment(at),
+    instant: new Date(at).toISOString(),
+    client,
+    target: shown(target),
+    method: method === 'GET' ? '' : method,
+    explain: isFile ? `/_cachesvc/explain?url=${encodeURIComponent(shown(target))}` : '',
+    status,
+    outcome,
+    because: complete ? because : `${because}, cut off`,
+    sent: size(bytes),
+  }
+}
+
+const longestShown = 300
+
+/** Queries can carry signatures. */
+function shown(target: string): string {
+  const text = redactUrl(target).replace(/\?.*$/, '?...')
+  return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text
 }
 
 /** At most so many clients are named; the others are counted. */

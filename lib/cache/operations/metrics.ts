@@ -5,6 +5,7 @@
 import type { Exchange } from '../../http/message/message.ts'
 import { Metrics } from '../../metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
+import type { Store } from '../store/store.ts'
 import type { LastVerification } from './sources.ts'
 
 /** Figures that are read when the metrics are asked for. */
@@ -15,6 +16,7 @@ export interface Gauges {
   readonly originConnections: () => number
   readonly objects: () => number
   readonly bytes: () => number
+  readonly damaged: () => number
   readonly free: () => number
   readonly writable: () => boolean
   readonly suites: () => number
@@ -23,6 +25,17 @@ export interface Gauges {
   /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
   readonly authorityExpiry: number | undefined
   readonly verification: () => LastVerification | undefined
+}
+
+/** Those of a store. */
+export function storeGauges(store: Pick<Store, 'writing' | 'usage' | 'damaged' | 'health'>) {
+  return {
+    writing: () => store.writing,
+    objects: () => store.usage().objects,
+    bytes: () => store.usage().bytes,
+    damaged: () => store.damaged,
+    writable: () => store.health().writable,
+  }
 }
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
@@ -81,6 +94,8 @@ export class CacheMetrics {
     reading('files_being_written', 'Files not yet whole on disk.', gauges.writing)
     reading('stored_objects', 'Stored targets.', gauges.objects)
     reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
+    const damaged = 'Stored contents found damaged when they were read, since the start.'
+    reading('damaged_contents', damaged, gauges.damaged)
     reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
     reading('adopted_suites', 'Suites whose indexes files are compared with.', gauges.suites)
     reading('suites_being_adopted', 'Suites whose indexes are being read.', gauges.adopting)

@@ -7,6 +7,8 @@ import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
+import { setupScript } from './examples/setup-script.ts'
+import { countOf } from './figures.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
@@ -26,6 +28,7 @@ const menu = [
 export class Pages {
   readonly #sources: OperationsSources
   readonly #templates: Templates
+  readonly #project = projectPage()
 
   constructor(sources: OperationsSources, templates: Templates) {
     this.#sources = sources
@@ -51,6 +54,11 @@ export class Pages {
     return this.#page('setup', 'Setup', setupView(this.#sources, this.#endpoint()))
   }
 
+  /** For a client's shell. */
+  setupScript(): string {
+    return setupScript({ here: this.#endpoint() })
+  }
+
   /** The form, and what is known of the URL in the query's `url`, if it has one. */
   async explain(query: string | undefined): Promise<string> {
     const url = new URLSearchParams(query ?? '').get('url')?.trim() ?? ''
@@ -69,16 +77,30 @@ export class Pages {
     return this.#templates.render(template, {
       title,
       version: this.#sources.version,
-      project: projectPage,
+      project: this.#project,
       menu: menu.map(([href, label]) => ({ href, label, current: label === title })),
       ...view,
     })
   }
 
-  /** For the template `state`. */
+  /** For the template `state`: not ready, ready with something to look after, or well. */
   async #state(): Promise<View> {
+    const { warnings, https, verification } = this.#sources
     const health = await this.#sources.health()
-    return { ready: health.writable, because: health.writable ? '' : health.because }
+    const wrong = verification().last?.wrong ?? 0
+    const cautions = [
+      ...warnings(),
+      ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
+      ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
+    ]
+    const ready = health.writable
+    return {
+      ready: ready && cautions.length === 0,
+      doubtful: ready && cautions.length > 0,
+      broken: !ready,
+      because: ready ? '' : health.because,
+      cautions,
+    }
   }
 
   #endpoint(): Endpoint {

@@ -50,16 +50,21 @@ function pageTable(
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
+  const project = projectPage()
   return new Map<string, Page>([
     ['/', () => usageInformation(usage)],
     ['/robots.txt', () => webResponse('text', 'User-agent: *\nDisallow: /\n')],
     ['/favicon.ico', () => webResponse('icon', icon)],
-    ['/.well-known/security.txt', () => webResponse('text', securityText(sources.clock.now()))],
+    [
+      '/.well-known/security.txt',
+      () => webResponse('text', securityText(project, sources.clock.now())),
+    ],
     ['/_cachesvc', () => redirect('/_cachesvc/')],
     ['/_cachesvc/', async () => webResponse('html', await pages.index())],
     ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
     ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
     ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
+    ['/_cachesvc/setup.sh', () => webResponse('text', pages.setupScript())],
     ['/_cachesvc/explain', async query => webResponse('html', await pages.explain(query))],
     ['/_cachesvc/style.css', () => webResponse('css', style)],
     [
@@ -100,9 +105,9 @@ function usageInformation(page: Buffer): Response {
 const securityExpiry: Milliseconds = 7 * 24 * 60 * 60 * 1000
 
 /** RFC 9116. */
-function securityText(now: Milliseconds): string {
+function securityText(contact: string, now: Milliseconds): string {
   const expires = new Date(now + securityExpiry).toISOString().replace(/\.\d+Z$/, 'Z')
-  return `Contact: ${projectPage}\nExpires: ${expires}\nPreferred-Languages: en\n`
+  return `Contact: ${contact}\nExpires: ${expires}\nPreferred-Languages: en\n`
 }
 
 function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {

@@ -6,7 +6,7 @@ import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
 import { type Endpoint, isLoopback } from './endpoint.ts'
 import { automationChapters } from './examples/automation.ts'
-import { checkChapters } from './examples/check.ts'
+import { certificateChapters, checkChapter } from './examples/check.ts'
 import { clientChapters } from './examples/client.ts'
 import { discoveryChapter } from './examples/discovery.ts'
 import type { Chapter, Setting } from './examples/example.ts'
@@ -15,13 +15,17 @@ import type { OperationsSources } from './sources.ts'
 /** Named in examples when the configuration names no archive. */
 const placeholderArchive = 'archive.example.org'
 
-/** All examples, in the order of the page. */
+/** All examples, in the order of the page. Where HTTPS is read, a machine has to trust the certificate before all else. */
 export function chapters(setting: Setting): readonly Chapter[] {
+  const certificate = certificateChapters(setting)
+  const first = setting.httpsMode === 'intercept'
   return [
+    ...(first ? certificate : []),
     ...clientChapters(setting),
     discoveryChapter(setting),
     ...automationChapters(setting),
-    ...checkChapters(setting),
+    ...(first ? [] : certificate),
+    checkChapter(setting),
   ]
 }
 

@@ -3,8 +3,10 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
+import type { Arriving } from '../fetch/found.ts'
 import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
+import type { Answered, Rates, Tally } from '../stats/activity.ts'
 import type { StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
@@ -16,6 +18,8 @@ export interface OperationsSources {
   readonly clock: Clock
   readonly version: string
   readonly config: Config
+  /** What is doubtful about the configuration. */
+  readonly warnings: () => readonly string[]
   /** The open listeners, the main one first. */
   readonly listeners: () => readonly Listener[]
   /** IP addresses of this machine, in the system's order. */
@@ -26,6 +30,7 @@ export interface OperationsSources {
   /** The rules of mirror routing; the first that applies decides. */
   readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
   readonly statistics: () => StatisticsReport
+  readonly activity: () => ActivityReport
   readonly usage: Source<StoreUsage>
   readonly health: Source<Health>
   readonly verification: () => Verification
@@ -47,6 +52,22 @@ export interface Listener {
   readonly port: number
   /** Whether clients speak TLS to it. */
   readonly secure: boolean
+}
+
+/** What the service does now and did lately. */
+export interface ActivityReport {
+  readonly started: Milliseconds
+  /** Over the last minute. */
+  readonly rates: Rates
+  /** The latest first. */
+  readonly requests: readonly Answered[]
+  readonly problems: readonly Answered[]
+  /** Most bytes first. */
+  readonly archives: readonly Tally[]
+  readonly clients: readonly Tally[]
+  /** Of clients. */
+  readonly connections: number
+  readonly arriving: readonly Arriving[]
 }
 
 /** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */

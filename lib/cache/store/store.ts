@@ -4,8 +4,7 @@
  * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
  * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
  */
-
-import { SingleFlight } from '../../async/single-flight.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
@@ -17,6 +16,7 @@ import { checkVersion, createDirectories, directoryFailure, trial } from './disk
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
 import { type Named, Shelves } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
+import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
 import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
 
@@ -54,7 +54,6 @@ export class Store extends Shelves {
   readonly #socket: AdminSocket
   /** Entries whose content is whole and not yet stored, by key. */
   readonly #arriving = new Map<string, Entry>()
-  readonly #proofs = new SingleFlight<boolean>()
   #proving: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -84,7 +83,7 @@ export class Store extends Shelves {
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
     const { digest, size } = entry
-    const { downloads, unproven } = this.#parts
+    const { downloads, unproven, checks } = this.#parts
     const download = downloads.whole(digest)
     if (download?.size === size && download.canJoin(first)) {
       const end = Math.min(last, size - 1)
@@ -95,13 +94,9 @@ export class Store extends Shelves {
       }
     }
     if (!unproven.has(digest)) return super.content(entry, first, last)
-    return this.#prove(digest, size).then(
-      proven => (proven ? super.content(entry, first, last) : undefined),
-      error => {
-        this.#parts.log.warn('cannot read a blob', { digest, because: explainError(error) })
-        return undefined
-      },
-    )
+    return checks.check(digest, size).then(right => {
+      return right ? super.content(entry, first, last) : undefined
+    })
   }
 
   /**
@@ -188,9 +183,20 @@ export class Store extends Shelves {
     return this.#parts.retention.sweep(options)
   }
 
-  /** Sweeps every day until the store closes; `unusedDays` is asked anew each time. */
-  sweepDaily(unusedDays: () => number): void {
-    this.#parts.retention.daily(unusedDays)
+  /** What is kept from now on. From the first call on the store sweeps every day until it closes. */
+  retain(rules: RetentionRules): void {
+    this.#parts.room.use(rules)
+    this.#parts.retention.daily(() => this.#parts.room.rules)
+  }
+
+  /** A stored content is hashed again while it is read when its last check is older than this. */
+  recheckAfter(age: Milliseconds): void {
+    this.#parts.checks.maxAge = age
+  }
+
+  /** Contents that were found damaged since the start. */
+  get damaged(): number {
+    return this.#parts.checks.damaged
   }
 
   /** Answers requests of commands that run beside this process; undefined takes none any more. */
@@ -207,8 +213,10 @@ export class Store extends Shelves {
   override async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    const { downloads, retention, checkpoints, journal, health } = this.#parts
+    const { downloads, retention, room, checks, checkpoints, journal, health } = this.#parts
     retention.close()
+    room.close()
+    checks.close()
     await downloads.close(closing())
     await this.#proving
     await checkpoints.close()
@@ -239,31 +247,9 @@ export class Store extends Shelves {
       if (stored) journal.put(entry)
     }
   }
-  /** Whether the content that an unclean stop left is what it says; what is not goes, with its entries. */
-  #prove(digest: string, size: number): Promise<boolean> {
-    const { unproven, blobs, checkpoints } = this.#parts
-    return this.#proofs.run(digest, async () => {
-      const onRead = (): void => {
-        if (this.#closed) throw closing()
-      }
-      const examined = await this.examine(digest, { size, algorithms: ['sha256'], onRead })
-      // Verified content has come under this digest meanwhile.
-      if (!unproven.has(digest)) return true
-      if (examined.found === 'unknown') return false
-      if (examined.found === 'whole' && examined.digests.get('sha256') === digest) {
-        blobs.fresh.add(digest)
-        unproven.delete(digest)
-        checkpoints.soon()
-        return true
-      }
-      this.#parts.log.warn('a content did not survive the last stop', { digest })
-      await blobs.discard(digest)
-      return false
-    })
-  }
 
   async #proveAll(): Promise<void> {
-    const { unproven, journal } = this.#parts
+    const { unproven, journal, checks } = this.#parts
     this.#parts.log.info('hashing what was not yet durable at the last stop', {
       contents: unproven.size,
     })
@@ -271,7 +257,7 @@ export class Store extends Shelves {
       const [row] = journal.index.referring(digest)
       if (this.#closed) return
       if (row === undefined) unproven.delete(digest)
-      else await this.#prove(digest, journal.index.size(row)).catch(() => false)
+      else await checks.check(digest, journal.index.size(row))
     }
   }
 }

@@ -5,18 +5,22 @@ import type { Clock } from '../../async/clock.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
 import type { Logger } from '../../log/log.ts'
 import { Journal } from './catalogue/journal.ts'
+import { Checks } from './content/checks.ts'
 import { Contents } from './content/contents.ts'
 import { Downloads } from './content/downloads.ts'
 import type { Partial } from './content/partial.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Blobs } from './disk/blobs.ts'
 import { Disk, type DiskOptions } from './disk/disk.ts'
+import { examineFile } from './disk/examine.ts'
 import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
 import type { Entry } from './entry.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
+import { Removal } from './upkeep/removal.ts'
 import { Retention } from './upkeep/retention.ts'
+import { Room } from './upkeep/room.ts'
 import { Space } from './upkeep/space.ts'
 
 export interface StoreOptions {
@@ -58,18 +62,30 @@ export function wire(options: StoreOptions) {
     },
   })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
-  const space = new Space(around)
+  const space = new Space(around, () => room.stored)
   /** Digests whose contents must be hashed before they are used. */
   const unproven = new Set<string>()
   /** Downloads that a crash broke off, by key. */
   const partials = new Map<string, Partial>()
   /** Told that a download is over, of which content, and whether that is stored. */
   const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
-  const contents = new Contents({ ...around, blocks, memory })
+  const checks = new Checks({
+    clock,
+    log,
+    examine: (digest, examination) => examineFile(disk, layout.blob(digest), examination),
+    passed: digest => {
+      if (!unproven.delete(digest)) return
+      blobs.fresh.add(digest)
+      checkpoints.soon()
+    },
+    discard: digest => blobs.discard(digest),
+  })
+  const contents = new Contents({ ...around, blocks, memory, checks })
   const journal = new Journal({
     ...around,
     failed: error => health.failed(error, 'writing entries'),
-    freed: digest => blobs.freed(digest),
+    named: digest => blobs.taken(digest),
+    freed: (digest, size) => blobs.freed(digest, size),
     onPut: options.onPut,
   })
   const blobs = new Blobs({
@@ -83,14 +99,26 @@ export function wire(options: StoreOptions) {
     soon: () => {
       checkpoints.soon()
       retention.soon()
+      room.look()
     },
+  })
+  const removal = new Removal({ clock, journal, blobs })
+  const room = new Room({
+    ...around,
+    journal,
+    blobs,
+    removal,
+    space,
+    underWay: () => downloads.bytes,
+    failed: error => health.failed(error, 'removing contents'),
   })
   const downloads = new Downloads({
     ...around,
     blocks,
     blobs,
     contents,
-    space,
+    checks,
+    room,
     partials,
     soon: () => checkpoints.soon(),
     diskFailed: error => health.failed(error, 'storing a download'),
@@ -108,6 +136,7 @@ export function wire(options: StoreOptions) {
     ...around,
     journal,
     blobs,
+    removal,
     failed: error => health.failed(error, 'removing contents'),
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
@@ -117,12 +146,14 @@ export function wire(options: StoreOptions) {
     health,
     journal,
     contents,
+    checks,
     blobs,
     downloads,
     partials,
     unproven,
     checkpoints,
     retention,
+    room,
     space,
     told,
   }

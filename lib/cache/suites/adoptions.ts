@@ -37,13 +37,14 @@ const mostWaiting = 256
 
 export class Adoptions {
   readonly #parts: AdoptionsParts
-  readonly #thread = new AdoptionThread()
+  readonly #thread: AdoptionThread
   readonly #underWay = new Map<string, UnderWay>()
   #removing: Promise<void> = Promise.resolve()
   #closed = false
 
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
+    this.#thread = new AdoptionThread(parts.clock)
   }
 
   /** Adopts the suite in the directory with this key, now or when the one under way has ended. */

@@ -1,5 +1,5 @@
 /**
- * What the adopted indexes of archives say about files (docs/decisions/0029-what-adopted-indexes-say.md): told what is stored
+ * What the adopted indexes of archives say about files (docs/decisions/0030-what-adopted-indexes-say.md): told what is stored
  * and given to clients, asked what a file must be.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'

@@ -1,8 +1,9 @@
 /**
  * Runs adoptions in a thread, one after the other: unpacking and hashing would keep requests waiting. The thread starts with
- * the first adoption and ends when there is no more to do.
+ * the first adoption and ends when there was no more to do for a while: an update brings several adoptions.
  */
 import { Worker } from 'node:worker_threads'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Adoption, Job } from './adopt.ts'
 
 /** What the thread answers a job. */
@@ -14,6 +15,9 @@ export type Answer =
 /** A Release of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 
+/** How long the thread stays when there is no more to do. */
+const idle: Milliseconds = 15_000
+
 interface Waiting {
   readonly job: Job
   readonly resolve: (adoption: Adoption) => void
@@ -21,9 +25,15 @@ interface Waiting {
 }
 
 export class AdoptionThread {
+  readonly #clock: Clock
   readonly #waiting: Waiting[] = []
   #worker: Worker | undefined
+  #cancelEnd: (() => void) | undefined
   #closed = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   /** Rejects when the thread fails, and when this is closed. */
   run(job: Job): Promise<Adoption> {
@@ -36,6 +46,7 @@ export class AdoptionThread {
 
   async close(): Promise<void> {
     this.#closed = true
+    this.#cancelEnd?.()
     const worker = this.#worker
     this.#fail(new Error('the service stops'))
     await worker?.terminate()
@@ -43,9 +54,12 @@ export class AdoptionThread {
 
   #next(): void {
     const [first] = this.#waiting
+    this.#cancelEnd?.()
     if (first === undefined) {
-      void this.#worker?.terminate()
-      this.#worker = undefined
+      this.#cancelEnd = this.#clock.after(idle, () => {
+        void this.#worker?.terminate()
+        this.#worker = undefined
+      })
     } else {
       this.#worker ??= this.#start()
       this.#worker.postMessage(first.job)

@@ -97,6 +97,7 @@ export class Updates {
     const settled = await found.filling.settled
     if (settled.kind === 'passed') return { use: 'again' }
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
+    if (!(await settled.kept)) return { use: 'again' }
     try {
       const come = { ...settled.entry, key: entry.key }
       if (come.digest === entry.digest) return this.#place(come, 'validated')

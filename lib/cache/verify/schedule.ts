@@ -27,7 +27,7 @@ export interface ScheduleOptions {
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
-  readonly settings: () => Config['verification']
+  readonly settings: () => Pick<Config['verification'], 'interval' | 'rate'>
   /** Told of every repository-verification warning. */
   readonly onWarning: () => void
   /** Runs a check; in a thread unless told. */

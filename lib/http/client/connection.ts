@@ -25,6 +25,8 @@ export class Connection implements Reader {
   readonly alarm: Alarm
   /** Whether an earlier request has used it. */
   reused = false
+  /** Whether its request lasts, so that it counts among those that do. */
+  apart = false
   /** How long it may lie free after this request; undefined for the pool's own limit. */
   keep: Milliseconds | undefined
   /** Ends its life as a free connection. */

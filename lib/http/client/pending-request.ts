@@ -4,7 +4,8 @@
  * A request that a kept connection swallowed without a byte in answer is sent once more, on a new one, when its method is
  * idempotent and it has no content: the origin has closed the connection just then (RFC 9112 section 9.3.1).
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { networkOf } from '../../ip.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import { ResponseHeadReader } from '../wire/response-head.ts'
@@ -38,6 +39,9 @@ export interface ClientParts {
 /** Lines of a response's head; Node's parser drops what is behind some thousand. */
 const mostLines = 1000
 
+/** A request whose connection has been its own for so long is one that lasts. */
+const LASTS: Milliseconds = 1000
+
 /** Told once what came of a request: the failure, or the head of the response. */
 export type Told = (
   failure: OriginFailure | undefined,
@@ -49,16 +53,20 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   readonly origin: string
   readonly deadlines: OriginDeadlines
   fresh = false
+  /** When its connection became its own, by the monotonic clock. */
+  leased: Milliseconds = 0
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
   readonly #told: Told
+  #network: string | undefined
   #message: WireRequest | undefined
   #connection: Connection | undefined
   #exchange: Exchange | undefined
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #cancelTimer: () => void = () => {}
+  #cancelRelief: () => void = () => {}
 
   /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
   constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: Told) {
@@ -73,6 +81,18 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     // What may be at any address and what may not never share a connection.
     const right = trusted ? 'trusted' : 'public'
     this.key = upgrade ? '' : `${uri.scheme}://${this.origin} ${right} ${line}`
+  }
+
+  /** The network of who asks, or "". */
+  get client(): string {
+    const { client = '' } = this.#asked
+    this.#network ??= client === '' ? '' : networkOf(client)
+    return this.#network
+  }
+
+  /** The connection that is its own now. */
+  get connection(): Connection | undefined {
+    return this.#connection
   }
 
   begin(): void {
@@ -99,6 +119,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   turn(turn: Turn): void {
     this.#stopWaiting = undefined
     this.#cancelTimer()
+    this.#cancelRelief()
+    this.leased = this.#parts.clock.elapsed()
     if (turn === 'open') this.#dial()
     else this.#run(turn)
   }
@@ -122,6 +144,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     if (!again) return this.#fail(failure)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
+    this.#connection = undefined
     this.fresh = true
     this.#lease()
   }
@@ -143,11 +166,20 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
       this.#cancelTimer()
+      this.#cancelRelief()
       this.#fail(failure)
     }
     const after = this.deadlines.queue
     this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
     this.#stopWaiting = cause => leave(this.#aborted(cause))
+    if (pool.setsApart) this.#relieve()
+  }
+
+  /** Until its turn comes, long requests make room. */
+  #relieve(): void {
+    const { clock } = this.#parts
+    this.#cancelRelief = clock.after(LASTS, () => this.#relieve())
+    relieve(this.key, this.#parts, clock.elapsed())
   }
 
   #dial(): void {
@@ -197,6 +229,32 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     this.#parts.underWay.delete(this)
     this.#asked.signal?.removeEventListener('abort', this.#onAbort)
   }
+}
+
+/**
+ * Makes room for a request that waits for a connection under `key` behind long ones: event streams, slow downloads, dripping
+ * uploads. What lasts is set apart, in a line of its own. When that is full as well, the newest of the client with most of them
+ * is ended. `underWay` are all requests, the oldest first.
+ */
+function relieve(
+  key: string,
+  of: { readonly underWay: Iterable<PendingRequest>; readonly pool: ConnectionPool },
+  now: Milliseconds,
+): void {
+  const { underWay, pool } = of
+  const left = new Map<string, PendingRequest[]>()
+  for (const request of underWay) {
+    if (request.key !== key || request.connection === undefined) continue
+    if (request.connection.apart || now - request.leased < LASTS) continue
+    if (pool.setApart(request.connection)) return
+    const own = left.get(request.client) ?? []
+    own.push(request)
+    left.set(request.client, own)
+  }
+  let most: readonly PendingRequest[] = []
+  for (const own of left.values()) if (own.length > most.length) most = own
+  const newest = most.at(-1)
+  newest?.cancel(failureOf('queue', newest.origin, {}))
 }
 
 /** The connection broke, rather than fell silent. */

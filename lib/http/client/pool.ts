@@ -18,7 +18,9 @@ export interface PoolLimits {
   readonly freePerOrigin: number
   /** Free connections kept for all origins together. */
   readonly free: number
-  /** Requests that may wait for a connection to one origin. */
+  /** Connections to one origin besides, of requests that last; undefined: none is set apart. */
+  readonly lasting?: number | undefined
+  /** Requests that may wait for a connection to one origin; those of one client at most a quarter of them, if it has a name. */
   readonly waiting: number
   /** How long a free connection is kept when its origin gave no hint. Many origins close after 5 s. */
   readonly idle: Milliseconds
@@ -28,6 +30,8 @@ export interface PoolCounts {
   /** Connections leased to requests, those being dialled included. */
   readonly busy: number
   readonly free: number
+  /** Of the busy ones those of requests that last. */
+  readonly lasting: number
   /** Requests waiting for a connection. */
   readonly waiting: number
 }
@@ -38,6 +42,8 @@ export type Turn = Connection | 'open'
 /** A request that wants a connection. */
 export interface Lessee {
   readonly key: string
+  /** Who asks, or "". */
+  readonly client: string
   /** Whether only a new connection will do. */
   readonly fresh: boolean
   /** Its turn has come, after it waited in line. */
@@ -47,9 +53,11 @@ export interface Lessee {
 interface Place {
   /** Connections that count against the limit: leased, being dialled, free. */
   held: number
+  /** Connections set apart, which count against a limit of their own. */
+  lasting: number
   /** The longest free first. */
   readonly free: Connection[]
-  readonly line: Set<Lessee>
+  readonly line: Line
 }
 
 export class ConnectionPool {
@@ -67,7 +75,7 @@ export class ConnectionPool {
   /** A turn at once, `full` when there can be none, or undefined: the request stands in line until its turn comes or `leave`. */
   lease(lessee: Lessee): Turn | 'full' | undefined {
     const { key, fresh } = lessee
-    const place = this.#places.get(key) ?? { held: 0, free: [], line: new Set() }
+    const place = this.#places.get(key) ?? { held: 0, lasting: 0, free: [], line: new Line() }
     const newest = fresh ? undefined : place.free.at(-1)
     if (newest !== undefined) {
       this.#take(place, newest)
@@ -80,7 +88,9 @@ export class ConnectionPool {
       this.#held += 1
       return 'open'
     }
-    if (place.line.size >= this.#limits.waiting) return 'full'
+    const { waiting } = this.#limits
+    const mine = lessee.client === '' ? 0 : place.line.of(lessee.client) * 4
+    if (Math.max(place.line.size, mine) >= waiting) return 'full'
     place.line.add(lessee)
     if (fresh) this.#drop(place.free[0])
     return undefined
@@ -98,7 +108,10 @@ export class ConnectionPool {
       const place = this.#places.get(connection.key)
       if (place !== undefined) this.#take(place, connection)
       this.#open.delete(connection)
-      this.vacate(connection.key)
+      if (!connection.apart || place === undefined) return this.vacate(connection.key)
+      place.lasting -= 1
+      this.#held -= 1
+      this.#forget(connection.key, place)
     }
     connection.drop = () => this.#drop(connection)
     this.#open.add(connection)
@@ -112,7 +125,13 @@ export class ConnectionPool {
     if (place === undefined) return connection.destroy()
     const keep = connection.keep ?? this.#limits.idle
     connection.reused = true
-    const next = firstOf(place.line)
+    if (connection.apart) {
+      if (place.held >= this.#limits.perOrigin) return connection.destroy()
+      connection.apart = false
+      place.lasting -= 1
+      place.held += 1
+    }
+    const next = place.line.next()
     if (keep <= 0 || !connection.usable || next?.fresh) {
       connection.destroy()
     } else if (next !== undefined) {
@@ -127,20 +146,49 @@ export class ConnectionPool {
   vacate(key: string): void {
     const place = this.#places.get(key)
     if (place === undefined) return
-    const next = firstOf(place.line)
-    if (next !== undefined) {
-      place.line.delete(next)
-      return next.turn('open')
-    }
+    if (this.#giveOn(place)) return
     place.held -= 1
     this.#held -= 1
-    if (place.held === 0) this.#places.delete(key)
+    this.#forget(key, place)
+  }
+
+  /** Whether connections of requests that last are set apart. */
+  get setsApart(): boolean {
+    return this.#limits.lasting !== undefined
+  }
+
+  /** Counts a connection among those that last and gives its place to the next in line; false when as many do as may. */
+  setApart(connection: Connection): boolean {
+    const place = this.#places.get(connection.key)
+    if (place === undefined || place.lasting >= (this.#limits.lasting ?? 0)) return false
+    connection.apart = true
+    place.lasting += 1
+    if (this.#giveOn(place)) this.#held += 1
+    else place.held -= 1
+    return true
+  }
+
+  /** The next in line may open a connection. */
+  #giveOn(place: Place): boolean {
+    const next = place.line.next()
+    if (next === undefined) return false
+    place.line.delete(next)
+    next.turn('open')
+    return true
+  }
+
+  #forget(key: string, place: Place): void {
+    if (place.held + place.lasting === 0) this.#places.delete(key)
   }
 
   counts(): PoolCounts {
     let waiting = 0
-    for (const place of this.#places.values()) waiting += place.line.size
-    return { busy: this.#held - this.#free.size, free: this.#free.size, waiting }
+    let lasting = 0
+    for (const place of this.#places.values()) {
+      waiting += place.line.size
+      lasting += place.lasting
+    }
+    return { busy: this.#held - this.#free.size, free: this.#free.size, lasting, waiting }
   }
 
   /** Destroys every connection, and settles when all are closed. */
@@ -181,7 +229,39 @@ export class ConnectionPool {
   }
 }
 
-function firstOf<T>(set: ReadonlySet<T>): T | undefined {
+/** Requests that wait. Their clients take turns; those of one client go in the order they came. */
+class Line {
+  /** The client whose turn is next first. */
+  readonly #clients = new Map<string, Set<Lessee>>()
+  size = 0
+
+  of(client: string): number {
+    return this.#clients.get(client)?.size ?? 0
+  }
+
+  add(lessee: Lessee): void {
+    const own = this.#clients.get(lessee.client) ?? new Set()
+    this.#clients.set(lessee.client, own.add(lessee))
+    this.size += 1
+  }
+
+  next(): Lessee | undefined {
+    const own = firstOf(this.#clients.values())
+    return own === undefined ? undefined : firstOf(own)
+  }
+
+  delete(lessee: Lessee): void {
+    const own = this.#clients.get(lessee.client)
+    if (own === undefined || !own.delete(lessee)) return
+    this.size -= 1
+    const wasNext = firstOf(this.#clients.values()) === own
+    if (own.size > 0 && !wasNext) return
+    this.#clients.delete(lessee.client)
+    if (own.size > 0) this.#clients.set(lessee.client, own)
+  }
+}
+
+function firstOf<T>(set: Iterable<T>): T | undefined {
   for (const first of set) return first
   return undefined
 }

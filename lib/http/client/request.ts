@@ -41,6 +41,8 @@ export interface OriginRequest {
    * connection for as long, and must not keep it from the others.
    */
   readonly line?: 'shared' | 'passed'
+  /** IP address of the client that asks, so that clients take turns at connections; undefined: all are one. */
+  readonly client?: string | undefined
   readonly deadlines?: Partial<OriginDeadlines>
   /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
   readonly host?: string

@@ -56,6 +56,8 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: Authority
+  /** For whom a handler has let it through, as the handler notes it. */
+  holder?: object | undefined
   /** Moment the head had arrived, milliseconds since the epoch. */
   readonly received: number
   /** Fires when the client has gone or the exchange is over. */

@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { type Source, sourceOf, type Take } from '../../bytes/source.ts'
+import { iterate, type Source, sourceOf, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
@@ -15,6 +15,7 @@ import { type Content, noContent, type Request, type Response } from '../message
 import { announced } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
+import { ClientGone, type Room } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
@@ -22,6 +23,8 @@ import { join } from './tunnel.ts'
 export interface Forwarding {
   readonly origin: OriginClient
   readonly uri: TargetUri
+  /** IP address of the client, so that clients take turns at connections. */
+  readonly client: string | undefined
   /** Host field for the origin; that of the URI when undefined. */
   readonly host: string | undefined
   /** The fields the origin gets. */
@@ -29,6 +32,8 @@ export interface Forwarding {
   /** Makes the trailer fields fit to be sent. */
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
+  /** For small contents that wait until they are whole; without any left they are sent as they come. */
+  readonly room: Room
   /** The longest silence of the client within its content. */
   readonly contentTime: Milliseconds
 }
@@ -51,7 +56,7 @@ const CONTINUE_TIME: Milliseconds = 2000
 /** Sends a request on and settles with the response, its content still to be read. Throws an OriginFailure. */
 export async function forward(request: Request, to: Forwarding): Promise<Response> {
   const expects = /^100-continue$/i.test(request.fields.get('Expect') ?? '')
-  const content = contentOf(request, to)
+  const content = await contentOf(request, to)
   const response = await to.origin.request({
     ...asked(request, to),
     content,
@@ -102,22 +107,34 @@ export async function forwardUpgrade(
   }
 }
 
-function asked(request: Request, { uri, host, fields }: Forwarding): OriginRequest {
+function asked(request: Request, { uri, host, fields, client }: Forwarding): OriginRequest {
   const { method } = request
   const end =
     request.onceOver === undefined
       ? { signal: request.signal }
       : { onceOver: (act: () => void) => request.onceOver?.(act) }
-  const base = { method, uri, fields, ...end, trusted: true }
+  const base = { method, uri, fields, ...end, trusted: true, client }
   return host === undefined ? base : { ...base, host }
 }
 
-function contentOf(request: Request, to: Forwarding): Content {
+/** Content so small waits in memory until it is whole, so that a client that sends it slowly holds no connection. */
+const SMALL = 64 * 1024
+
+async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   if (!hasContent(request)) return noContent
-  const length = request.fields.get('Content-Length')
+  const text = request.fields.get('Content-Length')
+  const length = text === undefined ? undefined : Number(text)
+  const waits = length !== undefined && length <= SMALL && !request.fields.has('Expect')
+  if (waits && to.room.take(length)) {
+    try {
+      return { kind: 'bytes', bytes: await whole(request, to) }
+    } finally {
+      to.room.give(length)
+    }
+  }
   return {
     kind: 'stream',
-    length: length === undefined ? undefined : Number(length),
+    length,
     open: () =>
       new InTime(
         sourceOf(() => request.content),
@@ -125,6 +142,23 @@ function contentOf(request: Request, to: Forwarding): Content {
       ),
     trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
   }
+}
+
+/** The whole content of a request. Throws a ContentTooSlow, a MalformedContent, or a ClientGone. */
+async function whole(request: Request, to: Forwarding): Promise<Buffer> {
+  const blocks: Buffer[] = []
+  const source = new InTime(
+    sourceOf(() => request.content),
+    to,
+  )
+  try {
+    // A copy: a block from a socket is a view of a larger buffer.
+    for await (const block of iterate(source)) blocks.push(Buffer.from(block))
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    throw new ClientGone('the client has gone', { cause: error })
+  }
+  return Buffer.concat(blocks)
 }
 
 /** Content of a client, each piece of which has its time. */

@@ -5,6 +5,8 @@ import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
+import type { LiveRequest } from './live-request.ts'
+import type { RequestContent } from './request-content.ts'
 
 /** What is known of one client connection for as long as it lasts. */
 export interface Connection {
@@ -16,7 +18,9 @@ export interface Connection {
   /** Requests that came so far. */
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
-  readonly underWay: Set<UnderWay>
+  readonly underWay: Set<LiveRequest>
+  /** The content that Node's server is receiving, or received last. */
+  content?: RequestContent
   /** Called when no request is under way: refuses a head that came after good requests. */
   afterLast?: () => void
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
@@ -50,11 +54,6 @@ export interface ClientTimes {
   readonly idle: Milliseconds
   /** Without taking a byte of what waits, or without a byte moving either way while a request is under way. */
   readonly stalled: Milliseconds
-}
-
-/** An exchange that wants to know that its connection has gone. */
-export interface UnderWay {
-  gone(): void
 }
 
 /** Keeps the table of open connections. */
@@ -138,6 +137,13 @@ export class Connections {
     else if (limit > 0 && now - allSince >= limit) socket.destroy()
   }
 
+  /** The requests under way on all connections, each with what cuts its connection. */
+  *underWay(): Generator<{ readonly request: LiveRequest; readonly cut: () => void }> {
+    for (const [socket, { underWay }] of this.#open) {
+      for (const request of underWay) yield { request, cut: () => socket.destroy() }
+    }
+  }
+
   /** Cuts every connection, whatever is under way. */
   destroyAll(): void {
     for (const socket of this.#open.keys()) socket.destroy()
@@ -145,7 +151,7 @@ export class Connections {
 }
 
 /** Whether this exchange is the last that came on its connection. */
-export function isNewest(exchange: UnderWay, { underWay }: Connection): boolean {
+export function isNewest(exchange: LiveRequest, { underWay }: Connection): boolean {
   let newest: unknown
   for (const one of underWay) newest = one
   return newest === exchange

@@ -12,6 +12,7 @@ import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
+import { MalformedContent } from './request-content.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import { type SendOptions, type Sent, send } from './send.ts'
 
@@ -29,14 +30,21 @@ export class Exchanges {
 
   /** The handler's response, or the one for its failure. Never throws or rejects. */
   handle(request: LiveRequest): Response | Promise<Response> {
-    const { handler, onFailure } = this.#options
+    const { handler } = this.#options
     try {
       const answer = handler(request)
       if (!(answer instanceof Promise)) return answer
-      return answer.catch((error: unknown) => onFailure(request, error))
+      return answer.catch((error: unknown) => this.failed(request, error))
     } catch (error) {
-      return onFailure(request, error)
+      return this.failed(request, error)
     }
+  }
+
+  /** The response to a request whose handler has failed. */
+  failed(request: LiveRequest, error: unknown): Response {
+    return error instanceof MalformedContent
+      ? malformed({ status: 400, sentence: error.publicText })
+      : this.#options.onFailure(request, error)
   }
 
   /**
@@ -106,7 +114,8 @@ export function accessFacts(exchange: Exchange): LogFacts {
   }
 }
 
-function targetText({ target, fields }: Request): string {
+/** What a request asks for, as it was written. */
+export function targetText({ target, fields }: Request): string {
   switch (target.form) {
     case 'absolute':
       return formatUri(target.uri)

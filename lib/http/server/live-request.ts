@@ -5,8 +5,15 @@ import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
-import type { Connection, UnderWay } from './connections.ts'
 import type { HttpServerOptions } from './options.ts'
+
+/** Both ends of the connection a request came on. */
+interface Ends {
+  readonly client: Peer
+  readonly local: Peer
+  readonly secure: boolean
+  readonly tunnelEnd?: Authority
+}
 
 /** What the bytes of a request said. */
 export interface ReadRequest {
@@ -19,7 +26,7 @@ export interface ReadRequest {
   readonly interim?: SendInterim | undefined
 }
 
-export class LiveRequest implements Request, UnderWay {
+export class LiveRequest implements Request {
   readonly id: string
   readonly method: string
   readonly target: Target
@@ -35,13 +42,14 @@ export class LiveRequest implements Request, UnderWay {
   readonly begun: Milliseconds
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
+  holder: object | undefined
   #controller: AbortController | undefined
   #over = false
   #whenOver: Array<() => void> | undefined
 
   constructor(
     read: ReadRequest,
-    connection: Connection,
+    connection: Ends,
     { requestId, clock }: Pick<HttpServerOptions, 'requestId' | 'clock'>,
   ) {
     this.id = requestId()

@@ -3,11 +3,27 @@
  * kernel. Leaving early does not cut the connection, so that an answer given before the end of an upload can still be sent.
  */
 import type { IncomingMessage } from 'node:http'
+import { Failure } from '../../errors.ts'
 import { Fields } from '../message/field.ts'
+
+/** Chunks that are none (RFC 9112 section 7.1), so that the end of the request is not known. */
+export class MalformedContent extends Failure {
+  /** `problem` is the code of Node's parser. */
+  constructor(problem: string) {
+    super(`the content of the request is malformed: ${problem}`, {
+      code: 'CLIENT_CONTENT_MALFORMED',
+      fault: 'downstream',
+      publicText: 'The content of the request is malformed.',
+      facts: { problem },
+    })
+  }
+}
 
 export class RequestContent implements AsyncIterable<Buffer> {
   readonly #message: IncomingMessage
   readonly #begin: () => void
+  #blocks: Blocks | undefined
+  #malformed: MalformedContent | undefined
 
   /** `begin` is called when the first block is asked for: the moment to send 100 (Continue). */
   constructor(message: IncomingMessage, begin: () => void = () => {}) {
@@ -15,9 +31,24 @@ export class RequestContent implements AsyncIterable<Buffer> {
     this.#begin = begin
   }
 
-  /** To be read once. `next` throws when the client goes away in the middle. */
+  /** To be read once. `next` throws when the client goes away in the middle, or sends a malformed chunk. */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
-    return new Blocks(this.#message, this.#begin)
+    this.#blocks = new Blocks(this.#message, this.#begin)
+    if (this.#malformed !== undefined) this.#blocks.break(this.#malformed)
+    return this.#blocks
+  }
+
+  /** Whether `refuse` was called. */
+  get malformed(): boolean {
+    return this.#malformed !== undefined
+  }
+
+  /** The parser has refused the rest: no more is read. False when the content was complete. */
+  refuse(problem: string): boolean {
+    if (this.#message.complete) return false
+    this.#malformed = new MalformedContent(problem)
+    this.#blocks?.break(this.#malformed)
+    return true
   }
 
   /** The trailer fields (RFC 9110 section 6.5); none before the content has ended. */
@@ -35,6 +66,7 @@ class Blocks implements AsyncIterator<Buffer, undefined> {
   readonly #message: IncomingMessage
   readonly #begin: () => void
   #state: 'new' | 'open' | 'ended' | 'broken' = 'new'
+  #why = new Error('the client went away before its content ended')
   #wake: () => void = () => {}
 
   constructor(message: IncomingMessage, begin: () => void) {
@@ -48,11 +80,17 @@ class Blocks implements AsyncIterator<Buffer, undefined> {
       const block: Buffer | null = this.#state === 'open' ? this.#message.read() : null
       if (block !== null) return { done: false, value: block }
       if (this.#state === 'ended') return { done: true, value: undefined }
-      if (this.#state === 'broken') throw new Error('the client went away before its content ended')
+      if (this.#state === 'broken') throw this.#why
       await new Promise<void>(resolve => {
         this.#wake = resolve
       })
     }
+  }
+
+  break(why: Error): void {
+    if (this.#state === 'new') this.#state = 'open'
+    this.#why = why
+    this.#stop('broken')
   }
 
   async return(): Promise<IteratorResult<Buffer, undefined>> {

@@ -82,7 +82,7 @@ export class HttpServer {
     this.#server.on('connect', (message, socket, head) => {
       void this.#answerConnect(message, socket as Socket, head)
     })
-    this.#server.on('clientError', (error, socket) => this.#refuseHead(error, socket as Socket))
+    this.#server.on('clientError', (error, socket) => this.#refuseBytes(error, socket as Socket))
   }
 
   /** Starts listening; rejects with the system's error. Port 0 takes a free one; `fd` is a socket passed in by systemd. */
@@ -106,6 +106,11 @@ export class HttpServer {
     if ('setSecureContext' in this.#server) {
       this.#server.setSecureContext({ ...identity, minVersion: tlsRules.minVersion })
     }
+  }
+
+  /** The requests that are not answered to their end, tunnels included, each with what cuts its connection. */
+  underWay() {
+    return this.#connections.underWay()
   }
 
   /** Open client connections. */
@@ -158,10 +163,11 @@ export class HttpServer {
       return
     }
     connection.underWay.add(request)
+    connection.content = content
     const response = refusal ?? (await this.#exchanges.handle(request))
     const outgoing = new NodeResponseWriter(out)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
-    if (awaited || refusal !== undefined) outgoing.last()
+    if (awaited || content.malformed || refusal !== undefined) outgoing.last()
     this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
       if (!message.complete && !message.socket.destroyed) this.#passOver(message)
       this.#exchanges.settle(connection, message.socket)
@@ -179,8 +185,7 @@ export class HttpServer {
     const { connect } = this.#options
     const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
-      socket.end(wholeResponse(answer))
-      socket.once('finish', () => socket.destroySoon())
+      socket.end(wholeResponse(answer)).once('finish', () => socket.destroySoon())
       const bytes = answer.content.kind === 'bytes' ? answer.content.bytes.length : 0
       this.#exchanges.report(request, answer, { bytes, complete: true })
     } else this.#reportTakenOver(request, answer)
@@ -196,8 +201,7 @@ export class HttpServer {
   }
 
   async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    socket.on('error', () => socket.destroy())
-    socket.setTimeout(0)
+    socket.on('error', () => socket.destroy()).setTimeout(0)
     const connection = this.#connectionOf(socket)
     // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
     if (connection.underWay.size > 0) return void socket.destroy()
@@ -252,16 +256,19 @@ export class HttpServer {
         this.#adopt(given.socket, secure, end),
       )
     } catch (error) {
-      return this.#options.onFailure(request, error)
+      return this.#exchanges.failed(request, error)
     }
   }
 
-  /** A head Node's parser refused. */
-  #refuseHead(error: Error, socket: Socket): void {
+  /** What Node's parser refused: a head, or a chunk of content, whose handler is told. */
+  #refuseBytes(error: Error, socket: Socket): void {
     const connection = this.#connections.of(socket)
     const code = systemCode(error) ?? ''
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
-    else this.#refuse(socket, connection, code)
+    else if (connection.content?.refuse(code)) {
+      this.#options.onMalformed(connection.client, 400, code)
+      connection.afterLast = () => socket.destroySoon()
+    } else this.#refuse(socket, connection, code)
   }
 
   /** Requests before it on the same connection get their responses first. */

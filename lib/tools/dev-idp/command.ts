@@ -8,6 +8,7 @@ import type { Server } from 'node:net'
 import { systemClock } from '../../async/clock.ts'
 import { obey } from '../../command-line.ts'
 import { type Service, serve } from '../../daemon.ts'
+import { Failure, systemCode } from '../../errors.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { createLog } from '../../log/log.ts'
@@ -31,7 +32,7 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
     log: createLog({ level: 'warn', to: process.stderr }),
     start: async () => {
       const file = options['encrypt-to']
-      const certificate = file === undefined ? undefined : await readFile(file, 'utf8')
+      const certificate = file === undefined ? undefined : await certificateIn(file)
       const { listen, profile, for: hosts } = options
       const idp = await startDevIdp(listen, {
         ...{ profile, people, hosts, wantSigned: options['want-signed'] },
@@ -41,6 +42,18 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
       return idp.service
     },
   })
+}
+
+async function certificateIn(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new Failure(`the certificate ${file} cannot be read (${systemCode(error)})`, {
+      code: 'unreadable-certificate',
+      fault: 'internal',
+      publicText: 'The certificate cannot be read.',
+    })
+  }
 }
 
 /** The people of a file, or the cast. Undefined when the file is wrong: what is wrong has been printed. */

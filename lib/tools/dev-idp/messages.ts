@@ -6,6 +6,7 @@ import { formatInstant } from '../../auth/saml/core/instant.ts'
 import { messageLimits } from '../../auth/saml/core/message.ts'
 import { bindings, ns } from '../../auth/saml/core/vocabulary.ts'
 import { attributeOf, childOf, parseXml } from '../../auth/saml/core/xml.ts'
+import { developmentMark } from '../../auth/saml/metadata/idp-metadata.ts'
 import { attribute } from './response.ts'
 
 export interface DevMetadata {
@@ -21,6 +22,8 @@ export interface DevMetadata {
   readonly wantAuthnRequestsSigned?: boolean
   readonly validUntil?: Milliseconds
   readonly cacheDuration?: string
+  /** Marks it, so that no gateway in production takes it. */
+  readonly forDevelopment?: boolean
 }
 
 /** Metadata of the IdP, not signed. */
@@ -46,7 +49,8 @@ export function metadataXml(values: DevMetadata): string {
   return (
     `<md:EntityDescriptor xmlns:md="${ns.metadata}"${attribute('entityID', values.entityId)}` +
     attribute('validUntil', validUntil === undefined ? undefined : formatInstant(validUntil)) +
-    `${attribute('cacheDuration', values.cacheDuration)}>` +
+    `${attribute('cacheDuration', values.cacheDuration)}` +
+    `${values.forDevelopment ? ` xmlns:dev="${developmentMark}" dev:only="true"` : ''}>` +
     `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"` +
     `${attribute('WantAuthnRequestsSigned', wants === undefined ? undefined : String(wants))}>` +
     `${keys.join('')}${logouts.join('')}${signOns.join('')}</md:IDPSSODescriptor></md:EntityDescriptor>`

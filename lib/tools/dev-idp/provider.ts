@@ -106,6 +106,7 @@ export class DevProvider {
       certificates: [key.certificate],
       signOn: `${baseUrl}/sso`,
       wantAuthnRequestsSigned: wantSigned,
+      forDevelopment: true,
       logout: this.#profile.singleLogout ? `${baseUrl}/slo` : undefined,
     })
     const fields = { 'Content-Type': 'application/samlmetadata+xml' }

@@ -77,6 +77,7 @@ const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata =
   singleLogout: [],
   wantAuthnRequestsSigned: false,
   nameIdFormats: [],
+  forDevelopment: false,
   validUntil: undefined,
   cacheDuration: undefined,
   warnings: [],

@@ -4,7 +4,7 @@ import { ManualClock } from '../../../lib/async/clock.ts'
 import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
 
 const minute = 60_000
-const ada = { owner: 'ada', target: '/save' }
+const ada = { owner: 'ada', target: '/save', network: '192.0.2.1' }
 const form = { contentType: 'text/plain', content: Buffer.from('a=1') }
 const large = { contentType: 'text/plain', content: Buffer.alloc(7 * 1024 * 1024) }
 
@@ -60,6 +60,37 @@ t.test('one person has four, and takes nobody else’s room with a fifth', t => 
   const left = ['1', '2', '3', '4', '5', '6'].filter(id => 'target' in forms.placeOf(id, 'ada'))
   t.same(left, ['3', '4', '5', '6'])
   t.same(forms.placeOf('b', 'bert'), { target: '/save' })
+  t.end()
+})
+
+t.test('of a browser without a last user: the first who signs in, and no one after', t => {
+  const { forms } = keeping()
+  const first = { ...ada, owner: undefined }
+  const key = forms.put('1', form, first, minute)
+  t.same(forms.placeOf('1', 'ada'), { target: '/save' })
+  t.same(forms.take('1', key, { ...ada, owner: 'bert' }), { because: 'other-user' })
+  t.same(forms.take('1', forms.put('1', form, first, minute), ada), form)
+  t.equal(forms.bytes, 0)
+  t.end()
+})
+
+t.test('strangers displace no form of a known user, and four of one network', t => {
+  const { forms } = keeping()
+  forms.put('a', form, ada, minute)
+  for (let i = 0; i < 1500; i += 1) {
+    forms.put(`s${i}`, form, { ...ada, owner: undefined, network: `n${i % 200}` }, minute)
+  }
+  for (let i = 0; i < 10; i += 1) {
+    forms.put(`l${i}`, large, { ...ada, owner: undefined, network: `m${i}` }, minute)
+    t.ok(forms.bytes <= 17 * 1024 * 1024)
+  }
+  t.same(forms.placeOf('a', 'ada'), { target: '/save' })
+  for (let i = 0; i < 6; i += 1) forms.put(`t${i}`, form, { ...ada, owner: undefined }, minute)
+  const left = Array.from({ length: 6 }, (_, i) => forms.placeOf(`t${i}`, 'x'))
+  t.same(
+    left.map(place => 'target' in place),
+    [false, false, true, true, true, true],
+  )
   t.end()
 })
 

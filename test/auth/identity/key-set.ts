@@ -1,7 +1,8 @@
 import { decodeProtectedHeader } from 'jose'
 import t from 'tap'
-import { keySetPath, signingKey } from '../../../lib/auth/identity/key-set.ts'
+import { keySetPath } from '../../../lib/auth/identity/key-set.ts'
 import type { IdentityKey } from '../../../lib/auth/keys/dynamic-config.ts'
+import { publishedFor, signingKey } from '../../../lib/auth/keys/dynamic-config.ts'
 import { arranged } from '../../fixtures/attacked.ts'
 import { domain } from '../../fixtures/gateway.ts'
 import { minute, withTokens } from '../../fixtures/identity-token.ts'
@@ -64,7 +65,19 @@ t.test('which key signs', t => {
     [[c, b], 25 * minute, 'b'],
     [[], 0, undefined],
   ] as const) {
-    t.equal(signingKey(keys, now)?.kid, kid, `${keys.length} keys at ${now / minute}`)
+    t.equal(
+      signingKey(keys, now, publishedFor.identity)?.kid,
+      kid,
+      `${keys.length} keys at ${now / minute}`,
+    )
   }
+  const soon = { ...c, signs: 25 * minute }
+  t.equal(
+    signingKey([soon, b, a], 25 * minute, publishedFor.identity)?.kid,
+    'c',
+    'rotate-keys --now',
+  )
+  t.equal(signingKey([{ ...b, signs: 90 * minute }, a], 80 * minute, publishedFor.saml)?.kid, 'a')
+  t.equal(signingKey([{ ...b, signs: 90 * minute }, a], 90 * minute, publishedFor.saml)?.kid, 'b')
   t.end()
 })

@@ -4,9 +4,15 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-config.ts'
+import {
+  makeDynamicConfig,
+  publishedFor,
+  rotated,
+  signingKey,
+} from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
+import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 
 const start = Date.UTC(2030, 0, 1)
@@ -135,6 +141,34 @@ t.test('so does one that is put in the place of a newer one while it runs', asyn
   t.equal(ring.session()[0]?.kid, before?.session[0]?.kid)
   t.equal(ring.identity().length, 1)
   t.same((await readDynamicConfig(path))?.identity, ring.identity())
+})
+
+t.test('a new key pair is published before it signs, unless it has to sign at once', async t => {
+  const before = await makeDynamicConfig(making)
+  const overlap = { session: 60_000, saml: 600_000 }
+  const path = await place(t)
+  await saveDynamicConfig(path, await rotated(before, making, overlap))
+  const { ring, clock } = await ringAt(t, path)
+  const config = {
+    entityId,
+    acsUrl: 'https://app.example.org/saml/acs',
+    sloUrl: 'https://app.example.org/saml/slo',
+    nameIdFormat: undefined,
+  }
+  const signer = () => signingKey(ring.saml(), clock.now(), publishedFor.saml)?.kid
+  const published = () =>
+    spMetadataXml(config, ring.saml(), { signs: true, now: clock.now() }).split('use="signing"')
+      .length - 1
+  t.equal(signer(), before.saml[0]?.kid)
+  t.equal(published(), 2)
+  clock.advance(300_000)
+  t.equal(signer(), ring.saml()[0]?.kid)
+  t.equal(published(), 1)
+  t.equal(ring.saml().length, 2, 'the old one still decrypts')
+
+  const atOnce = await rotated(before, making, { ...overlap, atOnce: true })
+  t.equal(signingKey(atOnce.saml, start, publishedFor.saml)?.kid, atOnce.saml[0]?.kid)
+  t.equal(signingKey(atOnce.identity, start, publishedFor.identity)?.kid, atOnce.identity[0]?.kid)
 })
 
 t.test('a rotation of a file of version 1 makes its first key of identities', async t => {

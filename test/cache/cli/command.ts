@@ -25,6 +25,10 @@ t.test('explain and list need no cache directory, and make none', async t => {
   const explained = await outcome('explain', url, '--cache-dir', directory)
   t.match(explained, { code: 0, said: /^Stored +no$/m, complained: '' })
   t.match(explained.said, /fetched from the origin, streamed and stored \(absent\)/)
+  t.match(await outcome('explain', 'foo bar', '--cache-dir', directory), {
+    code: 2,
+    said: /^Asked for +A target consists of visible ASCII characters/,
+  })
   t.match(await outcome('list', 'hello', '--cache-dir', directory), {
     code: 1,
     said: '',

@@ -66,7 +66,7 @@ t.test('without a file everything has its default', t => {
       originCa: [],
       rememberDistrust: 3_600_000,
     },
-    index: { enable: true, hostnames: [], contact: '' },
+    index: { enable: true, hostnames: [], activity: true, contact: '' },
     expiration: { unusedDays: 90 },
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
@@ -74,7 +74,8 @@ t.test('without a file everything has its default', t => {
       update: 8000,
       wait: 5000,
     },
-    verification: { interval: 86_400_000, rate: 67_108_864 },
+    retention: { size: 0, free: undefined, objectSize: 0, versions: 0 },
+    verification: { interval: 86_400_000, maxAge: 86_400_000, rate: 67_108_864 },
     freshness: {
       ...{ index: 60_000, other: 3_600_000, negative: 5000, floor: 5000 },
       serveStale: 'always',
@@ -111,7 +112,7 @@ ports: [80]
 connect_ports: []
 parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
-index: {enable: false, hostnames: [Proxy.example.org], contact: "<b>Ann</b>"}
+index: {enable: false, hostnames: [Proxy.example.org], activity: false, contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
@@ -130,6 +131,7 @@ log: {level: debug, access: off}
   t.strictSame(all.index, {
     enable: false,
     hostnames: ['proxy.example.org'],
+    activity: false,
     contact: '<b>Ann</b>',
   })
   t.strictSame(all.connectPorts, [])

@@ -39,6 +39,19 @@ t.test('the port is the main listener’s, as it really is', async t => {
   t.equal(endpoint({ ...named('a.example'), listen: [] }, [], []).port, 3142)
 })
 
+t.test('the host is the address the main listener is bound to, if that is one', async t => {
+  const url = (...bound: Array<string | undefined>) =>
+    endpoint(
+      named(),
+      ['192.0.2.10'],
+      bound.map(address => ({ address, port: 3142, secure: false })),
+    ).url
+  t.equal(url('198.51.100.7'), 'http://198.51.100.7:3142')
+  t.equal(url(undefined), 'http://192.0.2.10:3142')
+  t.equal(url('127.0.0.1', '198.51.100.7'), 'http://198.51.100.7:3142', 'not a loopback address')
+  t.equal(url('127.0.0.1'), 'http://127.0.0.1:3142', 'unless there is no other')
+})
+
 t.test('addresses stand in URIs as addresses do', async t => {
   t.match(endpoint(named('2001:db8::1'), [], []), {
     url: 'http://[2001:db8::1]:3142',

@@ -3,7 +3,9 @@ import {
   count,
   countOf,
   duration,
+  elapsed,
   percent,
+  rate,
   shortCount,
   shortSize,
   size,
@@ -94,4 +96,29 @@ t.test('durations are named in their largest whole unit', async t => {
     [86_400_000, '1 day'],
   ] as const
   for (const [milliseconds, words] of cases) t.equal(duration(milliseconds), words)
+})
+
+t.test('how long something has lasted is told in two units', async t => {
+  const minute = 60_000
+  const cases = [
+    [59_999, 'less than a minute'],
+    [minute, '1 minute'],
+    [61 * minute, '1 hour 1 minute'],
+    [120 * minute, '2 hours'],
+    [(26 * 60 + 5) * minute, '1 day 2 hours'],
+    [(24 * 60 + 5) * minute, '1 day'],
+  ] as const
+  for (const [milliseconds, words] of cases) t.equal(elapsed(milliseconds), words)
+})
+
+t.test('rates have as many digits as are of use', async t => {
+  const cases = [
+    [0, '0'],
+    [0.004, '0'],
+    [0.0166, '0.02'],
+    [3.2, '3.2'],
+    [41.28, '41.3'],
+    [1240.4, '1,240'],
+  ] as const
+  for (const [value, words] of cases) t.equal(rate(value), words)
 })

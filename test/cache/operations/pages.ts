@@ -149,9 +149,45 @@ t.test('which hosts are accepted', async t => {
 t.test('readiness is on the first page and on that of the cache, with its reason', async t => {
   const full = fullSources({ health: () => ({ writable: false, because: 'the disk is full' }) })
   for (const path of ['', 'cache']) {
-    t.match(await render(fullSources(), path), '<strong>Ready</strong>')
+    t.match(await render(sources(), path), '<strong>Ready</strong>')
     t.match(await render(full, path), '<strong>Not ready</strong> the disk is full')
   }
+})
+
+t.test('a service that is ready but has warnings is not green', async t => {
+  const doubtful = sources({ warnings: () => ['mdns: is not <supported>'] })
+  for (const path of ['', 'cache']) {
+    const page = await render(doubtful, path)
+    t.match(page, /class="state wait"><p><strong>Ready, with warnings<\/strong>/)
+    t.match(page, '<li>mdns: is not &#60;supported&#62;</li>')
+    t.notMatch(page, '<strong>Ready</strong>')
+  }
+  const found = await render(fullSources(), '')
+  t.match(found, '<li>the last verification removed 2 wrong files</li>')
+})
+
+t.test('what went wrong lately, with a link that explains it and no secret of a query', async t => {
+  const written = await render(fullSources(), '')
+  const page = written.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=')
+  t.match(page, 'failed, ORIGIN_CONNECT_TIMEOUT<small>503, 0 bytes</small>')
+  t.match(
+    page,
+    'href="/_cachesvc/explain?url=http%3A%2F%2Ffar.example.net%2Fdebian%2Fdists%2Fstable%2FInRelease%3F...">',
+  )
+  t.notMatch(page, 'sig=1')
+  t.match(page, /CONNECT\s+<code>esm\.example\.org:443<\/code>/)
+  t.match(page, 'immutable, cut off')
+  t.match(page, '<progress max="100" value="41"')
+  t.match(page, '<strong>41.3</strong>')
+  t.match(page, '<strong>34.0 MiB</strong>')
+  t.match(page, '<strong>3 days 4 hours</strong>')
+})
+
+t.test('requests and clients are shown unless a setting says no', async t => {
+  const index = { ...fullConfig.index, activity: false }
+  const page = await render(fullSources({ config: { ...fullConfig, index } }), '')
+  for (const secret of ['192.0.2.99', 'Recent problems', 'hello_2.10']) t.notMatch(page, secret)
+  t.match(page, '<h2 id="archives">')
 })
 
 t.test('figures that cannot be had are not made up', async t => {

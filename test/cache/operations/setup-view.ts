@@ -9,7 +9,7 @@ import { createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import { endpoint } from '../../../lib/cache/operations/endpoint.ts'
 import type { Example, Setting } from '../../../lib/cache/operations/examples/example.ts'
 import { chapters, exampleArchives } from '../../../lib/cache/operations/setup-view.ts'
@@ -71,7 +71,7 @@ t.test('ids are unique, and every example names the service or needs not to', as
     const silent = all.flatMap(one => one.examples).filter(one => !one.text.includes(of.here.host))
     t.strictSame(
       silent.map(one => one.id),
-      ['detect-conf', 'https-source', 'auto-apt-proxy', 'look', 'explain'],
+      ['detect-conf', 'https-source', 'deb822', 'auto-apt-proxy', 'look', 'explain'],
     )
   }
 })
@@ -99,6 +99,11 @@ t.test('YAML examples say what they mean to say', async t => {
     const cloud = parse(example('cloud-init', of).text)
     t.strictSame(cloud, { apt: { http_proxy: of.here.url, https_proxy: 'DIRECT' } })
     t.match(example('cloud-init', of).text, /^#cloud-config\n/)
+    const [play] = parse(example('ansible', of).text)
+    t.match(play.tasks[0]['ansible.builtin.copy'], { content: line, mode: '0644' })
+    const [map, pod] = parseAllDocuments(example('kubernetes', of).text).map(one => one.toJS())
+    t.strictSame(map.data, { '30cachesvc': `${line}\n` })
+    t.equal(pod.spec.volumes[0].configMap.name, map.metadata.name)
   }
 })
 
@@ -126,17 +131,19 @@ t.test('apt understands the apt.conf examples', { skip: needs('/usr/bin/apt-conf
 
 t.test('apt understands the sources', { skip: needs('/usr/bin/apt-get') }, async t => {
   for (const { id, text } of examples(/sources\.list/)) {
-    const directory = t.testdir({ lists: { partial: {} }, 'example.list': `${text}\n` })
-    const options = [`Dir::Etc::sourcelist=${directory}/example.list`, 'Dir::Etc::sourceparts=-']
+    const deb822 = text.startsWith('Types:')
+    const name = deb822 ? 'example.sources' : 'example.list'
+    const directory = t.testdir({ lists: { partial: {} }, [name]: `${text}\n` })
+    const options = [`Dir::Etc::sourcelist=${directory}/${name}`, 'Dir::Etc::sourceparts=-']
     const args = [...options, `Dir::State::lists=${directory}/lists`].flatMap(option => [
       '-o',
       option,
     ])
     const { stdout, stderr } = await run('/usr/bin/apt-get', [...args, 'update', '--print-uris'])
     t.equal(stderr, '', id)
-    for (const line of text.split('\n').filter(line => line.startsWith('deb '))) {
-      t.match(stdout, `'${line.split(' ')[1]}/dists/stable/InRelease'`)
-    }
+    const uris = [...text.matchAll(/^(?:deb|URIs:) (\S+)/gm)].map(([, uri]) => uri)
+    t.ok(uris.length > 0, id)
+    for (const uri of uris) t.match(stdout, `'${uri}/dists/stable/InRelease'`)
   }
 })
 
@@ -181,7 +188,7 @@ t.test(
   async t => {
     t.match(await pageOf(sources(), '/_cachesvc/setup'), 'is the first in index.hostnames')
     const unnamed = { ...plainConfig, index: { ...plainConfig.index, hostnames: [] } }
-    t.match(await pageOf(sources({ config: unnamed }), '/_cachesvc/setup'), 'is the first of this')
+    t.match(await pageOf(sources({ config: unnamed }), '/_cachesvc/setup'), 'is an address of this')
     const alone = sources({
       config: unnamed,
       addresses: () => [],

@@ -43,11 +43,13 @@ interface Mirror {
 
 async function mirrored(
   t: Test,
-  options: { settings?: object; now?: number } = {},
+  options: { settings?: object; archive?: object; now?: number } = {},
 ): Promise<Mirror> {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(options.now ?? Date.parse('2025-03-14T12:00:00Z'))
-  const settings = { ...options.settings }
+  const { archive } = options
+  const archives = archive && [{ origins: [`127.0.0.1:${origin.port}/debian`], ...archive }]
+  const settings = { ...options.settings, ...(archives && { archives }) }
   const cache = await TestCache.start(t, { origins: [origin], clock, settings })
   const serve: Mirror['serve'] = (files, only = () => true) => {
     for (const [path, content] of files) {
@@ -226,10 +228,9 @@ t.test(
     ] as const
     for (const [verify, next, expected] of cases) {
       // Signatures are of today.
-      const origins = ['127.0.0.1']
-      const archives = [{ origins, verify, signed_by: [key.keyring] }]
-      const settings = { freshness: { floor: '0s' }, archives }
-      const mirror = await mirrored(t, { settings, now: Date.now() + 5000 })
+      const archive = { verify, signed_by: [key.keyring] }
+      const settings = { freshness: { floor: '0s' } }
+      const mirror = await mirrored(t, { settings, archive, now: Date.now() + 5000 })
       mirror.serve(await signed(1))
       await mirror.update()
       mirror.serve(await next(2))

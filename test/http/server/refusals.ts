@@ -1,4 +1,5 @@
 import t from 'tap'
+import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { RawClient } from '../../fixtures/raw-client.ts'
@@ -76,5 +77,58 @@ t.test('a pipeline longer than the limit is cut', async t => {
   })
   const client = await RawClient.connect(t, port)
   await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(6))
+  t.ok(await client.ended)
+})
+
+t.test('a malformed chunk within content is 400 at once', async t => {
+  const { port, exchanges } = await serveForTest(t, async request => {
+    for await (const block of request.content) void block
+    return text('read')
+  })
+  for (const [name, rest] of [
+    ['a size that is no number', 'zz\r\nab\r\n'],
+    ['data longer than its size', '1\r\nabc\r\n'],
+  ] as const) {
+    const client = await RawClient.connect(t, port)
+    await client.write('GET /before HTTP/1.1\r\nHost: a\r\n\r\n')
+    t.equal((await client.response()).text, 'read')
+    await client.write(
+      'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n',
+    )
+    await client.write(rest)
+    const refusal = await client.response()
+    t.equal(refusal.status, 400, name)
+    t.ok(await client.ended, `${name} ends the connection`)
+  }
+  t.match(
+    exchanges.filter(({ request }) => request.method === 'POST').map(each => each.response.status),
+    [400, 400],
+  )
+})
+
+t.test('a malformed chunk after the response has begun ends the connection', async t => {
+  const { port } = await serveForTest(t, async request => ({
+    status: 200,
+    fields: Fields.empty,
+    content: {
+      kind: 'stream',
+      length: undefined,
+      open: () => sourceOf(() => request.content),
+    },
+  }))
+  const client = await RawClient.connect(t, port)
+  await client.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
+  t.equal((await client.head()).status, 200)
+  t.equal(String(await client.bytes(8)), '3\r\nabc\r\n')
+  await client.write('zz\r\n')
+  t.ok(await client.ended)
+})
+
+t.test('a malformed chunk that no handler reads ends the connection behind the answer', async t => {
+  const { port } = await serveForTest(t, async () => text('unread'))
+  const client = await RawClient.connect(t, port)
+  await client.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
+  const { text: said } = await client.response()
+  t.match(said, /unread|malformed|understood/)
   t.ok(await client.ended)
 })

@@ -108,11 +108,22 @@ export async function judgeMetadata(
     const untrusted = read.because.startsWith('signature_')
     return fail(`is ${untrusted ? 'not to be trusted' : 'of no use'}: ${read.problem}`)
   }
-  const { validUntil } = read.idp
+  const { validUntil, forDevelopment } = read.idp
+  if (forDevelopment && !isLocal(by.config.baseUrl)) {
+    fail(
+      'is of authproxy dev-idp, where each client can be any user; domain has to be local for it',
+    )
+  }
   if (validUntil !== undefined && validUntil <= by.now) {
     fail(`expired at ${new Date(validUntil).toISOString()}`)
   }
   return read.idp
+}
+
+/** Whether a public origin is of this machine or of a test: localhost, a loopback address, *.localhost, *.test (RFC 6761). */
+function isLocal(baseUrl: string): boolean {
+  const { hostname } = new URL(baseUrl)
+  return /^(?:127\.\d+\.\d+\.\d+|\[::1\]|(?:.*\.)?(?:localhost|test))$/.test(hostname)
 }
 
 async function certificatesIn(path: string | undefined): Promise<readonly string[] | undefined> {

@@ -20,6 +20,9 @@ export interface Endpoint {
   readonly responseLocation: string | undefined
 }
 
+/** Namespace of an attribute by which `authproxy dev-idp` marks its metadata. */
+export const developmentMark = 'urn:authproxy:for-development'
+
 export interface IdpMetadata {
   readonly entityId: string
   /** Every key that may sign, in the order of the document, each once. At least one. */
@@ -30,6 +33,8 @@ export interface IdpMetadata {
   readonly singleLogout: readonly Endpoint[]
   readonly wantAuthnRequestsSigned: boolean
   readonly nameIdFormats: readonly string[]
+  /** Whether it is `authproxy dev-idp`, where each client can be any user. */
+  readonly forDevelopment: boolean
   /** The earliest validUntil that applies to it. */
   readonly validUntil: Milliseconds | undefined
   /** The shortest cacheDuration that applies to it. */
@@ -154,6 +159,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     nameIdFormats: roles.flatMap(role =>
       childrenOf(role, ns.metadata, 'NameIDFormat').map(format => trimXml(format.text)),
     ),
+    forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,
     cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
     warnings: [...new Set(warnings)],

@@ -2,24 +2,26 @@
  * Writes our own metadata (SP), saml-metadata-2.0-os: what an IdP has to know of this service provider. Pure.
  */
 import { createHash } from 'node:crypto'
+import type { Milliseconds } from '../../../async/clock.ts'
 import type { SamlConfig } from '../../config/config.ts'
-import type { SamlKeyPair } from '../../keys/dynamic-config.ts'
+import { publishedFor, type SamlKeyPair, signingKey } from '../../keys/dynamic-config.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 
 /**
- * The EntityDescriptor. Every key pair that still decrypts is published for encryption, newest first; only the newest signs.
- * `signs` says whether AuthnRequests are signed.
+ * The EntityDescriptor. Every key pair that still decrypts is published for encryption, newest first; for signatures the
+ * newest and those that still sign in its place. `signs` says whether AuthnRequests are signed.
  */
 export function spMetadataXml(
   config: Pick<SamlConfig, 'entityId' | 'acsUrl' | 'sloUrl' | 'nameIdFormat'>,
   pairs: readonly SamlKeyPair[],
-  signs: boolean,
+  { signs, now }: { readonly signs: boolean; readonly now: Milliseconds },
 ): string {
   const { entityId, acsUrl, sloUrl, nameIdFormat } = config
-  const [newest] = pairs
+  const signing = signingKey(pairs, now, publishedFor.saml)
+  const current = signing === undefined ? 0 : pairs.indexOf(signing) + 1
   const keys = [
-    ...(newest === undefined ? [] : [keyDescriptor('signing', newest)]),
+    ...pairs.slice(0, current).map(pair => keyDescriptor('signing', pair)),
     ...pairs.map(pair => keyDescriptor('encryption', pair)),
   ]
   // The ID follows from the content, so that the document stays the same as long as it says the same.

@@ -5,6 +5,7 @@ import { aptFile, type Chapter, example, proxyLine, type Setting } from './examp
 
 export function automationChapters(setting: Setting): readonly Chapter[] {
   return [
+    { id: 'management', title: 'Many machines', examples: hosts(setting) },
     { id: 'ci', title: 'Continuous integration', examples: integration(setting) },
     { id: 'containers', title: 'Containers', examples: containers(setting) },
     { id: 'images', title: 'Images and installers', examples: images(setting) },
@@ -45,6 +46,25 @@ jobs:
   ]
 }
 
+function hosts(setting: Setting): Chapter['examples'] {
+  return [
+    example('playbook.yml', {
+      id: 'ansible',
+      title: 'Ansible',
+      intro: 'For every host of an inventory.',
+      text: `- hosts: all
+  become: true
+  tasks:
+    - name: apt uses the cache
+      ansible.builtin.copy:
+        dest: ${aptFile}
+        mode: "0644"
+        content: |
+          ${proxyLine(setting)}`,
+    }),
+  ]
+}
+
 function containers({ here }: Setting): Chapter['examples'] {
   return [
     example('Shell', {
@@ -69,6 +89,44 @@ RUN apt-get -o Acquire::http::Proxy="$APT_PROXY" update \\
  && apt-get -o Acquire::http::Proxy="$APT_PROXY" install -y --no-install-recommends ca-certificates \\
  && rm -rf /var/lib/apt/lists/*`,
       notes: ['Without the argument the build goes directly to the archives.'],
+    }),
+    example('Shell', {
+      id: 'buildkit',
+      title: 'BuildKit in a cluster',
+      intro: 'The same argument for buildctl, which talks to a BuildKit daemon.',
+      text: `buildctl build --frontend dockerfile.v0 \\
+  --local context=. --local dockerfile=. \\
+  --opt build-arg:http_proxy=${here.url}`,
+    }),
+    example('Manifest', {
+      id: 'kubernetes',
+      title: 'Kubernetes',
+      intro: 'For pods that install packages when they start: the setting as a file of theirs.',
+      text: `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: apt-proxy
+data:
+  30cachesvc: |
+    ${proxyLine({ here })}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: example
+spec:
+  containers:
+    - name: example
+      image: debian:stable-slim
+      command: [sh, -c, apt-get update]
+      volumeMounts:
+        - name: apt-proxy
+          mountPath: ${aptFile}
+          subPath: 30cachesvc
+  volumes:
+    - name: apt-proxy
+      configMap:
+        name: apt-proxy`,
     }),
   ]
 }

@@ -3,11 +3,15 @@
  */
 import { aptFile, type Chapter, example, type Setting } from './example.ts'
 
-export function checkChapters(setting: Setting): readonly Chapter[] {
-  const check = { id: 'check', title: 'Does it work?', examples: checks(setting) }
+export function checkChapter(setting: Setting): Chapter {
+  return { id: 'check', title: 'Does it work?', examples: checks(setting) }
+}
+
+/** How to trust the certificate, when there is one. */
+export function certificateChapters(setting: Setting): readonly Chapter[] {
   const certified = setting.httpsMode === 'intercept' || setting.fingerprint !== undefined
-  if (!certified) return [check]
-  return [{ id: 'certificate', title: 'The certificate', examples: trust(setting) }, check]
+  if (!certified) return []
+  return [{ id: 'certificate', title: 'The certificate', examples: trust(setting) }]
 }
 
 function trust({ here, fingerprint, httpsMode, secureUrl }: Setting): Chapter['examples'] {

@@ -2,6 +2,7 @@
  * Examples for a machine that has apt: a fixed proxy, a detected one, and sources that need no proxy setting. Pure.
  */
 import { aptFile, type Chapter, example, proxyLine, type Setting } from './example.ts'
+import { detectionScript, scriptFile } from './setup-script.ts'
 
 export function clientChapters(setting: Setting): readonly Chapter[] {
   return [
@@ -10,11 +11,23 @@ export function clientChapters(setting: Setting): readonly Chapter[] {
   ]
 }
 
-const scriptFile = '/usr/local/bin/apt-proxy-detect'
-
 function proxies(setting: Setting): Chapter['examples'] {
   const lines = `${proxyLine(setting)}\nAcquire::https::Proxy "DIRECT";`
+  const { url } = setting.here
   return [
+    example('Shell', {
+      id: 'setup-script',
+      title: 'A script that sets it up',
+      intro:
+        'apt uses this service whenever it answers within a second, and the archives directly otherwise. Read the script before you run it.',
+      text: `/usr/lib/apt/apt-helper download-file ${url}/_cachesvc/setup.sh setup.sh
+less setup.sh
+sudo sh setup.sh`,
+      notes: [
+        'It writes the two files below and can be run again. sudo sh setup.sh --undo removes them.',
+        'For a system in a directory, such as an image: sh setup.sh --root DIRECTORY.',
+      ],
+    }),
     example(aptFile, {
       id: 'apt-conf',
       title: 'apt.conf',
@@ -58,30 +71,6 @@ const httpsNotes = {
   disabled: 'This service refuses them. With the second line apt fetches them without the proxy.',
 } as const
 
-/** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
-function detectionScript({ here }: Setting): string {
-  return `#!/bin/sh
-# Tells apt which proxy to use: the cache if it answers within a second.
-# Needs the essential packages only: dash, coreutils, perl-base.
-proxy='${here.url}'
-host='${here.host}'
-port='${here.port}'
-
-if timeout 1 perl -MIO::Socket::IP -e '
-  my ($host, $port, $authority) = @ARGV;
-  my $cache = IO::Socket::IP->new(PeerHost => $host, PeerPort => $port)
-    or exit 1;
-  print $cache join("\\r\\n", "GET /_cachesvc/api/stats HTTP/1.1",
-    "Host: $authority", "Connection: close", "", "");
-  my $status = <$cache> // "";
-  exit($status =~ m{^HTTP/1[.][01] 2} ? 0 : 1);
-' "$host" "$port" "\${proxy#*//}" 2>/dev/null; then
-  echo "$proxy"
-else
-  echo DIRECT
-fi`
-}
-
 function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
   const file = '/etc/apt/sources.list.d/example.list'
   return [
@@ -92,6 +81,16 @@ function sources({ here, archives: [archive] }: Setting): Chapter['examples'] {
         'With the proxy set, write HTTPS/// in place of https://. apt speaks http to this service, which fetches over https and caches.',
       text: `deb http://HTTPS///${archive}/debian stable main`,
       notes: ['apt still checks the signatures of the archive.'],
+    }),
+    example('/etc/apt/sources.list.d/example.sources', {
+      id: 'deb822',
+      title: 'The same as a deb822 file',
+      intro: 'The form of newer releases, with the key that signs the archive.',
+      text: `Types: deb
+URIs: http://HTTPS///${archive}/debian
+Suites: stable
+Components: main
+Signed-By: /etc/apt/keyrings/example.gpg`,
     }),
     example(file, {
       id: 'prefix',

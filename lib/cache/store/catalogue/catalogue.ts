@@ -5,7 +5,7 @@
  * owner has appended meanwhile. The owner's part is journal.ts.
  */
 import { LRUCache } from 'lru-cache'
-import type { Milliseconds, Seconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Surroundings } from '../disk/disk.ts'
@@ -28,8 +28,8 @@ export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 export interface Known {
   readonly entry: Entry
   readonly name: string
-  /** The last use that is in the index. */
-  used: Seconds
+  /** The last use that is in the index, seconds with their fraction. */
+  used: number
 }
 
 /** An entry that is not yet in the log, or the removal of one. */

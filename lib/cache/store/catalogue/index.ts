@@ -2,24 +2,16 @@
  * What is stored, as a compact table in memory: where each entry stands in the log, and which content it names.
  *
  * # Representation
- * A row of 72 bytes for each entry, in typed arrays that grow by chunks. Two hash tables lead to the rows: by the name of an
- * entry, and by digest to the first of the rows that name it; rows of one digest form a list. So a key that is not stored is known without touching
- * the disk, as is the last reference to a content, and totals are exact without any walk.
- *
- *     word   0..1   name: the first 64 bits of the SHA-256 of the key
- *            2..3   position of the entry's line in the log, a double; -1 while it is not written
- *            4..5   bytes of its content, a double
- *            6      bytes of the line; 0 in a row that is free
- *            7      last use, seconds since the epoch
- *            8..15  SHA-256 of the content
- *            16     the next row of the same digest, or the next free one, plus one
- *            17     the row before in that list, plus one
+ * A row for each entry (rows.ts). Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the
+ * rows that name it; rows of one digest form a list. So a key that is not stored is known without touching the disk, as is the
+ * last reference to a content, and totals are exact without any walk.
  *
  * Two keys whose names agree would take turns at one row. The key stands in the entry, so neither is ever given the other's.
  */
 import { hash } from 'node:crypto'
 import type { Seconds } from '../../../async/clock.ts'
 import { RowTable } from './row-table.ts'
+import { chunkOf, digestAt, Rows } from './rows.ts'
 
 /** An entry as the index knows it. */
 export interface Row {
@@ -39,22 +31,6 @@ export interface Row {
 /** The place of an entry that is not yet in the log. */
 export const notWritten = -1
 
-/** Words of a row, and of those that say something outside this process. */
-const rowWords = 18
-export const dumpedWords = 16
-
-/** Where the digest begins in a row, in bytes. */
-const digestAt = 32
-
-const chunkBits = 13
-const inChunk = (1 << chunkBits) - 1
-
-interface Chunk {
-  readonly words: Uint32Array
-  readonly doubles: Float64Array
-  readonly bytes: Buffer
-}
-
 /** The name an entry goes by in the index and the log. */
 export function nameOf(key: string): string {
   return hash('sha256', key).slice(0, 16)
@@ -68,7 +44,7 @@ export class Index {
   bytes = 0
   /** Bytes of the log that entries stand in. */
   live = 0
-  readonly #chunks: Chunk[] = []
+  readonly #all = new Rows()
   /** By the low word of the name. */
   readonly #names = new RowTable()
   /** The first row of each digest, by its first word. */
@@ -110,11 +86,9 @@ export class Index {
     const same = before !== undefined && this.#sameDigest(row, from, at)
     const freed = before === undefined || same ? undefined : this.#unlink(row)
     if (before !== undefined) this.live -= this.#onDisk(row)
-    const { words, doubles } = this.#chunkOf(row)
-    const to = (row & inChunk) * rowWords
     const size = same ? this.size(row) : undefined
-    for (let i = 0; i < dumpedWords; i += 1) words[to + i] = from[at + i] ?? 0
-    if (size !== undefined) doubles[to / 2 + 2] = size
+    this.#all.load(row, from, at)
+    if (size !== undefined) this.#all.setDouble(row, 2, size)
     if (before === undefined) {
       this.count += 1
       this.#names.add(row, this.#word(row, 1))
@@ -126,8 +100,7 @@ export class Index {
 
   /** Writes the words of a row that mean something elsewhere. */
   dump(row: number, into: Uint32Array, at: number): void {
-    const from = (row & inChunk) * rowWords
-    into.set(this.#chunkOf(row).words.subarray(from, from + dumpedWords), at)
+    this.#all.dump(row, into, at)
   }
 
   /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
@@ -148,19 +121,19 @@ export class Index {
   }
 
   name(row: number): string {
-    return this.#hex(row, 0, 8)
+    return this.#all.hex(row, 0, 8)
   }
 
   digest(row: number): string {
-    return this.#hex(row, digestAt, 32)
+    return this.#all.hex(row, digestAt, 32)
   }
 
   offset(row: number): number {
-    return this.#double(row, 1)
+    return this.#all.double(row, 1)
   }
 
   size(row: number): number {
-    return this.#double(row, 2)
+    return this.#all.double(row, 2)
   }
 
   length(row: number): number {
@@ -171,14 +144,35 @@ export class Index {
     return this.#word(row, 7)
   }
 
-  use(row: number, at: Seconds): void {
-    this.#set(row, 7, at)
+  /** It was used at this moment, in seconds with their fraction. */
+  use(row: number, at: number): void {
+    this.#set(row, 7, Math.floor(at))
+    this.#all.setFraction(row, at % 1)
+  }
+
+  /** The last use of a content by any of its entries, in seconds with a fraction that a restart forgets. */
+  recency(row: number): number {
+    let latest = 0
+    for (const one of this.sharing(row)) {
+      latest = Math.max(latest, this.#word(one, 7) + this.#all.fraction(one))
+    }
+    return latest
+  }
+
+  /** Whether it is the first of the rows that name its content: of these there is one for each content. */
+  isFirst(row: number): boolean {
+    return this.#word(row, 17) === 0
+  }
+
+  /** The rows that name the same content, from this one on. */
+  *sharing(row: number): Generator<number> {
+    for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
   }
 
   /** The line of an entry now stands at `offset`. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
-    this.#chunkOf(row).doubles[((row & inChunk) * rowWords) / 2 + 1] = offset
+    this.#all.setDouble(row, 1, offset)
     this.#set(row, 6, length)
     this.live += this.#onDisk(row)
   }
@@ -190,10 +184,7 @@ export class Index {
 
   /** The rows that name this content. */
   referring(digest: string): readonly number[] {
-    const rows: number[] = []
-    for (let row = this.#first(digest) ?? -1; row >= 0; row = this.#word(row, 16) - 1)
-      rows.push(row)
-    return rows
+    return [...this.sharing(this.#first(digest) ?? -1)]
   }
 
   #find(high: number, low: number): number | undefined {
@@ -213,18 +204,18 @@ export class Index {
 
   /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
   #link(row: number): void {
-    const { words, doubles } = this.#chunkOf(row)
-    const at = (row & inChunk) * rowWords
-    const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, at))
-    words[at + 16] = first === undefined ? 0 : this.#word(first, 16)
-    words[at + 17] = (first ?? -1) + 1
+    const { words } = this.#scratch
+    this.#all.dump(row, words, 0)
+    const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, 0))
+    this.#set(row, 16, first === undefined ? 0 : this.#word(first, 16))
+    this.#set(row, 17, (first ?? -1) + 1)
     if (first === undefined) {
       this.contents += 1
       this.bytes += this.size(row)
       this.#digests.add(row, this.#word(row, 8))
       return
     }
-    doubles[at / 2 + 2] = this.size(first)
+    this.#all.setDouble(row, 2, this.size(first))
     const next = this.#word(first, 16) - 1
     if (next >= 0) this.#set(next, 17, row + 1)
     this.#set(first, 16, row + 1)
@@ -250,7 +241,7 @@ export class Index {
       this.#free = this.#word(row, 16)
       return row
     }
-    if ((this.#rows & inChunk) === 0) this.#chunks.push(chunkOf(inChunk + 1))
+    this.#all.reserve(this.#rows)
     this.#rows += 1
     return this.#rows - 1
   }
@@ -259,35 +250,11 @@ export class Index {
     return this.offset(row) < 0 ? 0 : this.length(row)
   }
 
-  #chunkOf(row: number): Chunk {
-    const chunk = this.#chunks[row >>> chunkBits]
-    if (chunk === undefined) throw new RangeError(`there is no row ${row}`)
-    return chunk
-  }
-
   #word(row: number, word: number): number {
-    return this.#chunkOf(row).words[(row & inChunk) * rowWords + word] ?? 0
+    return this.#all.word(row, word)
   }
 
   #set(row: number, word: number, value: number): void {
-    this.#chunkOf(row).words[(row & inChunk) * rowWords + word] = value
-  }
-
-  #double(row: number, double: number): number {
-    return this.#chunkOf(row).doubles[((row & inChunk) * rowWords) / 2 + double] ?? 0
-  }
-
-  #hex(row: number, at: number, length: number): string {
-    const from = (row & inChunk) * rowWords * 4 + at
-    return this.#chunkOf(row).bytes.toString('hex', from, from + length)
-  }
-}
-
-function chunkOf(rows: number): Chunk {
-  const memory = new ArrayBuffer(rows * rowWords * 4)
-  return {
-    words: new Uint32Array(memory),
-    doubles: new Float64Array(memory),
-    bytes: Buffer.from(memory),
+    this.#all.set(row, word, value)
   }
 }

@@ -20,14 +20,18 @@ import { writeSnapshot } from './snapshot.ts'
 export interface JournalParts extends Surroundings {
   /** Told that the disk did not take lines; they wait. */
   readonly failed: (error: unknown) => void
-  /** Told of a digest when no entry names it any more. */
-  readonly freed: (digest: string) => void
+  /** Told of a digest that an entry names now. */
+  readonly named: (digest: string) => void
+  /** Told of a digest when no entry names it any more, and of the bytes of its content. */
+  readonly freed: (digest: string, size: number) => void
   /** Told of every entry that is put. */
   readonly onPut?: ((entry: Entry) => void) | undefined
 }
 
-/** A use is written down again only after so long: retention counts in days. */
-const useInterval: Seconds = 6 * 60 * 60
+/** Of the uses in each period of so long one is written down: retention by age counts in days. */
+const usePeriod: Seconds = 6 * 60 * 60
+/** A use so soon after another is not noted in memory either. */
+const sameUse: Seconds = 0.01
 /** Uses not yet written down: after so long, or so many. */
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
@@ -68,7 +72,7 @@ export class Journal extends Catalogue {
     if (!this.durable.clean) await this.#log.sync()
   }
 
-  /** How long the log is. */
+  /** Bytes of log. */
   get position(): number {
     return this.#log.position
   }
@@ -88,23 +92,22 @@ export class Journal extends Catalogue {
   /** Remembers an entry, in place of any before. It is written soon. */
   put(entry: Entry): void {
     const name = nameOf(entry.key)
-    const used = this.#seconds()
+    const now = this.#own.clock.now() / 1000
+    const used = Math.floor(now)
     const line = encodeRecord({ is: 'entry', entry, used })
     const { digest, size } = entry
-    const freed = this.index.put({
-      name,
-      offset: notWritten,
-      length: line.length,
-      used,
-      digest,
-      size,
-    })
+    const { length } = line
+    const before = this.index.find(name)
+    const sizeBefore = before === undefined ? 0 : this.index.size(before)
+    const freed = this.index.put({ name, offset: notWritten, length, used, digest, size })
+    this.index.use(before ?? this.index.find(name) ?? 0, now)
+    this.#own.named(digest)
     this.unwritten.set(name, { entry, line })
-    this.memory.set(entry.key, { entry, name, used })
+    this.memory.set(entry.key, { entry, name, used: now })
     this.#own.onPut?.(entry)
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#own.freed(freed)
+    if (freed !== undefined) this.#own.freed(freed, sizeBefore)
   }
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
@@ -130,15 +133,16 @@ export class Journal extends Catalogue {
   /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
   touch(key: string): void {
     const known = this.memory.peek(key)
-    const now = this.#seconds()
-    if (known !== undefined && now - known.used < useInterval) return
+    const now = this.#own.clock.now() / 1000
+    if (known !== undefined && Math.abs(now - known.used) < sameUse) return
     const name = known?.name ?? nameOf(key)
     const row = this.index.find(name)
     if (row === undefined) return
     if (known !== undefined) known.used = now
-    if (now - this.index.used(row) < useInterval) return
+    const written = periodOf(this.index.used(row))
     this.index.use(row, now)
-    this.#uses.set(name, now)
+    if (periodOf(now) === written) return
+    this.#uses.set(name, Math.floor(now))
     if (this.#uses.size >= mostUses) this.#flushSoon()
     else this.#cancelUses ??= this.#own.clock.after(flushInterval, () => this.#flushSoon())
   }
@@ -238,18 +242,15 @@ export class Journal extends Catalogue {
     return this.file
   }
 
-  #seconds(): Seconds {
-    return Math.floor(this.#own.clock.now() / 1000)
-  }
-
   /** Answers the digest that no entry names any more, if there is one. */
   #remove(row: number): string | undefined {
     const name = this.index.name(row)
+    const size = this.index.size(row)
     const freed = this.index.remove(row)
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#own.freed(freed)
+    if (freed !== undefined) this.#own.freed(freed, size)
     return freed
   }
 
@@ -290,11 +291,13 @@ export class Journal extends Catalogue {
   }
 }
 
+function periodOf(used: number): number {
+  return Math.floor(used / usePeriod)
+}
+
 /** Some of the items, without a look at the others. */
 function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
   const first: Item[] = []
-  for (const item of items) {
-    if (first.push(item) === most) break
-  }
+  for (const item of items) if (first.push(item) === most) break
   return first
 }

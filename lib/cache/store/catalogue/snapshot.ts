@@ -13,8 +13,9 @@
 import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
 import type { Disk } from '../disk/disk.ts'
-import { dumpedWords, type Index } from './index.ts'
+import type { Index } from './index.ts'
 import { type Durable, isCount, isDigests, isName, seal, unseal } from './record.ts'
+import { dumpedWords } from './rows.ts'
 
 /** What is known beside the rows. */
 export interface Covered extends Durable {

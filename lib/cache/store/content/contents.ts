@@ -11,6 +11,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Source } from '../../../bytes/source.ts'
 import type { Content } from '../../../http/message/message.ts'
+import type { Checks } from './checks.ts'
 import { OpenFiles, type OpenFilesParts, type Wanted } from './open-files.ts'
 
 /** Largest content that is kept in memory, and that is read whole even the first time. */
@@ -26,6 +27,8 @@ const perContent = 256
 export interface ContentsParts extends OpenFilesParts {
   /** Bytes for content in demand; 0 keeps none. */
   readonly memory: number
+  /** Hashes what is read from the disk; without it everything is taken as it is. */
+  readonly checks?: Checks
 }
 
 export class Contents {
@@ -58,7 +61,7 @@ export class Contents {
     const bytes = this.#memory?.get(digest)
     if (bytes?.length === size) return part(bytes, wanted)
     const room = Math.min(mostInMemory, this.#parts.memory, 2 * this.#parts.memory - this.#inUse)
-    const again = this.#seen.has(digest) && size < room
+    const again = this.#seen.has(digest) && size < room && !this.#parts.checks?.due(digest)
     if (size <= small || again) {
       return this.#whole(digest, size).then(whole => whole && part(whole, wanted))
     }
@@ -73,6 +76,7 @@ export class Contents {
 
   /** The name no longer stands for these bytes: those who read them go on, the next reader begins anew. */
   forget(digest: string): void {
+    this.#parts.checks?.forget(digest)
     this.#memory?.delete(digest)
     this.#loads.delete(digest)
     this.#files.forget(digest)
@@ -107,7 +111,8 @@ export class Contents {
     let whole: Buffer | undefined
     try {
       const [found, bytes] = await Promise.all([file.look(), file.bytes(0, size)])
-      if (found.isFile() && found.size === size && bytes.length === size) whole = bytes
+      if (!found.isFile() || found.size !== size || bytes.length !== size) return undefined
+      if ((await this.#parts.checks?.accepts(digest, bytes)) !== false) whole = bytes
       return whole
     } finally {
       file.close()
@@ -117,8 +122,10 @@ export class Contents {
   }
 
   async #stream(wanted: Wanted): Promise<Content | undefined> {
-    const open = await this.#files.open(wanted)
-    return open && { kind: 'stream', length: wanted.end - wanted.first, open }
+    const opened = await this.#files.open(wanted)
+    if (opened === undefined) return undefined
+    const open = this.#parts.checks?.guard(wanted, opened) ?? opened
+    return { kind: 'stream', length: wanted.end - wanted.first, open }
   }
 }
 

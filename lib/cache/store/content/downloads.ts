@@ -3,7 +3,8 @@
  */
 import type { Blobs } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
-import type { Space } from '../upkeep/space.ts'
+import type { Room, UnderWay } from '../upkeep/room.ts'
+import type { Checks } from './checks.ts'
 import type { Contents } from './contents.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
@@ -44,7 +45,8 @@ export interface DownloadsParts extends Surroundings {
   readonly blocks: SharedBlocks
   readonly blobs: Blobs
   readonly contents: Contents
-  readonly space: Space
+  readonly checks: Checks
+  readonly room: Room
   readonly partials: Map<string, Partial>
   /** Told when a download begins that a checkpoint can make continuable. */
   readonly soon: () => void
@@ -54,7 +56,7 @@ export interface DownloadsParts extends Surroundings {
   readonly ended: (digest: string | undefined, stored: boolean) => void
 }
 
-interface UnderWay {
+interface Ending {
   readonly ended: Promise<void>
   readonly continuation: Continuation | undefined
   /** A crash now would leave something to be continued. */
@@ -63,7 +65,7 @@ interface UnderWay {
 
 export class Downloads {
   readonly #parts: DownloadsParts
-  readonly #underWay = new Map<Download, UnderWay>()
+  readonly #underWay = new Map<Download, Ending>()
   /** Contents that are whole and being stored. */
   readonly #whole = new Map<string, Download>()
 
@@ -93,6 +95,21 @@ export class Downloads {
   /** Downloads that are not over. */
   get count(): number {
     return this.#underWay.size
+  }
+
+  /** What they take of the disk. */
+  get bytes(): UnderWay {
+    let [reserved, arrived] = [0, 0]
+    for (const { size, length = 0, stored } of this.#underWay.keys()) {
+      if (!stored) continue
+      reserved += Math.max(size, length)
+      arrived += size
+    }
+    for (const { bytes } of this.#parts.partials.values()) {
+      reserved += bytes
+      arrived += bytes
+    }
+    return { reserved, arrived }
   }
 
   /** The download that has all of this content and is being stored. */
@@ -128,20 +145,21 @@ export class Downloads {
   }
 
   #destination(length: number | undefined): Destination {
-    const { disk, layout, log, space } = this.#parts
+    const { disk, layout, log, room } = this.#parts
     if (disk.hung) return { because: 'the disk does not answer' }
-    const free = space.latest?.free
-    if (length === undefined || free === undefined || length <= free) {
-      return { path: layout.temporaryFile() }
+    const because = room.refusal(length ?? 0)
+    if (because === undefined) {
+      const path = layout.temporaryFile()
+      return length === undefined ? { path, largest: room.largest } : { path }
     }
     // No fault of the disk: it still takes what fits.
-    const because = `${length} bytes do not fit into the ${free} that are free`
-    log.warn('not stored', { because })
+    log.info('not stored', { because })
+    room.look()
     return { because }
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { disk, clock, blocks, blobs, contents, diskFailed } = this.#parts
+    const { disk, clock, blocks, blobs, contents, checks, diskFailed } = this.#parts
     let digest: string | undefined
     let over = (): void => {}
     const download: Download = new Download({
@@ -157,7 +175,8 @@ export class Downloads {
       },
       commit: async ({ file, path }, found) => {
         if (file === undefined || path === undefined) throw new Error('there is no file')
-        await blobs.commit(file, { path, digest: found })
+        await blobs.commit(file, { path, digest: found, size: download.size })
+        checks.passed(found)
       },
       reopen: (found, first, end) => {
         const { size } = download
@@ -173,6 +192,7 @@ export class Downloads {
     })
     this.#underWay.set(download, { ended, continuation, saved: 'begun' in to })
     if (continuation !== undefined) this.#parts.soon()
+    this.#parts.room.look()
     return download
   }
 

@@ -16,7 +16,7 @@ export interface Expected {
 }
 
 /** Most bytes kept from readers until the digest is known to be right. */
-const heldBytes = 64 * 1024
+export const heldBytes = 64 * 1024
 
 export class Expectation {
   /** The final length, if the origin or an index named it. */

@@ -14,6 +14,8 @@ import type { Tail } from './tail.ts'
 export type Destination =
   | {
       readonly path: string
+      /** What is larger is not stored. */
+      readonly largest?: number
       /** A file that has the beginning already. */
       readonly begun?: { readonly file: DiskFile; readonly size: number }
     }
@@ -51,6 +53,7 @@ export class WriteBehind {
   because: string | undefined
   readonly path: string | undefined
   readonly #parts: WriteBehindParts
+  readonly #largest: number
   #file: DiskFile | undefined
   #content: OpenContent | undefined
   #busy = false
@@ -66,6 +69,7 @@ export class WriteBehind {
     this.#parts = parts
     this.path = 'path' in to ? to.path : undefined
     this.because = 'path' in to ? undefined : to.because
+    this.#largest = ('path' in to ? to.largest : undefined) ?? Number.POSITIVE_INFINITY
     this.#file = 'path' in to ? to.begun?.file : undefined
     this.written = 'path' in to ? (to.begun?.size ?? 0) : 0
   }
@@ -116,6 +120,7 @@ export class WriteBehind {
   write(): void {
     const { tail, blocks } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
+    if (tail.end > this.#largest) return this.#stop(`it is larger than ${this.#largest} bytes`)
     const waiting = tail.end - this.written
     const least = this.#file === undefined && !blocks.scarce ? firstBatch : batch
     const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
@@ -137,8 +142,11 @@ export class WriteBehind {
 
   /** No more disk from here on: the name goes, what is written stays readable. */
   giveUp(error: unknown): void {
-    if (this.because !== undefined) return
-    this.because = this.#parts.failed(error)
+    if (this.because === undefined) this.#stop(this.#parts.failed(error))
+  }
+
+  #stop(because: string): void {
+    this.because = because
     void this.remove()
     this.#tell()
     this.#parts.changed()

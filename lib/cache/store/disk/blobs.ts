@@ -4,7 +4,7 @@
  * # Names and power cuts
  * A new content is not flushed when it gets its name: an entry that names it counts only after a checkpoint has flushed both,
  * or after its bytes were hashed. That holds as long as no entry from before a checkpoint names the same digest. Where one
- * does, or did until lately, the content is flushed before it takes the name, and so is the name.
+ * does, or did until a checkpoint that is still to come, the content is flushed before it takes the name, and so is the name.
  *
  * # Turns
  * Naming and removing one content take turns. A removal forgets the digest before it begins, and from then on no entry is put
@@ -31,12 +31,17 @@ export interface BlobsParts extends Surroundings {
 /** A content that no entry names, not yet or no more. One that is named and freed again is another. */
 export interface Unnamed {
   readonly digest: string
+  readonly size: number
   readonly since: Milliseconds
 }
 
 export class Blobs {
   /** Contents that have their names and are not flushed. */
   fresh = new Set<string>()
+  /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
+  readonly removed = new Map<string, Unnamed>()
+  /** Bytes of contents that no entry names. */
+  unnamedBytes = 0
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
   /** Contents that were found wrong, until verified content takes their place. */
@@ -49,13 +54,21 @@ export class Blobs {
 
   /** Whether the content is there: an entry may name it. */
   has(digest: string): boolean {
-    return this.#known(digest) && !this.#wrong.has(digest)
+    return this.#there(digest) && !this.#wrong.has(digest)
   }
 
   /** No entry names it any more. */
-  freed(digest: string): void {
-    this.#unnamed.set(digest, { digest, since: this.#parts.clock.elapsed() })
+  freed(digest: string, size: number): void {
+    this.taken(digest)
+    this.#unnamed.set(digest, { digest, size, since: this.#parts.clock.elapsed() })
+    this.unnamedBytes += size
     this.#parts.soon()
+  }
+
+  /** An entry names it. */
+  taken(digest: string): void {
+    this.unnamedBytes -= this.#unnamed.get(digest)?.size ?? 0
+    this.#unnamed.delete(digest)
   }
 
   /** Contents that no entry has named since `before`. */
@@ -64,34 +77,39 @@ export class Blobs {
   }
 
   /** Gives a finished file its name, in place of any that has it. Rejects when the disk fails. */
-  async commit(file: DiskFile, { path, digest }: { path: string; digest: string }): Promise<void> {
+  async commit(
+    file: DiskFile,
+    { path, digest, size }: { path: string; digest: string; size: number },
+  ): Promise<void> {
     const { disk, layout, changed } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
-      const flushed = this.#known(digest)
+      const flushed = this.#there(digest) || this.removed.has(digest)
       if (flushed) await file.sync()
       await disk.rename(path, place)
       changed(digest)
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.fresh.add(digest)
       this.#wrong.delete(digest)
-      if (!this.#parts.named(digest)) this.freed(digest)
+      if (!this.#parts.named(digest)) this.freed(digest, size)
     })
   }
 
-  /** Removes a content unless it was named meanwhile. Answers whether it is gone. The log must say so even after a power cut. */
+  /** Removes a content unless it was named meanwhile. Answers whether it is gone. */
   remove(unnamed: Unnamed): Promise<boolean> {
     const { digest } = unnamed
     return this.#turns.run(digest, async () => {
       if (this.#unnamed.get(digest) !== unnamed) return false
-      this.#unnamed.delete(digest)
+      // From here on no entry is put for it.
+      this.taken(digest)
       this.#wrong.delete(digest)
-      if (this.#parts.named(digest)) return false
+      this.removed.set(digest, unnamed)
       try {
         await this.#remove(digest)
         return true
       } catch (error) {
         this.#unnamed.set(digest, unnamed)
+        this.unnamedBytes += unnamed.size
         throw error
       }
     })
@@ -137,12 +155,12 @@ export class Blobs {
       changed(digest)
       await disk.removeTree(layout.blob(digest))
       // What comes under this digest next is flushed first: entries from before may still name it after a power cut.
-      this.freed(digest)
+      this.freed(digest, 0)
     })
   }
 
   /** The log names it, or did until lately. */
-  #known(digest: string): boolean {
+  #there(digest: string): boolean {
     return this.#unnamed.has(digest) || this.#parts.named(digest)
   }
 

@@ -124,6 +124,10 @@ export class Disk {
   }
 
   async makeDirectory(path: string): Promise<void> {
+    // Where the kernel lets no directory be made, Node's recursive mkdir tries for ever.
+    if (/^\/(proc|sys)\//.test(path)) {
+      throw Object.assign(new Error(`no directory can be made at ${path}`), { code: 'ENOENT' })
+    }
     await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
   }
 

@@ -94,11 +94,15 @@ export class Checkpoints {
     const durable = journal.position
     const { fresh } = blobs
     blobs.fresh = new Set()
+    const removed = [...blobs.removed]
     const left = [...unproven]
     try {
       await this.#flush(fresh)
       if (!clean && (await savePartials())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
+      for (const [digest, content] of removed) {
+        if (blobs.removed.get(digest) === content) blobs.removed.delete(digest)
+      }
     } catch (error) {
       for (const digest of fresh) blobs.fresh.add(digest)
       throw error

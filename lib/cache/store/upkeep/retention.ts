@@ -1,22 +1,25 @@
 /**
- * What goes: entries unused for long, contents that no entry names, what crashes have left.
+ * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
+ * have left.
  *
- * Entries are found in the index by their last use, without reading anything. They and their contents are removed at a bounded rate. A content goes some
- * time after its last entry, once the log says so even after a power cut. Files that neither the index nor this process knows
+ * Entries are found in the index by their last use, without reading anything; for the versions the log is read. A content goes
+ * some time after its last entry: a client may have been promised it. Files that neither the index nor this process knows
  * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
  * not known.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
+import { nameOf } from '../catalogue/index.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import { isDigest, shards } from '../disk/layout.ts'
+import type { Removal } from './removal.ts'
+import { keepAll, type RetentionRules, standingOf } from './rules.ts'
+import { countPackages, olderVersions } from './versions.ts'
 
-export interface SweepOptions {
-  /** Entries that no client asked for in so many days go; 0 keeps them for ever. */
-  readonly unusedDays: number
+export interface SweepOptions extends Partial<RetentionRules> {
   readonly now: Milliseconds
   readonly signal?: AbortSignal
 }
@@ -34,6 +37,7 @@ export interface Swept {
 export interface RetentionParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
+  readonly removal: Removal
   /** Told that the disk failed. */
   readonly failed: (error: unknown) => void
   /** Makes the log survive a power cut. */
@@ -52,20 +56,14 @@ const strayGrace: Milliseconds = 60 * 60 * 1000
 /** Not while every client comes back after a restart. */
 const firstSweep: Milliseconds = 15 * 60 * 1000
 
-/** Rows looked at in one turn of the event loop; rows removed in one turn, and the rest after them. */
-const rowsLookedAt = 16_384
-const rowsAtOnce = 500
-const restAfterRows: Milliseconds = 10
-
-/** Files removed at once, in one burst, and the time a burst takes: 2,200 a second. */
-const filesAtOnce = 2
-const filesInBurst = 100
-const burstTime: Milliseconds = 45
+/** An older version of a package that a client asked for since stays: file names lack the epoch, so the order may be wrong. */
+const versionUnused: Milliseconds = 7 * day
 
 export class Retention {
   readonly #parts: RetentionParts
   readonly #closing = new AbortController()
   #collecting: (() => void) | undefined
+  #daily = false
 
   constructor(parts: RetentionParts) {
     this.#parts = parts
@@ -84,34 +82,40 @@ export class Retention {
   }
 
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
-  async sweep({ unusedDays, now, signal = this.#closing.signal }: SweepOptions): Promise<Swept> {
+  async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
     const { journal, blobs, clock } = this.#parts
     const { index } = journal
+    const rules = { ...keepAll, ...some }
     const before = { count: index.count, bytes: index.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
-      const freed =
-        unusedDays > 0
-          ? await this.#removeUnused((now - unusedDays * day) / 1000, signal)
-          : new Set()
+      const freed = new Set([
+        ...(await this.#forgetUnused(rules, now, signal)),
+        ...(await this.#forgetVersions(rules, now, signal)),
+      ])
       swept.entriesRemoved = before.count - index.count
       swept.bytesFreed = before.bytes - index.bytes
       const since = clock.elapsed() - grace
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
       })
-      swept.blobsRemoved = await this.#removeContents(due, signal)
+      swept.blobsRemoved = await this.#remove(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
     return { ...swept, entriesKept: index.count, blobsKept: index.contents }
   }
 
-  /** Sweeps once after a while and then every day, and logs the figures; `unusedDays` is asked anew each time. */
-  daily(unusedDays: () => number, after: Milliseconds = firstSweep): void {
+  /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
+  daily(rules: () => RetentionRules): void {
+    if (!this.#daily) this.#sweepAfter(firstSweep, rules)
+    this.#daily = true
+  }
+
+  #sweepAfter(time: Milliseconds, rules: () => RetentionRules): void {
     const { clock, log } = this.#parts
     const { signal } = this.#closing
-    const cancel = clock.after(after, () => {
-      this.sweep({ unusedDays: unusedDays(), now: clock.now() })
+    const cancel = clock.after(time, () => {
+      this.sweep({ ...rules(), now: clock.now() })
         .then(
           swept => log.info('retention: swept', { ...swept }),
           error => {
@@ -119,7 +123,7 @@ export class Retention {
             log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
           },
         )
-        .finally(() => this.daily(unusedDays, day))
+        .finally(() => this.#sweepAfter(day, rules))
     })
     if (signal.aborted) cancel()
     else signal.addEventListener('abort', cancel, { once: true })
@@ -133,58 +137,52 @@ export class Retention {
   async #collect(): Promise<void> {
     const { journal, blobs, clock } = this.#parts
     if (journal.incomplete) return
-    await this.#removeContents(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
+    await this.#remove(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
     if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
   }
 
-  /** Removes entries last used before a moment, in seconds. Answers the digests they alone named. */
-  async #removeUnused(before: number, signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const { journal } = this.#parts
+  /** Removes contents once the log says so even after a power cut. Answers how many are gone. */
+  async #remove(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
+    if (contents.length > 0) await this.#parts.checkpoint()
+    return (await this.#parts.removal.remove(contents, signal)).contents
+  }
+
+  /** Forgets entries that were not used for long. Answers the digests they alone named. */
+  async #forgetUnused(
+    rules: RetentionRules,
+    now: Milliseconds,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const { journal, removal } = this.#parts
     const { index } = journal
-    const freed = new Set<string>()
-    let unused: number[] = []
-    const remove = (): void => {
-      for (const digest of journal.removeRows(unused)) freed.add(digest)
-      unused = []
+    if (rules.unusedDays === 0) return []
+    const before = (now - rules.unusedDays * day) / 1000
+    const due = (row: number): boolean =>
+      index.used(row) < before && standingOf(rules, index.digest(row)) !== 'generation'
+    const freed: string[] = []
+    for await (const rows of removal.rows(signal)) {
+      freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
     }
-    let looked = 0
-    for (const row of index.rows()) {
-      if (index.used(row) < before) unused.push(row)
-      looked += 1
-      const full = unused.length === rowsAtOnce
-      if (!full && looked % rowsLookedAt > 0) continue
-      remove()
-      await (full ? this.#rest(restAfterRows) : new Promise(resolve => setImmediate(resolve)))
-      signal.throwIfAborted()
-    }
-    remove()
     return freed
   }
 
-  /** After a checkpoint, and at a bounded rate, so that requests go first. Answers how many are gone. */
-  async #removeContents(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
-    const { blobs, clock, checkpoint } = this.#parts
-    if (contents.length > 0) await checkpoint()
-    let removed = 0
-    let due = clock.elapsed()
-    for (let at = 0; at < contents.length; at += filesInBurst) {
-      due = Math.max(due, clock.elapsed() - burstTime) + burstTime
-      const burst = contents.slice(at, at + filesInBurst).values()
-      const lane = async (): Promise<void> => {
-        for (const content of burst) {
-          signal.throwIfAborted()
-          if (await blobs.remove(content)) removed += 1
-        }
-      }
-      await Promise.all(Array.from({ length: filesAtOnce }, lane))
-      const more = at + filesInBurst < contents.length
-      if (more) await this.#rest(due - clock.elapsed())
-    }
-    return removed
-  }
-
-  #rest(time: Milliseconds): Promise<void> {
-    return new Promise(resolve => this.#parts.clock.after(Math.max(0, time), resolve))
+  /** Forgets older versions of packages. Answers the digests they alone named. */
+  async #forgetVersions(
+    rules: RetentionRules,
+    now: Milliseconds,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const { journal, removal } = this.#parts
+    const { index } = journal
+    if (rules.versions === 0) return []
+    const counts = await countPackages(journal.list())
+    const old = await olderVersions(journal.list(), { counts, keep: rules.versions })
+    signal.throwIfAborted()
+    const before = (now - versionUnused) / 1000
+    const due = (row: number): boolean =>
+      index.used(row) < before && standingOf(rules, index.digest(row)) === 'unknown'
+    const rows = old.flatMap(key => index.find(nameOf(key)) ?? [])
+    return removal.forget(rows.filter(due), { due, signal })
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {

@@ -26,12 +26,24 @@ const spaceAge: Milliseconds = 5_000
 /** Space on the file system of a directory, asked for at most once in some seconds however often it is needed. */
 export class Space {
   readonly #around: Surroundings
+  readonly #stored: () => number
   #known: FileSystemSpace | undefined
+  /** What was stored when the file system was asked. */
+  #storedThen = 0
   #asked: Milliseconds = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
 
-  constructor(around: Surroundings) {
+  /** `stored` says how many bytes the store takes of it. */
+  constructor(around: Surroundings, stored: () => number) {
     this.#around = around
+    this.#stored = stored
+  }
+
+  /** Free bytes: what the file system said last, less what was stored since. Infinite when it does not say. */
+  get free(): number {
+    const { latest } = this
+    if (latest === undefined) return Number.POSITIVE_INFINITY
+    return latest.free - (this.#stored() - this.#storedThen)
   }
 
   /** What was known some seconds ago, at once. */
@@ -44,6 +56,12 @@ export class Space {
   forget(): void {
     this.#known = undefined
     this.#asked = Number.NEGATIVE_INFINITY
+  }
+
+  /** As it is now. */
+  fresh(): Promise<FileSystemSpace | undefined> {
+    this.#asked = Number.NEGATIVE_INFINITY
+    return this.get()
   }
 
   /** Undefined when the file system does not say. */
@@ -59,9 +77,11 @@ export class Space {
 
   async #ask(): Promise<void> {
     const { disk, layout } = this.#around
+    const stored = this.#stored()
     try {
       const { bsize, blocks, bfree, bavail } = await disk.space(layout.directory)
       this.#known = { total: blocks * bsize, used: (blocks - bfree) * bsize, free: bavail * bsize }
+      this.#storedThen = stored
     } catch {
       this.#known = undefined
     }

@@ -16,7 +16,12 @@ const minute = 60_000
 
 type Config = Pick<
   SamlConfig,
-  'idpMetadata' | 'idpEntityId' | 'idpMetadataCertificate' | 'metadataCacheFile' | 'allowSha1'
+  | 'idpMetadata'
+  | 'idpEntityId'
+  | 'idpMetadataCertificate'
+  | 'metadataCacheFile'
+  | 'allowSha1'
+  | 'baseUrl'
 >
 
 interface Test {
@@ -38,6 +43,7 @@ async function lab(t: Test) {
     idpMetadataCertificate: undefined,
     metadataCacheFile: cache,
     allowSha1: false,
+    baseUrl: 'https://app.example.org',
   }
   const open = async (more: Partial<Config> = {}) => {
     const all = { ...config, ...more }
@@ -203,6 +209,31 @@ t.test('local: read once, no cache, no refresh', async t => {
   t.equal(await source.refreshForUnknownKey(), false)
   t.strictSame(origin.requests, [])
   t.throws(() => readFileSync(cache))
+})
+
+t.test('the development IdP is taken where the domain is local, and nowhere else', async t => {
+  const { idp, directory, open } = await lab(t)
+  const path = join(directory, 'idp.xml')
+  writeFileSync(path, idp.metadata({ forDevelopment: true }))
+  for (const [domain, taken] of [
+    ['localhost', true],
+    ['localhost:8443', true],
+    ['127.0.0.1', true],
+    ['127.1.2.3:443', true],
+    ['[::1]:8443', true],
+    ['app.localhost', true],
+    ['app.example.test:8443', true],
+    ['app.example.org', false],
+    ['localhost.example.org', false],
+    ['test.example', false],
+    ['contest', false],
+    ['127.0.0.1.example.org', false],
+    ['10.0.0.1', false],
+  ] as const) {
+    const opened = open({ idpMetadata: { from: 'file', path }, baseUrl: `https://${domain}` })
+    if (taken) t.ok((await opened).current(), domain)
+    else await t.rejects(opened, { message: /each client can be any user/ }, domain)
+  }
 })
 
 t.test('42: with a certificate configured the metadata has to be signed with its key', async t => {

@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import {
-  dumpedWords,
-  Index,
-  nameOf,
-  type Row,
-} from '../../../../lib/cache/store/catalogue/index.ts'
+import { Index, nameOf, type Row } from '../../../../lib/cache/store/catalogue/index.ts'
 import { RowTable } from '../../../../lib/cache/store/catalogue/row-table.ts'
+import { dumpedWords } from '../../../../lib/cache/store/catalogue/rows.ts'
 import { seeded } from '../../../fixtures/seeded-random.ts'
 
 const digestOf = (n: number): string => createHash('sha256').update(String(n)).digest('hex')

@@ -42,6 +42,13 @@ t.test('files are written, read, renamed and removed', async t => {
   await until(async () => (await openBelow(directory)).length === 0)
 })
 
+t.test('a directory that the kernel does not make is refused at once', async t => {
+  const { disk } = made(t)
+  for (const path of ['/proc/cache', '/proc/cache/v2/blobs', '/sys/cache']) {
+    await t.rejects(disk.makeDirectory(path), { code: 'ENOENT' }, path)
+  }
+})
+
 t.test('links are not followed', async t => {
   const { directory, disk, there } = made(t)
   await symlink(there, join(directory, 'link'))

@@ -2,6 +2,7 @@ import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   bytesOf,
@@ -235,8 +236,7 @@ t.test('sweeps come every day, after a failed one too, until the store closes', 
   const { store, clock, log } = await opened(t, { files: scripted.files })
   await keep(store, key, bytesOf(10))
   const said = () => log.lines.filter(({ message }) => message.startsWith('retention'))
-  let days = 0
-  store.sweepDaily(() => days)
+  store.retain({ ...keepAll, unusedDays: 0 })
   clock.advance(15 * 60_000)
   await until(() => said().length === 1)
   t.ok(await store.get(key))
@@ -247,13 +247,13 @@ t.test('sweeps come every day, after a failed one too, until the store closes', 
   })
   t.match(said()[1], { level: 'warn', facts: { because: /EIO/ } })
   scripted.decide = () => 'done'
-  days = 1
+  store.retain({ ...keepAll, unusedDays: 1 })
   clock.advance(day)
   await until(() => {
     clock.advance(day)
     return said().length > 2
   })
-  t.equal(await store.get(key), undefined, 'the days are asked for anew')
+  t.equal(await store.get(key), undefined, 'the latest rules count')
   await store.close()
   const before = said().length
   clock.advance(10 * day)

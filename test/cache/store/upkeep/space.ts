@@ -29,7 +29,7 @@ t.test('contents count once however many entries share them, and totals follow',
 t.test('the file system is asked once in some seconds', async t => {
   const clock = new ManualClock(1_000_000)
   const disk = new Disk({ clock })
-  const space = new Space({ disk, layout: new Layout(t.testdir({})), clock, log })
+  const space = new Space({ disk, layout: new Layout(t.testdir({})), clock, log }, () => 0)
   t.equal(space.latest, undefined)
   const [first, same] = await Promise.all([space.get(), space.get()])
   t.equal(first, same)
@@ -40,7 +40,7 @@ t.test('the file system is asked once in some seconds', async t => {
   clock.advance(1)
   t.not(await space.get(), first)
   t.equal(
-    await new Space({ disk, layout: new Layout('/nowhere/at/all'), clock, log }).get(),
+    await new Space({ disk, layout: new Layout('/nowhere/at/all'), clock, log }, () => 0).get(),
     undefined,
   )
 })

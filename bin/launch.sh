@@ -1,0 +1,28 @@
+# shellcheck shell=sh
+# Read by bin/cachesvc and bin/authproxy, which set $self and $name: finds Node.js, checks its version, and becomes the program.
+# shellcheck disable=SC2154 # self and name are theirs
+root=${self%/bin/*}
+program=$root/dist/bin/$name.js
+needed=20.18
+
+fail() {
+  echo "$name: $1" >&2
+  exit 1
+}
+
+advice="Where to get it: Debian 13 and Ubuntu 25.10 have one (apt install nodejs); others: https://nodejs.org/en/download or
+https://github.com/nodesource/distributions"
+node=$(command -v node || command -v nodejs) || fail "Node.js $needed or newer is needed; there is none in $PATH.
+$advice"
+version=$("$node" --version) || fail "$node --version failed; Node.js $needed or newer is needed.
+$advice"
+minor=${version#*.}
+case "${version%%.*} ${minor%%.*}" in
+  v?\ * | v1?\ * | v20\ ? | v20\ 1[0-7]) fail "Node.js $needed or newer is needed; $node is $version.
+$advice" ;;
+esac
+[ -f "$program" ] || fail "$program is missing; build it with: npm ci && npm run build"
+
+# Reads of the disk and look-ups of names share this many threads; Node's own default is 4.
+export UV_THREADPOOL_SIZE="${UV_THREADPOOL_SIZE:-16}"
+exec "$node" "$program" "$@"

@@ -1,0 +1,95 @@
+/**
+ * Makes the operations interface and the metrics of a running service from its parts.
+ */
+import type { Clock } from '../../async/clock.ts'
+import type { OriginClient } from '../../http/client/client.ts'
+import type { HttpServer } from '../../http/server/server.ts'
+import type { Fetcher } from '../fetch/fetch.ts'
+import type { Https } from '../intercept/https.ts'
+import type { Rules } from '../policy/rules.ts'
+import { explain } from '../request/explain.ts'
+import { machineAddresses } from '../request/own-identity.ts'
+import type { NegativeMemory } from '../rfc9111/negative.ts'
+import type { Activity } from '../stats/activity.ts'
+import type { Statistics } from '../stats/counters.ts'
+import { report } from '../stats/report.ts'
+import type { Store } from '../store/store.ts'
+import type { Suites } from '../suites/suites.ts'
+import { CacheMetrics, storeGauges } from './metrics.ts'
+import { operations } from './routes.ts'
+import type { Listener, Verification } from './sources.ts'
+
+export interface OperationsParts {
+  readonly clock: Clock
+  readonly version: string
+  readonly rules: () => Rules
+  /** What is doubtful about the configuration. */
+  readonly warnings: () => readonly string[]
+  readonly listeners: readonly Listener[]
+  readonly servers: readonly HttpServer[]
+  readonly https: Https
+  readonly store: Store
+  readonly suites: Suites
+  readonly negative: NegativeMemory
+  readonly origin: OriginClient
+  readonly fetcher: Fetcher
+  readonly statistics: Statistics
+  readonly activity: Activity
+  readonly verification: Verification
+}
+
+export async function operationsOf(parts: OperationsParts): Promise<{
+  readonly metrics: CacheMetrics
+  readonly handler: ReturnType<typeof operations>
+}> {
+  const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
+  const { statistics, activity, verification, listeners } = parts
+  const connections = (): number =>
+    parts.servers.reduce((sum, server) => sum + server.connections, 0)
+  let space = await store.fileSystem()
+  const metrics = new CacheMetrics({
+    connections,
+    fetches: () => fetcher.count,
+    originConnections: () => origin.counts().busy + origin.counts().free,
+    free: () => space?.free ?? 0,
+    ...storeGauges(store),
+    adopting: () => suites.adopting,
+    suites: () => suites.all.length,
+    ...https.gauges,
+    verification: () => verification.last,
+  })
+  const handler = operations({
+    clock,
+    version,
+    get config() {
+      return rules().config
+    },
+    warnings: parts.warnings,
+    listeners: () => listeners,
+    addresses: machineAddresses,
+    ...https.sources,
+    get httpsMode() {
+      return https.pageMode
+    },
+    get routing() {
+      return rules().routes
+    },
+    statistics: () => report(statistics.days, statistics.today),
+    activity: () => ({
+      ...{ started: activity.started, rates: activity.rates },
+      ...{ requests: activity.requests, problems: activity.problems },
+      ...{ archives: activity.archives, clients: activity.clients },
+      connections: connections(),
+      arriving: fetcher.arriving,
+    }),
+    usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
+    health: () => store.health(),
+    verification: () => verification,
+    metrics: async () => {
+      space = await store.fileSystem()
+      return metrics.text()
+    },
+    explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
+  })
+  return { metrics, handler }
+}

@@ -1,0 +1,178 @@
+/**
+ * What happened lately: the latest requests and problems, the rates of the last minute, and the figures of each archive and
+ * client since the start. In memory alone, and bounded.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Exchange } from '../../http/message/message.ts'
+import { targetText } from '../../http/server/exchanges.ts'
+
+/** A request that has been answered. */
+export interface Answered {
+  readonly at: Milliseconds
+  readonly client: string
+  readonly method: string
+  /** The key of the file, or what was asked for. It may have a query: redact it before it is shown. */
+  readonly target: string
+  readonly status: number
+  readonly outcome: string
+  readonly because: string
+  /** Bytes of content its client got. */
+  readonly bytes: number
+  /** Milliseconds. */
+  readonly duration: number
+  readonly complete: boolean
+}
+
+/** The figures of one archive or client. */
+export interface Tally {
+  readonly name: string
+  requests: number
+  hits: number
+  /** Sent to clients. */
+  bytes: number
+  last: Milliseconds
+}
+
+/** A second each: requests and bytes of the last minute. */
+export interface Rates {
+  readonly requests: number
+  readonly bytes: number
+}
+
+/** Latest requests and latest problems that are kept. */
+const kept = 100
+/** Archives and clients whose figures are kept: those seen last. */
+const mostNames = 500
+const seconds = 60
+
+export class Activity {
+  readonly started: Milliseconds
+  readonly #clock: Clock
+  readonly #begun: Milliseconds
+  readonly #requests = new Ring<Answered>(kept)
+  readonly #problems = new Ring<Answered>(kept)
+  readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
+  readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
+  /** For each second of a minute: which second since the start it is, requests, bytes. */
+  readonly #minute = new Float64Array(seconds * 3).fill(-1)
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.started = clock.now()
+    this.#begun = clock.elapsed()
+  }
+
+  /** Notes an exchange; pages about the proxy itself are none. */
+  note({ request, response, sent, duration, complete }: Exchange): void {
+    const { outcome, because, key, origin } = response.facts ?? {}
+    if (typeof outcome !== 'string' || outcome === 'operations') return
+    const at = this.#clock.now()
+    const answered: Answered = {
+      at,
+      client: request.client.address,
+      method: request.method,
+      target: typeof key === 'string' ? key : targetText(request),
+      status: response.status,
+      outcome,
+      because: typeof because === 'string' ? because : '',
+      bytes: sent,
+      duration,
+      complete,
+    }
+    this.#requests.add(answered)
+    if (isProblem(answered)) this.#problems.add(answered)
+    this.#count(sent)
+    tally(this.#clients, answered.client, answered)
+    if (typeof origin === 'string') tally(this.#archives, origin, answered)
+  }
+
+  /** The latest first. */
+  get requests(): readonly Answered[] {
+    return this.#requests.latest()
+  }
+
+  /** Requests that were refused, failed, broke off or got a stale file for want of an answer; the latest first. */
+  get problems(): readonly Answered[] {
+    return this.#problems.latest()
+  }
+
+  /** By bytes sent, most first. */
+  get archives(): readonly Tally[] {
+    return largest(this.#archives)
+  }
+
+  get clients(): readonly Tally[] {
+    return largest(this.#clients)
+  }
+
+  get rates(): Rates {
+    const now = this.#second()
+    const minute = this.#minute
+    let [requests, bytes] = [0, 0]
+    for (let i = 0; i < minute.length; i += 3) {
+      const second = minute[i] ?? -1
+      if (second < 0 || second <= now - seconds) continue
+      requests += minute[i + 1] ?? 0
+      bytes += minute[i + 2] ?? 0
+    }
+    const length = Math.min(seconds, now + 1)
+    return { requests: requests / length, bytes: bytes / length }
+  }
+
+  #count(bytes: number): void {
+    const second = this.#second()
+    const minute = this.#minute
+    const i = (second % seconds) * 3
+    if (minute[i] !== second) minute.set([second, 0, 0], i)
+    minute[i + 1] = (minute[i + 1] ?? 0) + 1
+    minute[i + 2] = (minute[i + 2] ?? 0) + bytes
+  }
+
+  /** Seconds since the start. */
+  #second(): number {
+    return Math.floor((this.#clock.elapsed() - this.#begun) / 1000)
+  }
+}
+
+/** The latest of many. */
+class Ring<T> {
+  readonly #all: T[] = []
+  readonly #most: number
+  #next = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  add(one: T): void {
+    this.#all[this.#next] = one
+    this.#next = (this.#next + 1) % this.#most
+  }
+
+  latest(): readonly T[] {
+    return [...this.#all.slice(this.#next), ...this.#all.slice(0, this.#next)].reverse()
+  }
+}
+
+function isProblem({ outcome, because, complete }: Answered): boolean {
+  return (
+    !complete || outcome === 'refused' || outcome === 'failed' || because.startsWith('stale-origin')
+  )
+}
+
+function tally(all: LRUCache<string, Tally>, name: string, { at, outcome, bytes }: Answered): void {
+  let one = all.get(name)
+  if (one === undefined) {
+    one = { name, requests: 0, hits: 0, bytes: 0, last: at }
+    all.set(name, one)
+  }
+  one.requests += 1
+  one.hits += outcome === 'hit' ? 1 : 0
+  one.bytes += bytes
+  one.last = at
+}
+
+function largest(all: LRUCache<string, Tally>): readonly Tally[] {
+  return [...all.values()].sort((a, b) => b.bytes - a.bytes || b.requests - a.requests)
+}

@@ -1,0 +1,254 @@
+/**
+ * Room for what arrives: keeps the contents within the quota and a part of the file system free, and says what must not be
+ * stored.
+ *
+ * Counted are contents, named or not, and the full length of downloads under way, so room is made while they arrive. It is made
+ * in the background from the contents in victims.ts, at a bounded rate and somewhat ahead. A download is refused when it alone
+ * would take half of what there is, or when removing does not keep up. The client then gets it from the origin, and nothing is
+ * stored. So the quota holds also while the disk fails.
+ */
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Journal } from '../catalogue/journal.ts'
+import type { Blobs, Unnamed } from '../disk/blobs.ts'
+import type { Surroundings } from '../disk/disk.ts'
+import type { Removal, Removed } from './removal.ts'
+import { keepAll, type RetentionRules } from './rules.ts'
+import type { Space } from './space.ts'
+import { findVictims, rankOf, type Victim } from './victims.ts'
+
+/** Bytes of downloads. */
+export interface UnderWay {
+  /** What they will take when they are whole, as far as that is known. */
+  readonly reserved: number
+  /** What has arrived of that. */
+  readonly arrived: number
+}
+
+export interface RoomParts extends Surroundings {
+  readonly journal: Journal
+  readonly blobs: Blobs
+  readonly removal: Removal
+  readonly space: Space
+  readonly underWay: () => UnderWay
+  /** Told that the disk failed. */
+  readonly failed: (error: unknown) => void
+}
+
+/** Part of the quota that is kept empty for what arrives next, and its most. Once room is made, twice as much is made. */
+const headroomShare = 1 / 16
+const mostHeadroom = 2 ** 30
+
+/** The floor when none is set: a share of the file system, and its most. */
+const floorShare = 1 / 50
+const mostFloor = 2 ** 30
+
+/** A content without an entry may be about to get one for so long. */
+const unnamedGrace: Milliseconds = 1_000
+
+/** Contents that go before the room is measured again. */
+const batch = 500
+
+const reportEvery: Milliseconds = 30_000
+const watchEvery: Milliseconds = 30_000
+/** How long the file system is left alone when what was removed has freed nothing. */
+const vainPause: Milliseconds = 60_000
+
+export class Room {
+  readonly #parts: RoomParts
+  readonly #closing = new AbortController()
+  #rules: RetentionRules = keepAll
+  #making: Promise<void> | undefined
+  #vainUntil = Number.NEGATIVE_INFINITY
+  #removed = { contents: 0, bytes: 0 }
+  #cancelReport: (() => void) | undefined
+  #cancelWatch: (() => void) | undefined
+
+  constructor(parts: RoomParts) {
+    this.#parts = parts
+  }
+
+  /** What is wanted from now on. Room is made in the background if there is too much. */
+  use(rules: RetentionRules): void {
+    this.#rules = rules
+    this.#watch()
+  }
+
+  get rules(): RetentionRules {
+    return this.#rules
+  }
+
+  /** The largest content that is stored. */
+  get largest(): number {
+    const { objectSize, size } = this.#rules
+    return Math.min(objectSize || Number.POSITIVE_INFINITY, (size || Number.POSITIVE_INFINITY) / 2)
+  }
+
+  /** Why content of so many bytes must not be stored now; undefined when it may be. */
+  refusal(length: number): string | undefined {
+    const { objectSize, size } = this.#rules
+    const { space, underWay } = this.#parts
+    const { reserved, arrived } = underWay()
+    if (objectSize > 0 && length > objectSize) {
+      return `${length} bytes are more than retention.object_size`
+    }
+    if (size > 0 && reserved + length > size / 2) {
+      return `${length} bytes and what is under way would take more than half of retention.size`
+    }
+    if (size > 0 && this.stored > size) {
+      return 'room for it is still being made within retention.size'
+    }
+    const spare = space.free - this.#floor / 2 - (reserved - arrived)
+    if (length <= spare) return undefined
+    // Room for more than there is now is made while it arrives, unless it cannot be made.
+    const most = this.#vain ? 0 : (spare + this.#parts.journal.index.bytes) / 2
+    if (spare >= 0 && length <= most) return undefined
+    return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
+  }
+
+  /** Begins to make room if there is too little of it. */
+  look(): void {
+    if (this.#closing.signal.aborted || this.#excess(1) <= 0) return
+    this.#making ??= this.#make()
+      .catch(error => {
+        if (!this.#closing.signal.aborted) this.#parts.failed(error)
+      })
+      .finally(() => {
+        this.#making = undefined
+      })
+  }
+
+  /** Stops making room. */
+  close(): void {
+    this.#closing.abort(new Error('the store closes'))
+    this.#cancelReport?.()
+    this.#cancelWatch?.()
+  }
+
+  /** Looks now, and again from time to time: other programs fill the file system as well. */
+  #watch(): void {
+    this.#cancelWatch?.()
+    if (this.#closing.signal.aborted) return
+    this.#cancelWatch = this.#parts.clock.after(watchEvery, () => this.#watch())
+    void this.#parts.space.fresh().then(() => this.look())
+  }
+
+  async #make(): Promise<void> {
+    const { journal, removal, space, blobs } = this.#parts
+    const { signal } = this.#closing
+    let victims: readonly Victim[] = []
+    await space.fresh()
+    for (;;) {
+      const excess = this.#excess(2)
+      if (excess <= 0 || journal.incomplete || signal.aborted) return
+      const before = { free: (await space.get())?.free, stored: this.stored }
+      let contents = this.#unnamed(excess)
+      if (contents.length === 0 && victims.length === 0) {
+        victims = await findVictims(removal.rows(signal), journal.index, this.#rules)
+        if (victims.length === 0) return
+      }
+      if (contents.length === 0) {
+        const { chosen, rest } = this.#choose(victims, excess)
+        victims = rest
+        const names = new Map(chosen.map(row => [row, journal.index.name(row)]))
+        const due = (row: number): boolean => journal.index.name(row) === names.get(row)
+        const forgotten = new Set(await removal.forget(chosen, { due, signal }))
+        contents = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => forgotten.has(one.digest))
+      }
+      this.#count(await removal.remove(contents, signal))
+      this.#checkGain(before, (await space.fresh())?.free)
+    }
+  }
+
+  /** Contents without an entry, the oldest first. */
+  #unnamed(excess: number): readonly Unnamed[] {
+    const { blobs, clock } = this.#parts
+    let bytes = 0
+    const due: Unnamed[] = []
+    for (const one of blobs.unnamed(clock.elapsed() - unnamedGrace)) {
+      if (bytes >= excess || due.length === batch) break
+      if (one.size === 0) continue
+      due.push(one)
+      bytes += one.size
+    }
+    return due
+  }
+
+  /** The rows of as many contents as are too many. What was used since they were found is passed over. */
+  #choose(
+    victims: readonly Victim[],
+    excess: number,
+  ): { readonly chosen: readonly number[]; readonly rest: readonly Victim[] } {
+    const { index } = this.#parts.journal
+    const chosen: number[] = []
+    let [at, bytes] = [0, 0]
+    for (const { row, rank } of victims) {
+      if (bytes >= excess || chosen.length >= batch) break
+      at += 1
+      if (index.length(row) === 0 || !index.isFirst(row)) continue
+      if (rankOf(index, row, this.#rules) !== rank) continue
+      chosen.push(...index.sharing(row))
+      bytes += index.size(row)
+    }
+    return { chosen, rest: victims.slice(at) }
+  }
+
+  /** Bytes on the disk, downloads under way included. */
+  get stored(): number {
+    return this.#contents + this.#parts.underWay().arrived
+  }
+
+  get #contents(): number {
+    return this.#parts.journal.index.bytes + this.#parts.blobs.unnamedBytes
+  }
+
+  /** How many bytes too many there are, when so many times the headroom is to be kept. */
+  #excess(headrooms: number): number {
+    const { size } = this.#rules
+    const { reserved, arrived } = this.#parts.underWay()
+    const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
+    const over = size > 0 ? this.#contents + reserved - (size - headroom) : 0
+    if (this.#vain) return over
+    const floor = this.#floor
+    const ahead = (floor * (headrooms - 1)) / 8
+    return Math.max(over, floor + ahead - (this.#parts.space.free - (reserved - arrived)))
+  }
+
+  /** Removing contents did not help the file system lately. */
+  get #vain(): boolean {
+    return this.#parts.clock.elapsed() < this.#vainUntil
+  }
+
+  get #floor(): number {
+    const { free } = this.#rules
+    const total = this.#parts.space.latest?.total ?? 0
+    return free ?? Math.min(total * floorShare, mostFloor)
+  }
+
+  /** Other programs fill the file system, or it keeps what is removed: then removing more would only empty the cache. */
+  #checkGain(
+    before: { readonly free: number | undefined; readonly stored: number },
+    free: number | undefined,
+  ): void {
+    if (before.free === undefined || free === undefined || this.#floor === 0) return
+    const expected = before.stored - this.stored
+    if (free >= this.#floor || expected <= 0 || free - before.free >= expected / 4) return
+    this.#vainUntil = this.#parts.clock.elapsed() + vainPause
+    this.#parts.log.warn('retention: removing contents frees no space on the file system', {
+      removed: expected,
+      free,
+    })
+  }
+
+  #count({ contents, bytes }: Removed): void {
+    this.#removed.contents += contents
+    this.#removed.bytes += bytes
+    this.#cancelReport ??= this.#parts.clock.after(reportEvery, () => {
+      this.#cancelReport = undefined
+      this.#parts.log.info('retention: made room', {
+        ...this.#removed,
+        left: Math.max(0, Math.ceil(this.#excess(1))),
+      })
+      this.#removed = { contents: 0, bytes: 0 }
+    })
+  }
+}

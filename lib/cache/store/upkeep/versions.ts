@@ -1,0 +1,73 @@
+/**
+ * Finds older versions of packages among the keys of a store, by their file names alone.
+ *
+ * Packages are told apart by the directory they lie in, their name and their architecture. Two walks over the keys: the first
+ * counts, in a table of fixed size, the second remembers only packages of which there are too many. Where counts fall together
+ * in the table the second remembers more than it needs and decides the same.
+ */
+import { crc32 } from 'node:zlib'
+import { decodedOnce } from '../../archive/path.ts'
+import { compareVersions } from '../../archive/version.ts'
+
+type Keys = AsyncIterable<ReadonlyArray<{ readonly key: string }>>
+
+/** A package file: which package of which archive it is, and its version. */
+interface PackageFile {
+  readonly name: string
+  readonly version: string
+}
+
+const places = 1 << 20
+
+/** How many files each package has, at most 255; by a hash of its name. */
+export async function countPackages(keys: Keys): Promise<Uint8Array> {
+  const counts = new Uint8Array(places)
+  for await (const some of keys) {
+    for (const { key } of some) {
+      const file = packageFile(key)
+      if (file === undefined) continue
+      const at = placeOf(file.name)
+      counts[at] = Math.min(255, (counts[at] ?? 0) + 1)
+    }
+  }
+  return counts
+}
+
+/** The keys of all but the `keep` newest versions of each package. */
+export async function olderVersions(
+  keys: Keys,
+  { counts, keep }: { readonly counts: Uint8Array; readonly keep: number },
+): Promise<readonly string[]> {
+  const packages = new Map<string, { readonly key: string; readonly version: string }[]>()
+  for await (const some of keys) {
+    for (const { key } of some) {
+      const file = packageFile(key)
+      if (file === undefined || (counts[placeOf(file.name)] ?? 0) <= keep) continue
+      const versions = packages.get(file.name)
+      if (versions === undefined) packages.set(file.name, [{ key, version: file.version }])
+      else versions.push({ key, version: file.version })
+    }
+  }
+  return [...packages.values()].flatMap(versions => {
+    const newest = versions.sort((a, b) => compareVersions(b.version, a.version))
+    const last = newest[keep - 1]?.version
+    if (last === undefined) return []
+    return newest.filter(one => compareVersions(one.version, last) < 0).map(({ key }) => key)
+  })
+}
+
+/** `https://host/…/name_version_architecture.deb`; undefined for anything else. */
+function packageFile(key: string): PackageFile | undefined {
+  const slash = key.lastIndexOf('/')
+  const file = decodedOnce(key.slice(slash + 1))
+  const [, name, version, rest] = PACKAGE.exec(file) ?? []
+  if (name === undefined || version === undefined || rest === undefined) return undefined
+  return { name: `${key.slice(0, slash)}/${name}_${rest}`, version }
+}
+
+/** deb-version(7): a version begins with a digit. */
+const PACKAGE = /^([a-z0-9][a-z0-9+.-]*)_([0-9][A-Za-z0-9.+~:-]*)_([A-Za-z0-9-]+\.u?deb)$/
+
+function placeOf(name: string): number {
+  return crc32(name) & (places - 1)
+}

@@ -1,0 +1,210 @@
+/**
+ * Debian packages of cachesvc and authproxy: which files go where, and what dpkg needs to know of them. `dpkg-deb` packs them.
+ */
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import type { Seconds } from '../../async/clock.ts'
+import { bashCompletion, type Completed, zshCompletion } from './completions.ts'
+import { packagesAmong, programFiles } from './program-files.ts'
+
+/** What the packages differ in. */
+export interface DebianPackage {
+  readonly name: 'cachesvc' | 'authproxy'
+  readonly summary: string
+  /** Paragraphs of plain text. */
+  readonly description: readonly string[]
+  readonly completed: Completed
+  /** Directories of `templates/` the program reads. */
+  readonly templates: readonly string[]
+  /** Files besides programs and manuals: their path in the package, and in the repository. */
+  readonly files: ReadonlyMap<string, string>
+  /** Empty directories. */
+  readonly directories?: readonly string[]
+  readonly suggests?: string
+}
+
+export interface Build {
+  /** The root of the repository. */
+  readonly root: string
+  readonly output: string
+  /** The time of every file, since 1970. */
+  readonly at: Seconds
+}
+
+interface Manifest {
+  readonly version: string
+  readonly homepage: string
+  readonly author: string
+}
+
+/** Builds the package and returns the path of its file. Throws when `dpkg-deb` is missing or fails. */
+export function buildDebianPackage(description: DebianPackage, build: Build): string {
+  const manifest: Manifest = JSON.parse(readFileSync(join(build.root, 'package.json'), 'utf8'))
+  const version = `${manifest.version.replace('-', '~')}-1`
+  const tree = join(build.output, description.name)
+  rmSync(tree, { recursive: true, force: true })
+  stage({ ...description, version, manifest, build, tree })
+  const file = join(build.output, `${description.name}_${version}_all.deb`)
+  execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
+    env: { ...process.env, SOURCE_DATE_EPOCH: `${build.at}` },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  rmSync(tree, { recursive: true })
+  return file
+}
+
+interface Staged extends DebianPackage {
+  readonly version: string
+  readonly manifest: Manifest
+  readonly build: Build
+  readonly tree: string
+}
+
+function stage(staged: Staged): void {
+  const { name, tree, build, completed } = staged
+  const copy = (from: string, to: string, mode = 0o644) =>
+    put(to, readFileSync(join(build.root, from)), mode)
+  const put = (to: string, content: string | Buffer, mode = 0o644) => {
+    const path = join(tree, to)
+    mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
+    writeFileSync(path, content, { mode })
+  }
+
+  const home = `usr/lib/${name}`
+  const files = programFiles(build.root, `dist/bin/${name}.js`)
+  for (const { path, from } of files) put(`${home}/${path}`, readFileSync(from))
+  copy('package.json', `${home}/package.json`)
+  copy(`bin/${name}`, `${home}/bin/${name}`, 0o755)
+  copy('bin/launch.sh', `${home}/bin/launch.sh`)
+  for (const directory of staged.templates) {
+    const from = `templates/${directory}`
+    cpSync(join(build.root, from), join(tree, home, from), { recursive: true })
+  }
+  mkdirSync(join(tree, 'usr/bin'), { recursive: true })
+  symlinkSync(`../lib/${name}/bin/${name}`, join(tree, 'usr/bin', name))
+
+  for (const directory of staged.directories ?? []) {
+    mkdirSync(join(tree, directory), { recursive: true })
+  }
+  for (const [section, page] of [
+    [8, name],
+    [5, `${name}.yaml`],
+  ] as const) {
+    const file = `${page}.${section}`
+    put(
+      `usr/share/man/man${section}/${file}.gz`,
+      packed(readFileSync(join(build.root, 'man', file))),
+    )
+  }
+  put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
+  put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
+  copy(`packaging/${name}.sysusers`, `usr/lib/sysusers.d/${name}.conf`)
+  for (const [to, from] of staged.files) copy(from, to)
+  const documents = `usr/share/doc/${name}`
+  put(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
+  put(`${documents}/changelog.gz`, packed(readFileSync(join(build.root, 'CHANGELOG.md'))))
+  put(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
+
+  const content = filesBelow(tree)
+  for (const script of ['postinst', 'prerm', 'postrm']) {
+    copy(`packaging/deb/${name}.${script}`, `DEBIAN/${script}`, 0o755)
+  }
+  put('DEBIAN/control', control(staged, content))
+  put('DEBIAN/md5sums', digests(tree, content))
+  const settings = content.filter(path => path.startsWith('etc/'))
+  if (settings.length > 0) put('DEBIAN/conffiles', settings.map(path => `/${path}\n`).join(''))
+}
+
+/** RFC 1952 without a time, so that equal content is equally packed. */
+function packed(content: Buffer): Buffer {
+  return gzipSync(content, { level: 9 })
+}
+
+function filesBelow(tree: string, below = ''): string[] {
+  return readdirSync(join(tree, below), { withFileTypes: true })
+    .flatMap(entry => {
+      const path = join(below, entry.name)
+      if (entry.isDirectory()) return filesBelow(tree, path)
+      return entry.isFile() ? [path] : []
+    })
+    .sort()
+}
+
+function control(staged: Staged, content: readonly string[]): string {
+  const { name, version, manifest, tree, summary, description, suggests } = staged
+  const size = content.reduce((sum, path) => sum + statSync(join(tree, path)).size, 0)
+  const paragraphs = description.map(text => wrapped(text).join('\n')).join('\n .\n')
+  const fields = [
+    ['Package', name],
+    ['Version', version],
+    ['Architecture', 'all'],
+    ['Maintainer', manifest.author],
+    ['Installed-Size', `${Math.ceil(size / 1024)}`],
+    ['Depends', 'nodejs (>= 20.18), systemd | systemd-standalone-sysusers'],
+    ['Recommends', 'ca-certificates'],
+    ...(suggests === undefined ? [] : [['Suggests', suggests]]),
+    ['Section', 'net'],
+    ['Priority', 'optional'],
+    ['Homepage', manifest.homepage],
+    ['Description', `${summary}\n${paragraphs}`],
+  ]
+  return fields.map(([field, value]) => `${field}: ${value}\n`).join('')
+}
+
+/** Lines of at most 78 columns, each with the space a continued field begins with. */
+function wrapped(text: string): string[] {
+  return (text.match(/\S.{0,75}(?=\s|$)/g) ?? []).map(line => ` ${line}`)
+}
+
+function digests(tree: string, content: readonly string[]): string {
+  const digest = (path: string) =>
+    createHash('md5')
+      .update(readFileSync(join(tree, path)))
+      .digest('hex')
+  return content
+    .filter(path => !path.startsWith('etc/'))
+    .map(path => `${digest(path)}  ${path}\n`)
+    .join('')
+}
+
+function changelog({ name, version, manifest, build }: Staged): string {
+  const time = new Date(build.at * 1000).toUTCString().replace('GMT', '+0000')
+  const change = `  * Version ${manifest.version}. See changelog.gz for what changed.`
+  return `${name} (${version}) stable; urgency=medium\n\n${change}\n\n -- ${manifest.author}  ${time}\n`
+}
+
+/** Our licence, and that of every dependency in the package. */
+function copyright({ build, manifest }: Staged, packages: readonly string[]): string {
+  const own = readFileSync(join(build.root, 'LICENSE'), 'utf8')
+  const others = packages.map(path => {
+    const directory = join(build.root, path)
+    const {
+      name,
+      version,
+      license = 'see its home page',
+    } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
+    const file = readdirSync(directory).find(entry => /^(licen[cs]e|copying)/i.test(entry))
+    const text = file === undefined ? '' : readFileSync(join(directory, file), 'utf8')
+    const said = /Apache License/.test(text) ? withoutApache(text) : text
+    return `${'-'.repeat(72)}\n${name} ${version}, licence: ${license}\n\n${said}`
+  })
+  return [`Source: ${manifest.homepage}\n\n${own}`, 'It contains:\n', ...others].join('\n')
+}
+
+/** Debian has that text once for all packages. */
+function withoutApache(text: string): string {
+  const owners = text.match(/^.*Copyright (\(c\) )?[0-9A-Z].*$/gm) ?? []
+  return [...owners, 'The licence is in /usr/share/common-licenses/Apache-2.0.', ''].join('\n')
+}

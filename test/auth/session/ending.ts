@@ -1,0 +1,140 @@
+/**
+ * What lasts ends with the session that let it through: the whole gateway.
+ */
+import { EventEmitter, once } from 'node:events'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
+import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway.ts'
+import { nodeBackend } from '../../fixtures/node-backend.ts'
+import { RawClient } from '../../fixtures/raw-client.ts'
+
+const handshake = {
+  Upgrade: 'websocket',
+  Connection: 'Upgrade',
+  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  'Sec-WebSocket-Version': '13',
+}
+const minute = 60_000
+
+/** Three exchanges that last, by one session: a WebSocket, an event stream, and a download that stands still. */
+async function begun(t: Test) {
+  const events = new EventEmitter()
+  const left: string[] = []
+  const leave = (path: string) => {
+    left.push(path)
+    events.emit('left')
+  }
+  const target = await nodeBackend(
+    t,
+    ({ url }, response) => {
+      response.on('close', () => leave(url ?? ''))
+      if (url === '/page') return void response.end('page')
+      const type = url === '/events' ? 'text/event-stream' : 'application/octet-stream'
+      response.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' })
+      response.write('begun')
+    },
+    server =>
+      server.on('upgrade', (_, socket) => {
+        socket
+          .on('error', () => {})
+          .on('end', () => leave('/socket'))
+          .resume()
+        socket.write('HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nbegun')
+        t.teardown(() => socket.destroy())
+      }),
+  )
+  const clock = new ManualClock(Date.UTC(2030, 0, 1))
+  const settings = { session: { lifetime: '2h', idle: '1h' }, passthroughPaths: ['/open/'] }
+  const gateway = await startGateway(t, { target, clock, settings })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  const session = await gateway.sessions.read(requestWith(Fields.of(['Cookie', cookie])))
+  const begin = async (path: string, more: Record<string, string> = {}) => {
+    const client = await RawClient.connect(t, gateway.port)
+    await client.request('GET', path, { Host: domain, Cookie: cookie, ...more })
+    t.match((await client.head()).status, path === '/socket' ? 101 : 200, path)
+    return client
+  }
+  for (const path of ['/events', '/download']) await begin(path)
+  await begin('/socket', handshake)
+  await begin('/open/download')
+  const gone = async () => {
+    while (left.filter(path => path !== '/page').length < 3) await once(events, 'left')
+    return left.filter(path => path !== '/page').sort()
+  }
+  const tick = async () => {
+    await new Promise(resolve => setImmediate(resolve))
+    clock.advance(2000)
+  }
+  await tick()
+  return { gateway, clock, cookie, id: session?.id ?? '', left, gone, tick }
+}
+
+const ways: Array<[string, (of: Awaited<ReturnType<typeof begun>>) => Promise<unknown> | unknown]> =
+  [
+    ['it is revoked', ({ gateway, id }) => gateway.sessions.revoke({ sessionId: id })],
+    ['it lapses', ({ clock }) => clock.advance(60 * minute)],
+    [
+      'another process has revoked it',
+      async ({ gateway, id, clock }) => {
+        const entry = { before: clock.now(), until: clock.now() + 60 * minute }
+        const file = { version: 1, entries: [[id, entry]] }
+        await writeFile(join(gateway.directory, 'app.json.revoked.json'), JSON.stringify(file))
+        await untilRevoked(gateway, clock, id)
+      },
+    ],
+    [
+      'its key is gone',
+      async ({ gateway }) => {
+        const path = join(gateway.directory, 'app.json')
+        const before = await readFile(path, 'utf8')
+        await rm(path)
+        await gateway.service.reload()
+        t.not(await readFile(path, 'utf8'), before)
+      },
+    ],
+  ]
+
+/** Lets time pass until the list of ended sessions has been read again. */
+async function untilRevoked({ log }: Gateway, clock: ManualClock, id: string): Promise<void> {
+  while (
+    !log.lines.some(({ facts }) => facts['session'] === id && facts['because'] === 'revoked')
+  ) {
+    clock.advance(1000)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
+for (const [name, end] of ways) {
+  t.test(`WebSockets, event streams and downloads end when ${name}`, async t => {
+    const lasting = await begun(t)
+    await end(lasting)
+    await lasting.tick()
+    t.same(await lasting.gone(), ['/download', '/events', '/socket'], 'and nothing else')
+  })
+}
+
+t.test(
+  'a renewed session keeps what its older token let through, until its absolute end',
+  async t => {
+    const { gateway, clock, cookie, left, gone, tick } = await begun(t)
+    clock.advance(50 * minute)
+    const other = await RawClient.connect(t, gateway.port)
+    const page = {
+      Host: domain,
+      Cookie: cookie,
+      'Sec-Fetch-Mode': 'navigate',
+      'Sec-Fetch-Dest': 'document',
+    }
+    t.ok((await other.get('/page', page)).fields.has('Set-Cookie'))
+    clock.advance(30 * minute)
+    await tick()
+    await new Promise(resolve => setImmediate(resolve))
+    t.same(left, ['/page'])
+    clock.advance(50 * minute)
+    await tick()
+    t.same(await gone(), ['/download', '/events', '/socket'])
+  },
+)

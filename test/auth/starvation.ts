@@ -1,0 +1,96 @@
+/**
+ * Clients that hold connections to the backend for long keep them from no other client.
+ */
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../lib/async/clock.ts'
+import { domain, startGateway } from '../fixtures/gateway.ts'
+import { nodeBackend } from '../fixtures/node-backend.ts'
+import { RawClient } from '../fixtures/raw-client.ts'
+
+const places = 8
+
+/** A gateway with few connections to its backend, and one user. */
+async function crowded(t: Test) {
+  const target = await nodeBackend(t, (request, response) => {
+    if (request.url === '/open/events') {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      return void response.write('data: begun\n\n')
+    }
+    if (request.url === '/open/large') return void response.end(Buffer.alloc(16 * 1024 * 1024))
+    request.resume().on('end', () => response.end('short'))
+  })
+  const clock = new ManualClock(Date.UTC(2030, 0, 1))
+  const gateway = await startGateway(t, {
+    ...{ target, clock },
+    settings: { passthroughPaths: ['/open/'], limits: { backendConnections: places } },
+  })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  const head = (method: string, path: string, fields = '') =>
+    `${method} ${path} HTTP/1.1\r\nHost: ${domain}\r\n${fields}\r\n`
+  const clients = async (count: number, bytes: string, from?: string) => {
+    const all = []
+    for (let i = 0; i < count; i += 1) {
+      const client = await RawClient.connect(t, gateway.port, from ? { localAddress: from } : {})
+      await client.write(bytes)
+      all.push(client)
+    }
+    return all
+  }
+  /** A user's request, while time passes for those that wait. */
+  const asks = async () => {
+    const client = await RawClient.connect(t, gateway.port)
+    let over = false
+    const answer = client.get('/page', { Host: domain, Cookie: cookie }).finally(() => {
+      over = true
+    })
+    while (!over) {
+      for (let i = 0; i < 20; i += 1) await new Promise(resolve => setImmediate(resolve))
+      if (!over) clock.advance(200)
+    }
+    return (await answer).text
+  }
+  return { gateway, clients, asks, head }
+}
+
+const waysToHold: Array<[string, (head: (m: string, p: string, f?: string) => string) => string]> =
+  [
+    ['event streams', head => head('GET', '/open/events')],
+    ['slow readers', head => head('GET', '/open/large')],
+    [
+      'dripping uploads',
+      head => `${head('POST', '/open/up', 'Content-Length: 900000\r\n')}${'x'.repeat(999)}`,
+    ],
+    ['dripping small uploads', head => `${head('POST', '/open/up', 'Content-Length: 900\r\n')}x`],
+    [
+      'dripping chunks',
+      head => `${head('POST', '/open/up', 'Transfer-Encoding: chunked\r\n')}1\r\nx\r\n`,
+    ],
+  ]
+
+for (const [name, holding] of waysToHold) {
+  t.test(`${name}, three times as many as there are places`, async t => {
+    const { clients, asks, head } = await crowded(t)
+    await clients(3 * places, holding(head))
+    for (let i = 0; i < 5; i += 1) t.equal(await asks(), 'short')
+  })
+}
+
+t.test('those that last go on as long as there is room in their own line', async t => {
+  const { clients, asks, head } = await crowded(t)
+  const streams = await clients(places, head('GET', '/open/events'))
+  for (const stream of streams) t.equal((await stream.head()).status, 200)
+  for (let i = 0; i < 3; i += 1) t.equal(await asks(), 'short')
+  for (const stream of streams) t.match(String(await stream.bytes(3)), /^d/)
+  t.notOk(streams.some(({ socket }) => socket.destroyed))
+})
+
+t.test('when there is none, the client with most of them loses its newest', async t => {
+  const { gateway, clients, asks, head } = await crowded(t)
+  const few = await clients(2, head('GET', '/open/events'), '127.0.0.2')
+  for (const stream of few) await stream.head()
+  const many = await clients(2 * places, head('GET', '/open/events'), '127.0.0.3')
+  for (let i = 0; i < 3; i += 1) t.equal(await asks(), 'short')
+  const cut = gateway.log.lines.filter(({ facts }) => facts['complete'] === false)
+  t.ok(cut.length > 0 && cut.length < many.length)
+  t.ok(cut.every(({ facts }) => facts['client'] === '127.0.0.3'))
+})

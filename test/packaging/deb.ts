@@ -1,0 +1,272 @@
+/**
+ * The Debian packages, in a copy of this machine's file system: installed, started from the installed paths as their users,
+ * upgraded while the daemon runs, removed and purged. systemd does not run there; what it would have been told is written down.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import t from 'tap'
+import { packageRoot, packageVersion } from '../../lib/package.ts'
+import { attempt, command, lacking, whereIs } from '../fixtures/command.ts'
+import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/overlay-root.ts'
+import { freePort } from '../fixtures/ports.ts'
+
+t.setTimeout(240_000)
+
+const newer = '99.0.0'
+
+async function build(directory: string): Promise<void> {
+  const program = join(packageRoot(), 'dist/bin/package-deb.js')
+  await command(process.execPath, ['--experimental-import-meta-resolve', program, directory], {
+    deadline: 120_000,
+  })
+}
+
+const fileOf = (name: string, version = packageVersion()) => `${name}_${version}-1_all.deb`
+
+/** The same package with a higher version, which its program tells as well. */
+async function asNewer(directory: string, name: string): Promise<void> {
+  const tree = join(directory, 'newer')
+  const script = `set -e
+    dpkg-deb -R ${fileOf(name)} ${tree}
+    sed -i 's/^Version: .*/Version: ${newer}-1/' ${tree}/DEBIAN/control
+    sed -i 's/"version": ".*"/"version": "${newer}"/' ${tree}/usr/lib/${name}/package.json
+    dpkg-deb --root-owner-group -Znone -b ${tree} ${fileOf(name, newer)}
+    rm -r ${tree}`
+  await command('sh', ['-c', script], { cwd: directory })
+}
+
+/** A systemd that writes down what it is told; a package of Node.js where the machine has Node.js without one. */
+const prepare = (work: string) => `set -e
+  mkdir -p /run/systemd/system && rm -f /usr/sbin/policy-rc.d
+  printf '#!/bin/sh\\necho "$*" >>/run/told\\ncase "$*" in *is-enabled*) echo enabled ;; *is-active*) exit 3 ;; esac\\n' >/usr/bin/systemctl
+  if ! dpkg-query -W nodejs >/dev/null 2>&1; then
+    mkdir -p ${work}/node/DEBIAN
+    printf '%s\\n' 'Package: nodejs' 'Version: 20.18.0' 'Architecture: all' 'Maintainer: x <x@example.org>' 'Description: x' >${work}/node/DEBIAN/control
+    dpkg-deb -b ${work}/node ${work}/node.deb && dpkg -i ${work}/node.deb
+  fi`
+
+/** The first line that matches. */
+async function said(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
+  const printed: string[] = []
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue
+    createInterface({ input: stream }).on('line', line => {
+      printed.push(line)
+      const match = pattern.exec(line)
+      if (match !== null) child.emit('said', match)
+    })
+  }
+  const [match] = await Promise.race([
+    once(child, 'said'),
+    once(child, 'close').then(() => Promise.reject(new Error(printed.join('\n')))),
+  ])
+  return match
+}
+
+const asUser = (user: string) => ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups']
+
+async function succeeds(
+  root: OverlayRoot,
+  ...line: readonly [string, ...string[]]
+): Promise<string> {
+  const { code, stdout, stderr } = await root.run(...line)
+  if (code === 0) return `${stdout}`
+  throw new Error(`${line.join(' ')}: exit ${code}: ${stdout}${stderr}`)
+}
+
+/** Names of files that tell of the program: what is shipped, what dpkg knows, what services left. */
+async function traces(root: OverlayRoot, name: string): Promise<string[]> {
+  const found = await succeeds(
+    root,
+    ...([
+      'sh',
+      '-c',
+      `find /etc /usr /var /run -path '*${name}*' -newer /run/begun 2>/dev/null || true`,
+    ] as const),
+  )
+  return found.split('\n').filter(line => line !== '')
+}
+
+const skip =
+  lacking('dpkg-deb', 'dpkg', 'systemd-sysusers', 'deb-systemd-helper', 'setpriv') ||
+  (await noOverlay())
+
+t.test('packages', { skip }, async t => {
+  const work = t.testdir()
+  await build(work)
+  const root = await overlayRoot(t, work)
+  await succeeds(root, 'sh', '-c', `${prepare(work)}; touch /run/begun`)
+  const file = (name: string, version?: string) => join(work, fileOf(name, version))
+
+  await t.test('lintian finds no error', { skip: lacking('lintian') }, async t => {
+    for (const name of ['cachesvc', 'authproxy']) {
+      const { stdout } = await attempt('lintian', ['--allow-root', file(name)], {
+        deadline: 120_000,
+      })
+      t.notMatch(`${stdout}`, /^E:/m)
+    }
+  })
+
+  await t.test('cachesvc: install, run, upgrade, remove, purge', async t => {
+    await succeeds(root, 'dpkg', '-i', file('cachesvc'))
+    t.match(
+      await succeeds(root, 'cat', '/run/told'),
+      /daemon-reload\n[\s\S]*start cachesvc.service/,
+    )
+    t.equal(await succeeds(root, 'cachesvc', '--version'), `cachesvc ${packageVersion()}\n`)
+    t.match(await succeeds(root, ...everyModule('cachesvc')), /^\d+ modules\n$/)
+    for (const path of ['man8/cachesvc.8.gz', 'man5/cachesvc.yaml.5.gz']) {
+      await succeeds(root, 'test', '-s', `/usr/share/man/${path}`)
+    }
+
+    const port = await freePort()
+    const start = async () => {
+      const line = [...asUser('cachesvc'), 'cachesvc', 'serve', `--listen=127.0.0.1:${port}`]
+      const child = root.start(line[0] ?? '', ...line.slice(1))
+      await said(child, /ready/)
+      return child
+    }
+    const page = async () => (await fetch(`http://127.0.0.1:${port}/_cachesvc/setup`)).text()
+    const running = await start()
+    t.match(await page(), `cachesvc ${packageVersion()}`)
+    t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
+
+    await succeeds(root, 'sh', '-c', 'echo "#mine" >>/etc/cachesvc/cachesvc.yaml; : >/run/told')
+    await asNewer(work, 'cachesvc')
+    await succeeds(root, 'dpkg', '-i', file('cachesvc', newer))
+    t.match(await succeeds(root, 'cat', '/run/told'), /restart cachesvc.service/)
+    t.match(await succeeds(root, 'tail', '-1', '/etc/cachesvc/cachesvc.yaml'), '#mine')
+    t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
+    t.match(
+      await page(),
+      `cachesvc ${packageVersion()}`,
+      'the old version serves until the restart',
+    )
+    const ended = once(running, 'close')
+    running.kill('SIGTERM')
+    await ended
+    const renewed = await start()
+    t.match(await page(), `cachesvc ${newer}`)
+    renewed.kill('SIGTERM')
+    await once(renewed, 'close')
+
+    await succeeds(root, 'sh', '-c', ': >/run/told')
+    await succeeds(root, 'dpkg', '--remove', 'cachesvc')
+    t.match(await succeeds(root, 'cat', '/run/told'), /stop .*cachesvc.service/)
+    await succeeds(root, 'test', '-e', '/etc/cachesvc/cachesvc.yaml')
+    await succeeds(root, 'sh', '-c', 'test -n "$(ls -A /var/cache/cachesvc)"')
+    await succeeds(root, 'dpkg', '--purge', 'cachesvc')
+    t.strictSame(await traces(root, 'cachesvc'), [])
+  })
+
+  await t.test('authproxy: install, run, remove, purge', async t => {
+    await succeeds(root, 'sh', '-c', ': >/run/told')
+    await succeeds(root, 'dpkg', '-i', file('authproxy'))
+    t.notMatch(await succeeds(root, 'cat', '/run/told'), /start/, 'no instance, nothing to start')
+    t.match(await succeeds(root, ...everyModule('authproxy')), /^\d+ modules\n$/)
+    const words = [...asUser('authproxy'), 'authproxy', 'demo', '--port', `${await freePort()}`]
+    const demo = root.start(words[0] ?? '', ...words.slice(1))
+    const [address = ''] = await said(demo, /https:\/\/\S+/)
+    t.match(address, /^https:/)
+    demo.kill('SIGTERM')
+    await once(demo, 'close')
+
+    await succeeds(
+      root,
+      'sh',
+      '-c',
+      'echo {} >/var/lib/authproxy/app.json; echo "#" >/etc/authproxy/app.yaml',
+    )
+    await asNewer(work, 'authproxy')
+    await succeeds(root, 'dpkg', '-i', file('authproxy', newer))
+    t.match(await succeeds(root, 'cat', '/run/told'), /try-restart authproxy@\*\.service/)
+    await succeeds(root, 'dpkg', '--remove', 'authproxy')
+    await succeeds(
+      root,
+      'test',
+      '-e',
+      '/var/lib/authproxy/app.json',
+      '-a',
+      '-e',
+      '/etc/authproxy/app.yaml',
+    )
+    await succeeds(root, 'dpkg', '--purge', 'authproxy')
+    t.strictSame(await traces(root, 'authproxy'), [])
+  })
+
+  await t.test(
+    'the units: verified, and little exposed',
+    { skip: lacking('systemd-analyze') },
+    async t => {
+      await succeeds(root, 'dpkg', '-i', file('cachesvc'), file('authproxy'))
+      for (const unit of ['cachesvc.service', 'cachesvc.socket', 'authproxy@app.service']) {
+        const { stderr } = await root.run('systemd-analyze', 'verify', '--man=yes', unit)
+        t.notMatch(stderr, /cachesvc|authproxy/, unit)
+      }
+      for (const unit of ['cachesvc.service', 'authproxy@.service']) {
+        const path = `/usr/lib/systemd/system/${unit}`
+        const { code } = await root.run(
+          'systemd-analyze',
+          'security',
+          '--offline=yes',
+          '--threshold=20',
+          path,
+        )
+        t.equal(code, 0, `${unit} is exposed by less than 2.0 of 10`)
+      }
+    },
+  )
+
+  await t.test('a read-only root is enough, with the directory of the store', async t => {
+    const port = await freePort()
+    const confined = `mount -o remount,bind,ro / && mount -t tmpfs -o mode=777 none /var/cache/cachesvc && cd / &&
+      exec ${asUser('cachesvc').join(' ')} cachesvc serve --listen=127.0.0.1:${port}`
+    const child = root.start('unshare', '--mount', 'sh', '-c', confined)
+    await said(child, /ready/)
+    t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)
+    child.kill('SIGTERM')
+    await once(child, 'close')
+  })
+
+  await t.test('bash completes', { skip: whereIs('bash') === undefined }, async t => {
+    const complete = (program: string, ...words: readonly string[]) =>
+      succeeds(
+        root,
+        ...([
+          'bash',
+          '-c',
+          `. /usr/share/bash-completion/completions/${program}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _${program}; echo "\${COMPREPLY[*]}"`,
+          'bash',
+          program,
+          ...words,
+        ] as const),
+      )
+    t.equal(await complete('cachesvc', 'verify-repos', '--dry'), '--dry-run\n')
+    t.equal(await complete('cachesvc', 'expl'), 'explain\n')
+    t.equal(await complete('cachesvc', 'explain', '--dry'), '\n', 'an option of another command')
+    await succeeds(root, 'sh', '-c', 'mkdir -p /etc/authproxy && : >/etc/authproxy/portal.yaml')
+    t.equal(await complete('authproxy', 'doctor', 'por'), 'portal\n')
+    t.equal(await complete('authproxy', 'demo', '--pr'), '--profile\n')
+    t.equal(await complete('authproxy', '--config-dir', '/usr/lib/authp'), '/usr/lib/authproxy\n')
+  })
+
+  await t.test('zsh reads the completions', { skip: lacking('zsh') }, async t => {
+    for (const name of ['cachesvc', 'authproxy']) {
+      const path = `/usr/share/zsh/vendor-completions/_${name}`
+      t.equal((await root.run('zsh', '-n', path)).stderr, '')
+    }
+  })
+})
+
+/** Loads every module of ours, and with it every module of its dependencies that the package has. */
+function everyModule(name: string) {
+  const program = `
+    import { readdirSync } from 'node:fs'
+    const lib = '/usr/lib/${name}/dist/lib/'
+    const modules = readdirSync(lib, { recursive: true }).filter(file => file.endsWith('.js') && !file.endsWith('worker.js'))
+    for (const file of modules) await import(lib + file)
+    console.log(modules.length + ' modules')`
+  return ['node', '--input-type=module', '-e', program] as const
+}

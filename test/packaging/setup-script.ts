@@ -1,0 +1,127 @@
+/**
+ * `/_cachesvc/setup.sh`: run with a plain shell in a directory, and in a copy of this machine with the real apt while the proxy
+ * answers, while it does not, and after `--undo`.
+ */
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { setupScript } from '../../lib/cache/operations/examples/setup-script.ts'
+import { attempt, command, lacking } from '../fixtures/command.ts'
+import { noLab, setUp } from '../fixtures/lab.ts'
+import { noOverlay, overlayRoot } from '../fixtures/overlay-root.ts'
+
+t.setTimeout(120_000)
+
+const conf = 'etc/apt/apt.conf.d/30cachesvc'
+const script = setupScript({
+  here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', numeric: true },
+})
+
+t.test(
+  'shellcheck finds nothing, in the script and in what it installs',
+  { skip: lacking('shellcheck') },
+  async t => {
+    const root = t.testdir({ etc: { apt: {} }, 'setup.sh': script })
+    await command('sh', [join(root, 'setup.sh'), '--root', root])
+    for (const file of ['setup.sh', 'usr/local/bin/apt-proxy-detect']) {
+      const { code, stdout } = await attempt('shellcheck', ['--shell=sh', join(root, file)])
+      t.equal(code, 0, `${stdout}`)
+    }
+  },
+)
+
+t.test('in a directory: it can run again, and be undone', async t => {
+  const root = t.testdir({ etc: { apt: { 'apt.conf.d': { '30cachesvc': 'mine\n' } } } })
+  const run = (...args: readonly string[]) =>
+    attempt('sh', ['-s', '--', ...args, '--root', root], { input: script })
+  const files = async () => {
+    const found = await readdir(root, { recursive: true, withFileTypes: true })
+    const paths = found
+      .filter(entry => entry.isFile())
+      .map(entry => join(entry.parentPath, entry.name))
+    return Promise.all(
+      paths
+        .sort()
+        .map(async path => [path.slice(root.length + 1), await readFile(path, 'utf8')] as const),
+    )
+  }
+  const before = await files()
+  t.match(await run(), { code: 0, stdout: /does not answer now/, stderr: '' })
+  const once = await files()
+  t.strictSame(
+    once.map(([path]) => path),
+    [conf, `${conf}.save`, 'usr/local/bin/apt-proxy-detect'],
+  )
+  t.match(Object.fromEntries(once)[conf], 'Proxy-Auto-Detect "/usr/local/bin/apt-proxy-detect"')
+  t.equal((await run()).code, 0)
+  t.strictSame(await files(), once, 'again: the same')
+  t.equal((await run('--undo')).code, 0)
+  t.strictSame(await files(), before)
+  t.match(await run('--undo'), { code: 0, stderr: '' })
+  t.strictSame(await files(), before)
+  t.match(await run('--remove'), { code: 1, stderr: 'there is no option --remove' })
+
+  await mkdir(join(root, 'usr/local/bin'), { recursive: true })
+  await writeFile(join(root, 'usr/local/bin/apt-proxy-detect'), 'of another\n')
+  t.match(await run(), { code: 1, stderr: 'is not of this script' })
+  t.equal((await run('--undo')).code, 0)
+  t.equal(await readFile(join(root, 'usr/local/bin/apt-proxy-detect'), 'utf8'), 'of another\n')
+})
+
+t.test('a download that broke off does nothing', async t => {
+  const root = t.testdir({ etc: { apt: {} } })
+  for (let end = script.length - 6; end > 0; end -= 97) {
+    await attempt('sh', ['-s', '--', '--root', root], { input: script.slice(0, end) })
+  }
+  t.strictSame((await readdir(root, { recursive: true })).sort(), ['etc', 'etc/apt'])
+})
+
+t.test('with the real apt', { skip: noLab || (await noOverlay()) }, async t => {
+  const lab = await setUp(t)
+  const work = join(t.testdirName, 'work')
+  await mkdir(work)
+  const root = await overlayRoot(t, work)
+  const list = `deb [signed-by=/etc/apt/test.gpg] ${lab.origin.url}/debian test main\n`
+  await cp(lab.archive.keyring, join(work, 'test.gpg'))
+  await writeFile(join(work, 'test.list'), list)
+  const clear = `set -e; cd /etc/apt; rm -rf sources.list sources.list.d/* apt.conf apt.conf.d/*
+    cp ${work}/test.list sources.list; cp ${work}/test.gpg .; chmod 644 test.gpg sources.list
+    rm -rf /var/lib/apt/lists/*; printf 'APT::Sandbox::User "root";\\n' >apt.conf`
+  t.equal((await root.run('sh', '-c', clear)).code, 0)
+
+  const page = await lab.fetch('/_cachesvc/setup.sh')
+  t.match(page.fields['content-type'], /^text\/plain/)
+  // The configured example address is not one of this machine; the real listener is.
+  const text = page.content.toString()
+  t.match(text, lab.proxy.url)
+  await writeFile(join(work, 'setup.sh'), text)
+
+  const update = async () => {
+    await root.run('sh', '-c', 'rm -rf /var/lib/apt/lists/*')
+    lab.origin.forget()
+    const { code, stdout, stderr } = await root.run('apt-get', 'update', '-oDebug::Acquire::http=1')
+    t.equal(code, 0, { stdout: `${stdout}`, stderr })
+    t.notMatch(`${stdout}${stderr}`, /^[WE]:/m)
+    // apt writes a whole URL to a proxy, a path to an origin.
+    return /^GET http:/m.test(`${stdout}${stderr}`) ? 'proxy' : 'direct'
+  }
+  t.equal(await update(), 'direct', 'before')
+  const set = await root.run('sh', join(work, 'setup.sh'))
+  t.match(set, { code: 0, stdout: /The cache answers: apt uses it from now on/, stderr: '' })
+  t.equal(await update(), 'proxy', 'the proxy is up')
+  await lab.proxy.stop()
+  t.equal(await update(), 'direct', 'the proxy is down')
+  t.equal((await root.run('sh', join(work, 'setup.sh'), '--undo')).code, 0)
+  t.equal(await update(), 'direct', 'undone')
+  const { stdout } = await root.run(
+    'find',
+    '/etc/apt',
+    '/usr/local/bin',
+    '-name',
+    '*cachesvc*',
+    '-o',
+    '-name',
+    'apt-proxy-detect',
+  )
+  t.equal(`${stdout}`, '')
+})
