@@ -84,7 +84,7 @@ export function pipeline(parts: PipelineParts): Handler {
     // When routing replaced the host, the credentials are not sent.
     const authorization = hasCredentials && credentials
     const response = whenReady(found, stored => {
-      const client = request.client.address
+      const { client } = request
       const asked = { key, archive, client, stored }
       const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
       return whenReady(claimed, claim => {
@@ -94,6 +94,8 @@ export function pipeline(parts: PipelineParts): Handler {
           negativeUntil: parts.negative.until(key),
           path: archive,
           claim,
+          checkFrom:
+            archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
           directives: allowed.directives,
           authorization,
           passthrough,

@@ -7,8 +7,9 @@ import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Response } from '../../http/message/message.ts'
+import type { Peer, Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { ArchivePath } from '../archive/path.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { type Fetching, type Filling, type Found, verifiedBy, type Wanted } from '../fetch/found.ts'
@@ -38,7 +39,7 @@ export interface AnswererParts {
   /** How long a client waits for the origin before it gets the stored copy. */
   readonly revalidationBudget: () => Milliseconds
   /** Told which stored Release file a client gets. */
-  readonly onReleaseGiven: (client: string, entry: Entry) => void
+  readonly onReleaseGiven: (client: Peer, entry: Entry) => void
 }
 
 export class Answerer {
@@ -58,7 +59,7 @@ export class Answerer {
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
     const { request, about, tools, archive } = allowed
     const { store, onReleaseGiven } = this.#parts
-    if (archive.kind === 'release') onReleaseGiven(request.client.address, entry)
+    if (archive.kind === 'release') onReleaseGiven(request.client, entry)
     const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
       return store.content(entry, first, last ?? entry.size - 1)
     })
@@ -191,7 +192,7 @@ export class Answerer {
     if (archive.kind === 'release') {
       void filling.settled.then(settled => {
         const given = settled.kind === 'stored' ? settled.entry : undefined
-        if (given !== undefined) this.#parts.onReleaseGiven(request.client.address, given)
+        if (given !== undefined) this.#parts.onReleaseGiven(request.client, given)
       })
     }
     return represent(request, arrivingRepresentation(filling, because, about, tools), tools)
@@ -229,7 +230,13 @@ export class Answerer {
   }
 
   #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
-    if (isGone(said.status)) this.#parts.negative.remember(allowed.key)
+    const { negative, updates } = this.#parts
+    const { request, about, key, archive } = allowed
+    const gone = isGone(said.status)
+    if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
+      return unavailable(request, superseded(about.origin), about)
+    }
+    if (gone) negative.remember(key)
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
@@ -258,6 +265,9 @@ export class Answerer {
   }
 }
 
+/** Kinds of files that a Release names: whether there is one depends on which Release. */
+const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-hash'])
+
 /** The fields of a response that never came. */
 const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])
 
@@ -266,6 +276,15 @@ function unconfirmed(origin: string): Failure {
     code: 'STALE_FORBIDDEN',
     fault: 'upstream',
     publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
+  })
+}
+
+function superseded(origin: string): Failure {
+  return new Failure(`${origin} does not have a file of the Release that is adopted`, {
+    code: 'SUITE_BEHIND',
+    fault: 'upstream',
+    publicText:
+      'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
   })
 }
 

@@ -23,7 +23,7 @@ export interface ExplainParts {
   readonly rules: Rules
   readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'claim'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom'>
   readonly now: Milliseconds
 }
 
@@ -70,7 +70,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
   }
-  const claim = await parts.suites?.claim({ key, archive, client: '', stored })
+  const claim = await parts.suites?.claim({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
@@ -85,6 +85,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       negativeUntil: parts.negative?.until(key),
       path: archive,
       claim,
+      checkFrom: stored && parts.suites?.checkFrom(stored),
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
@@ -99,6 +100,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (update.use !== plain.use) find('apt update now', sentenceFor(update))
   return findings
 }
+
+const unknownClient = { address: '', port: 0 }
 
 /** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
 function destinationOf(url: string, rules: Rules): FileDestination | string {

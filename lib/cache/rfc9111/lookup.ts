@@ -22,6 +22,8 @@ export interface Question {
   readonly path: ArchivePath
   /** What an adopted index says the content must be. */
   readonly claim?: { readonly digest: string } | undefined
+  /** From when on the origin is asked however fresh the copy is; undefined for most files. */
+  readonly checkFrom?: Milliseconds | undefined
   /** What the client's request asks of caches. */
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
@@ -71,7 +73,9 @@ function withoutAsking(question: Question): Decision {
   }
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  const remaining = freshnessOf(stored, path, { settings, now })
+  const fresh = freshnessOf(stored, path, { settings, now })
+  const checked = question.checkFrom !== undefined && now >= question.checkFrom
+  const remaining = checked && fresh !== Number.POSITIVE_INFINITY ? Math.min(0, fresh) : fresh
   if (remaining === Number.POSITIVE_INFINITY) {
     return { use: 'store', because: 'immutable', entry: stored }
   }

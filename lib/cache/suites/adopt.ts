@@ -37,8 +37,8 @@ export interface Job {
   readonly cacheDirectory: string
   /** The key of the suite's directory. */
   readonly at: string
-  /** The stored Release files; with the digest of the stored detached signature, where there is one. */
-  readonly releases: ReadonlyArray<ReleaseFile & { readonly signedBy?: string }>
+  /** The stored Release files. */
+  readonly releases: readonly ReleaseFile[]
   readonly adopted: Generation | undefined
   readonly policy: Policy
   readonly now: Milliseconds
@@ -107,7 +107,7 @@ export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> 
     digest: file.digest,
   }))
   const about = { date, validUntil, byHash, signature, adopted: job.now }
-  return { generation: { release: pick(of), ...about, indexes, contents }, refused }
+  return { generation: { release: of, ...about, indexes, contents }, refused }
 }
 
 async function missingOf(
@@ -124,10 +124,6 @@ async function missingOf(
     if (found?.size !== size) missing.push({ path, size, digest })
   }
   return { files: missing, byHash }
-}
-
-function pick({ name, digest, size }: ReleaseFile): ReleaseFile {
-  return { name, digest, size }
 }
 
 type Known = KnownRelease & { readonly signature: Signature }
@@ -149,7 +145,7 @@ async function readKnown(
   if (read.release === undefined) return read
   // Release files of single components list nothing; they are listed themselves.
   if (read.release.files.size === 0) return { because: 'it names no files' }
-  const detached = signedBy === undefined ? undefined : await readWhole(places, signedBy)
+  const detached = signedBy === undefined ? undefined : await readWhole(places, signedBy.digest)
   const { keyrings } = policy
   const signature = await check(content, name === 'InRelease' ? undefined : detached, {
     keyrings,

@@ -8,7 +8,14 @@ import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
 import type { Job, Missing } from './adopt.ts'
-import { byHashPath, type Generation, keyIn, type ReleaseFile, succeeded } from './generation.ts'
+import {
+  byHashPath,
+  type Content,
+  type Generation,
+  keyIn,
+  type ReleaseFile,
+  succeeded,
+} from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import type { Policy } from './policy.ts'
 import type { Tables } from './tables.ts'
@@ -152,10 +159,12 @@ export class Adoptions {
   }
 
   /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */
-  async #anchor(at: string, { contents, date }: Generation): Promise<void> {
+  async #anchor(at: string, { contents, release, date }: Generation): Promise<void> {
     const { store, clock } = this.#parts
     const now = clock.now()
-    for (const listed of contents) {
+    const { signedBy } = release
+    const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
+    for (const listed of [...contents, ...signature]) {
       const key = keyIn(at, byHashPath(listed))
       if (key === undefined || (await store.get(key)) !== undefined) continue
       const { digest, size } = listed
@@ -178,7 +187,7 @@ export class Adoptions {
     const [inRelease, release, signature] = await Promise.all(
       ['InRelease', 'Release', 'Release.gpg'].map(name => store.get(`${at}/${name}`)),
     )
-    const signedBy = signature && { signedBy: signature.digest }
+    const signedBy = signature && { signedBy: named(signature) }
     return [
       ...(inRelease ? [{ name: 'InRelease' as const, ...named(inRelease) }] : []),
       ...(release ? [{ name: 'Release' as const, ...named(release), ...signedBy }] : []),
@@ -196,6 +205,6 @@ export class Adoptions {
   }
 }
 
-function named({ digest, size }: { readonly digest: string; readonly size: number }) {
+function named({ digest, size }: Content): Content {
   return { digest, size }
 }

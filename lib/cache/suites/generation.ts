@@ -8,18 +8,24 @@ import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
 import { nameOf } from '../verify/inventory.ts'
 
-/** A stored Release file. */
-export interface ReleaseFile {
-  readonly name: 'InRelease' | 'Release'
-  readonly digest: string
+/** Content: bytes and SHA-256. */
+export interface Content {
   readonly size: number
+  readonly digest: string
+}
+
+/** A stored Release file. */
+export interface ReleaseFile extends Content {
+  readonly name: 'InRelease' | 'Release'
+  /** Release.gpg, which belongs to a Release. */
+  readonly signedBy?: Content | undefined
 }
 
 /**
  * What is known about the signature of a Release file:
  * - good: a key of the keyrings signed it; `by` is its fingerprint
  * - unknown-key: it is signed by keys that are in no keyring
- * - bad: a known key's signature does not fit, or is no longer or not yet valid
+ * - bad: a known key's signature does not fit, or is no longer or not yet valid, or Release.gpg was made for another Release
  * - unsigned: there is no signature
  * - unchecked: there is no keyring
  */
@@ -37,13 +43,9 @@ export interface AdoptedIndex {
 }
 
 /** An index or another file a Release file names. */
-export interface Listed {
+export interface Listed extends Content {
   /** From the directory of the Release file, decoded. */
   readonly path: string
-  /** Bytes. */
-  readonly size: number
-  /** SHA-256. */
-  readonly digest: string
 }
 
 /** What one Release file says, as far as it was read. */
@@ -141,10 +143,18 @@ function readGeneration(value: unknown): Generation | undefined {
 
 function readReleaseFile(value: unknown): ReleaseFile | undefined {
   if (!isRecord(value)) return undefined
-  const { name, digest, size } = value
+  const { name } = value
   if (name !== 'InRelease' && name !== 'Release') return undefined
+  const content = readContent(value)
+  const signedBy = readContent(value['signedBy'])
+  return content && { name, ...content, ...(signedBy && { signedBy }) }
+}
+
+function readContent(value: unknown): Content | undefined {
+  if (!isRecord(value)) return undefined
+  const { digest, size } = value
   if (typeof digest !== 'string' || !isDigest(digest) || typeof size !== 'number') return undefined
-  return { name, digest, size }
+  return { digest, size }
 }
 
 function readSignature(value: unknown): Signature | undefined {
@@ -166,9 +176,9 @@ function readIndex(value: unknown): AdoptedIndex | undefined {
 
 function readListed(value: unknown): Listed | undefined {
   if (!isRecord(value)) return undefined
-  const { path, size, digest } = value
-  if (typeof path !== 'string' || typeof size !== 'number') return undefined
-  return typeof digest === 'string' && isDigest(digest) ? { path, size, digest } : undefined
+  const { path } = value
+  const content = readContent(value)
+  return content && typeof path === 'string' ? { path, ...content } : undefined
 }
 
 function readList<One>(

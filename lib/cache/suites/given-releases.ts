@@ -3,11 +3,15 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Peer } from '../../http/message/message.ts'
 
 /** An update takes minutes at most, over the slowest line. */
 const lifetime: Milliseconds = 10 * 60 * 1000
-/** The most that are remembered, a client and a suite each. */
-const capacity = 16_384
+/** The most that are remembered, two for a client and a suite. */
+const capacity = 32_768
+
+/** Where a client is. */
+export type Client = Pick<Peer, 'address' | 'port'>
 
 export class GivenReleases {
   readonly #clock: Clock
@@ -19,15 +23,23 @@ export class GivenReleases {
     this.#clock = clock
   }
 
-  /** The client at an address gets the Release with this SHA-256 of the suite in the directory with this key. */
-  note(client: string, suite: string, digest: string): void {
-    this.#given.set(`${client} ${suite}`, { digest, at: this.#clock.elapsed() })
+  /** A client gets the Release with this SHA-256 of the suite in the directory with this key. */
+  note(client: Client, suite: string, digest: string): void {
+    const given = { digest, at: this.#clock.elapsed() }
+    for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
   /** SHA-256 of the Release the client was given; undefined when that was too long ago. */
-  to(client: string, suite: string): string | undefined {
-    const given = this.#given.get(`${client} ${suite}`)
-    if (given === undefined || this.#clock.elapsed() - given.at > lifetime) return undefined
-    return given.digest
+  to(client: Client, suite: string): string | undefined {
+    for (const name of namesOf(client, suite)) {
+      const given = this.#given.get(name)
+      if (given !== undefined && this.#clock.elapsed() - given.at <= lifetime) return given.digest
+    }
+    return undefined
   }
+}
+
+/** By its connection, which lasts for an update, and by its address, which clients may share. */
+function namesOf({ address, port }: Client, suite: string): readonly string[] {
+  return [`${address} ${port} ${suite}`, `${address} ${suite}`]
 }

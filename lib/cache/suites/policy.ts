@@ -32,7 +32,7 @@ export function acceptable(
   },
 ): string | undefined {
   const required = policy.verify === 'require'
-  if (signature.is === 'bad') return 'a known key’s signature does not fit it'
+  if (signature.is === 'bad') return 'its signature does not fit it'
   if (required && signature.is !== 'good') return unproven[signature.is]
   if (date !== undefined && date > now + ahead) {
     return `it is dated in the future (${new Date(date).toISOString()})`

@@ -2,6 +2,7 @@
  * Checks the OpenPGP signature of a Release file against the keys of the system's or the archive's keyrings. The only importer of
  * openpgp, which is loaded when there is a keyring.
  */
+import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Key } from 'openpgp'
@@ -14,7 +15,7 @@ export const checkSignature: CheckSignature = async (release, detached, { keyrin
   const text = release.toString('utf8')
   if (inPlace && !text.startsWith('-----BEGIN PGP SIGNED MESSAGE-----')) return { is: 'unsigned' }
   const files = await keyFiles(keyrings)
-  if (files.length === 0) return { is: 'unchecked' }
+  if (files.length === 0 && inPlace) return { is: 'unchecked' }
   const openpgp = await import('openpgp')
   const keys = await readKeys(files)
   try {
@@ -28,13 +29,14 @@ export const checkSignature: CheckSignature = async (release, detached, { keyrin
     const signature = detached.includes('-----BEGIN PGP')
       ? await openpgp.readSignature({ armoredSignature: detached.toString('latin1') })
       : await openpgp.readSignature({ binarySignature: new Uint8Array(detached) })
-    const { signatures } = await openpgp.verify({
-      message,
-      signature,
-      verificationKeys: keys,
-      date,
-    })
-    return await judged(signatures, keys)
+    const checking = { message, signature, verificationKeys: keys, date }
+    const { signatures } = await openpgp.verify(checking)
+    const found = await judged(signatures, keys)
+    if (found.is !== 'unknown-key') return found
+    // Without the key it can still be seen whether this signature was made for this content.
+    const fits = signature.packets.every(packet => wasMadeFor(release, Buffer.from(packet.write())))
+    if (!fits) return { is: 'bad' }
+    return files.length === 0 ? { is: 'unchecked' } : found
   } catch {
     // What is no signature at all is none of a known key.
     return { is: 'unsigned' }
@@ -97,4 +99,32 @@ async function readKeys(files: readonly string[]): Promise<Key[]> {
     }
   }
   return keys
+}
+
+/** Names of the hash algorithms of OpenPGP (RFC 9580 section 9.5). */
+const hashNames: Readonly<Record<number, string>> = {
+  2: 'sha1',
+  8: 'sha256',
+  9: 'sha384',
+  10: 'sha512',
+}
+
+/**
+ * Whether the two bytes of the digest that stand in a signature packet of version 4 are those of the content (RFC 9580 sections
+ * 5.2.3 and 5.2.4). True when the packet is of another kind.
+ */
+function wasMadeFor(content: Buffer, packet: Buffer): boolean {
+  const [version, type, , algorithm = 0] = packet
+  const name = hashNames[algorithm]
+  if (version !== 4 || type !== 0 || name === undefined || packet.length < 10) return true
+  const hashed = 6 + packet.readUInt16BE(4)
+  if (hashed + 2 > packet.length) return true
+  const left = hashed + 2 + packet.readUInt16BE(hashed)
+  const trailer = Buffer.from([4, 0xff, 0, 0, 0, 0])
+  trailer.writeUInt32BE(hashed, 2)
+  const hash = createHash(name).update(content).update(packet.subarray(0, hashed)).update(trailer)
+  return hash
+    .digest()
+    .subarray(0, 2)
+    .equals(packet.subarray(left, left + 2))
 }

@@ -13,8 +13,8 @@ import type { Store } from '../store/store.ts'
 import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
-import type { Generation, Suite } from './generation.ts'
-import { GivenReleases } from './given-releases.ts'
+import type { Generation, ReleaseFile, Suite } from './generation.ts'
+import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
 import type { Policy } from './policy.ts'
 import { type Named, pathName, type Table } from './table.ts'
@@ -44,13 +44,15 @@ export interface SuitesParts {
 export interface AskedFile {
   readonly key: string
   readonly archive: ArchivePath
-  /** Address of the client. */
-  readonly client: string
+  readonly client: Client
   readonly stored: Entry | undefined
 }
 
-/** The kinds of files that no index of packages names and the Release file does. */
-const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff'])
+/** The kinds of files that go with a Release file: it names them, or signs it. */
+const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
+
+/** The part of the time from Date to Valid-Until in which it comes close. */
+const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
@@ -99,27 +101,39 @@ export class Suites {
     return this.#known.names(digest)
   }
 
-  /** The adopted generation whose Release file an entry is. */
-  adoptedAs({ key, digest }: Entry): Generation | undefined {
-    const suite = suiteOfRelease(key)
-    const [generation] =
-      (suite === undefined ? undefined : this.#known.at(suite))?.generations ?? []
-    const { release } = generation ?? {}
-    return release?.digest === digest && key.endsWith(`/${release.name}`) ? generation : undefined
+  /** Whether an entry is the Release file of a suite that is adopted or about to be. */
+  governs({ key }: Entry): boolean {
+    const at = suiteOfRelease(key)
+    if (at === undefined || key.endsWith('.gpg')) return false
+    return this.#known.at(at) !== undefined || this.#adoptions.pending(at) !== undefined
   }
 
-  /** What a Release file that has come in place of an adopted one lacks; undefined when it may not be adopted. */
-  async prepare(key: string, { digest, size }: Entry): Promise<Missing | undefined> {
-    const name = key.endsWith('/InRelease') ? 'InRelease' : 'Release'
-    return this.#adoptions.prepare(parentOf(key), { name, digest, size })
+  /** The generation that a stored Release file belongs to. */
+  generationOf({ key, digest }: Entry): Generation | undefined {
+    const at = suiteOfRelease(key)
+    const suite = at === undefined ? undefined : this.#known.at(at)
+    return suite?.generations.find(({ release }) => release.digest === digest)
+  }
+
+  /** From when on the origin is asked about a Release file however fresh it is: its Valid-Until comes close. */
+  checkFrom(entry: Entry): Milliseconds | undefined {
+    const { date, validUntil } = this.generationOf(entry) ?? {}
+    if (validUntil === undefined) return undefined
+    return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
+  }
+
+  /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
+  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+    return this.#adoptions.prepare(at, release)
   }
 
   /** An entry was stored: if indexes may say something else now, its suite is adopted. */
   stored({ key, digest }: Entry): void {
     const suite = suiteOfRelease(key)
     if (suite !== undefined) {
-      const known = this.#known.at(suite)?.generations[0]
-      if (known?.release.digest !== digest) this.#adoptions.queue(suite)
+      const { release } = this.#known.at(suite)?.generations[0] ?? {}
+      const known = release?.digest === digest || release?.signedBy?.digest === digest
+      if (!known) this.#adoptions.queue(suite)
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
@@ -133,7 +147,7 @@ export class Suites {
   }
 
   /** A client gets this stored Release file. One that was never adopted is adopted now. */
-  given(client: string, entry: Entry): void {
+  given(client: Client, entry: Entry): void {
     const suite = suiteOfRelease(entry.key)
     if (suite === undefined || entry.key.endsWith('.gpg')) return
     this.#given.note(client, suite, entry.digest)
@@ -144,7 +158,8 @@ export class Suites {
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const { key, archive, stored } = asked
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
-    if (archive.kind === 'release' || archive.kind === 'by-hash') return undefined
+    if (archive.kind === 'by-hash') return undefined
+    if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined
     const name = nameOf(key)
     if (name === undefined) return undefined
@@ -159,6 +174,7 @@ export class Suites {
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
+    if (asked.archive.kind === 'release') return this.#findSignature(asked)
     const agreeing = this.#agreeing
     const found = indexKinds.has(asked.archive.kind)
       ? this.#findIndex(name, asked.client)
@@ -171,8 +187,17 @@ export class Suites {
     })
   }
 
+  /** The signature that belongs to the Release the client was given. */
+  #findSignature({ key, client }: AskedFile): Claim | undefined {
+    const at = parentOf(key)
+    const digest = this.#given.to(client, at)
+    const generation = this.#known.at(at)?.generations.find(one => one.release.digest === digest)
+    const { signedBy } = generation?.release ?? {}
+    return generation && signedBy && { ...signedBy, suite: at, generation }
+  }
+
   /** What the Release the client was given says about an index under its plain name. */
-  #findIndex(name: string, client: string): Claim | undefined | Promise<Claim | undefined> {
+  #findIndex(name: string, client: Client): Claim | undefined | Promise<Claim | undefined> {
     for (const base of directoriesOf(name)) {
       const suite = this.#known.based(base)
       if (suite === undefined) continue
