@@ -223,7 +223,8 @@ async function startWith(
   }
   refresh()
   const retain = ({ retention, expiration, verification }: Config): void => {
-    store.retain({ ...retention, ...expiration })
+    const standing = (digest: string) => suites.standing(digest)
+    store.retain({ ...retention, ...expiration, standing })
     store.recheckAfter(verification.maxAge)
   }
   retain(config)

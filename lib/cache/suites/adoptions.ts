@@ -201,7 +201,9 @@ export class Adoptions {
     for (const { at } of known.all) {
       if ((await this.#releases(at)).length === 0) await known.forget(at)
     }
-    await tables.keepOnly(known.tables())
+    const needed = known.tables()
+    await tables.keepOnly(needed)
+    await tables.warm(needed)
   }
 }
 

@@ -10,6 +10,7 @@ import { Disk } from '../store/disk/disk.ts'
 import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
+import type { Standing } from '../store/upkeep/rules.ts'
 import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
@@ -84,7 +85,10 @@ export class Suites {
   static async open(parts: SuitesParts): Promise<Suites> {
     const { clock, log, memory, cacheDirectory } = parts
     const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), log }
-    return new Suites(parts, await KnownSuites.open(around), new Tables({ ...around, memory }))
+    const known = await KnownSuites.open(around)
+    const tables = new Tables({ ...around, memory })
+    await tables.warm(known.tables())
+    return new Suites(parts, known, tables)
   }
 
   get all(): readonly Suite[] {
@@ -96,9 +100,10 @@ export class Suites {
     return this.#adoptions.count
   }
 
-  /** Whether a generation that is kept names this content: retention leaves it. */
-  names(digest: string): boolean {
-    return this.#known.names(digest)
+  /** What adopted indexes say of a content, for retention. */
+  standing(digest: string): Standing {
+    if (this.#known.names(digest)) return 'generation'
+    return this.#tables.names(digest) ? 'named' : 'unknown'
   }
 
   /** Whether an entry is the Release file of a suite that is adopted or about to be. */

@@ -4,7 +4,8 @@
  * # Format
  * 32 bytes of header: `cachesvc-table-1`, the number of rows, the CRC-32 of all that follows, the length of the common directory
  * in bytes, four zeroes. Then the common directory as UTF-8, then the rows in order: the first 16 bytes of SHA-256(path), the
- * size (6 bytes), the SHA-256 of the content (32 bytes). Numbers are big-endian.
+ * size (6 bytes), the SHA-256 of the content (32 bytes). Then the numbers of the rows (4 bytes) in the order of their contents'
+ * SHA-256. Numbers are big-endian.
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -21,6 +22,9 @@ const magic = Buffer.from('cachesvc-table-1')
 const headerBytes = 32
 const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
+/** Where the digest of the content stands in a row. */
+const digestAt = nameBytes + 6
+const numberBytes = 4
 /** No index has more, by far: 16 million rows are 900 MB. */
 const mostRows = 1 << 24
 
@@ -69,10 +73,17 @@ export class TableBuilder {
       i = next
     }
     const common = Buffer.from(this.#common ?? '')
-    const table = Buffer.alloc(headerBytes + common.length + kept.length * rowBytes)
+    const numbers = headerBytes + common.length + kept.length * rowBytes
+    const table = Buffer.alloc(numbers + kept.length * numberBytes)
     common.copy(table, headerBytes)
     kept.forEach((row, i) => {
       rowOf(rows, row).copy(table, headerBytes + common.length + i * rowBytes)
+    })
+    const content = (row = 0): Buffer => rowOf(rows, row).subarray(digestAt)
+    const byContent = kept.map((_, i) => i)
+    byContent.sort((a, b) => content(kept[a]).compare(content(kept[b])))
+    byContent.forEach((row, i) => {
+      table.writeUInt32BE(row, numbers + i * numberBytes)
     })
     magic.copy(table)
     table.writeUInt32BE(kept.length, 16)
@@ -102,22 +113,26 @@ export class Table {
   /** The directory all its paths lie in; empty when there is none. */
   readonly common: string
   readonly #rows: Buffer
+  readonly #byContent: Buffer
   readonly #count: number
 
-  private constructor(file: Buffer, rows: number) {
+  private constructor(file: Buffer, rows: number, count: number) {
+    const numbers = rows + count * rowBytes
     this.bytes = file.length
     this.common = file.toString('utf8', headerBytes, rows)
-    this.#rows = file.subarray(rows)
-    this.#count = this.#rows.length / rowBytes
+    this.#rows = file.subarray(rows, numbers)
+    this.#byContent = file.subarray(numbers)
+    this.#count = count
   }
 
   /** The table in a file; undefined when the file is damaged or none. */
   static read(file: Buffer): Table | undefined {
     if (file.length < headerBytes || !file.subarray(0, magic.length).equals(magic)) return undefined
     const rows = headerBytes + file.readUInt32BE(24)
-    if (file.length !== rows + file.readUInt32BE(16) * rowBytes) return undefined
+    const count = file.readUInt32BE(16)
+    if (file.length !== rows + count * (rowBytes + numberBytes)) return undefined
     if (crc32(file.subarray(headerBytes)) !== file.readUInt32BE(20)) return undefined
-    return new Table(file, rows)
+    return new Table(file, rows, count)
   }
 
   get count(): number {
@@ -133,6 +148,20 @@ export class Table {
       size: this.#rows.readUIntBE(at, 6),
       digest: this.#rows.toString('hex', at + 6, at + 6 + 32),
     }
+  }
+
+  /** Whether the index names content with this SHA-256, in bytes. */
+  names(digest: Buffer): boolean {
+    let [low, high] = [0, this.#count - 1]
+    while (low <= high) {
+      const middle = (low + high) >> 1
+      const at = this.#byContent.readUInt32BE(middle * numberBytes) * rowBytes + digestAt
+      const order = digest.compare(this.#rows, at, at + digest.length)
+      if (order === 0) return true
+      if (order < 0) high = middle - 1
+      else low = middle + 1
+    }
+    return false
   }
 
   /**

@@ -53,6 +53,21 @@ export class Tables {
     })
   }
 
+  /** Reads these tables as far as memory goes, for `names`. Never rejects. */
+  async warm(digests: Iterable<string>): Promise<void> {
+    for (const digest of digests) {
+      if (this.#memory.calculatedSize >= this.#parts.memory / 2) return
+      if (!this.#memory.has(digest)) await this.load(digest)
+    }
+  }
+
+  /** Whether a table in memory names content with this SHA-256. */
+  names(digest: string): boolean {
+    const bytes = Buffer.from(digest, 'hex')
+    for (const table of this.#memory.values()) if (table.names(bytes)) return true
+    return false
+  }
+
   /** Removes the tables that are not among these. */
   async keepOnly(needed: ReadonlySet<string>): Promise<void> {
     const { disk, layout, log } = this.#parts

@@ -28,6 +28,16 @@ t.test('what was added is found, what was not is not', async t => {
   }
 })
 
+t.test('contents that an index names are known by their digest', async t => {
+  for (const count of [0, 1, 2, 1000]) {
+    const paths = Array.from({ length: count }, (_, n) => `p${n}`)
+    const table = Table.read(tableOf(paths))
+    const named = (text: string) => table?.names(Buffer.from(digest(text), 'hex'))
+    t.ok(paths.every(path => named(path) === true))
+    t.notOk(Array.from({ length: 200 }, (_, n) => `absent/${n}`).some(named))
+  }
+})
+
 t.test('the largest sizes there are', async t => {
   const builder = new TableBuilder()
   builder.add('large', { size: 2 ** 47, digest: digest('large') })
