@@ -6,7 +6,6 @@ import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
-import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
@@ -144,8 +143,8 @@ async function startWith(
     store,
     clock,
     log: log.child({ part: 'fetch' }),
-    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
-    onBroken: error => mirrors.brokeOff(error),
+    ask,
+    onBroken: place => mirrors.brokeOff(place),
     onFetched,
     onImpostor: () => metrics.impostor(),
     failureMemory,
@@ -156,7 +155,7 @@ async function startWith(
     fetcher,
     negative,
     clock,
-    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
+    askHead: ({ uri, stored }, signal) => ask({ method: 'HEAD', uri, stored, signal }),
     mayBeStale: entry => rules.config.freshness.serveStale === 'always' || allowsStale(entry),
     revalidationBudget: () => rules.config.timeouts.revalidation,
   })

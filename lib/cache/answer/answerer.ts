@@ -5,13 +5,11 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
-import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
-import type { Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
+import type { Answered, Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
+import type { Answer } from '../fetch/mirrors.ts'
 import { isGone, isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
@@ -29,7 +27,7 @@ export interface AnswererParts {
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
-  readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
+  readonly askHead: (wanted: Wanted, signal: AbortSignal) => Promise<Answer>
   /** Whether an entry may answer when the origin has failed to confirm it. */
   readonly mayBeStale: (entry: Entry) => boolean
   /** How long a client waits for the origin before it gets the stored copy. */
@@ -151,18 +149,19 @@ export class Answerer {
     const { request, about, tools } = allowed
     const { askHead, revalidationBudget } = this.#parts
     try {
-      const asked = askHead(allowed.uri, request.signal)
-      const response = await this.#withinDeadline(asked, entry && revalidationBudget())
-      response?.content.close()
-      if (entry !== undefined && response === undefined) {
+      const asked = askHead(this.#wanted(allowed, entry), request.signal)
+      const answer = await this.#withinDeadline(asked, entry && revalidationBudget())
+      answer?.response.content.close()
+      if (entry !== undefined && answer === undefined) {
         return this.#stale(allowed, entry, 'stale-origin-slow')
       }
-      if (response === undefined) throw slowOrigin(about.origin)
+      if (answer === undefined) throw slowOrigin(about.origin)
+      const { response, certain } = answer
       if (response.status === 200) return originHead(request, response, about, tools)
       if (isGone(response.status)) this.#parts.store.remove(allowed.key)
       return entry !== undefined && isIllness(response.status)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
-        : this.#originSaid(allowed, response)
+        : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
       if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
       if (error instanceof Failure) return unavailable(request, error, about)
@@ -176,8 +175,8 @@ export class Answerer {
     return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
   }
 
-  #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
-    if (isGone(said.status)) this.#parts.negative.remember(allowed.key)
+  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
+    if (isGone(said.status) && said.certain) this.#parts.negative.remember(allowed.key)
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 

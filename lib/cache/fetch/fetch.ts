@@ -8,7 +8,6 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
@@ -22,6 +21,7 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { watchAbandoned } from './abandoned.ts'
+import type { Ask } from './ask.ts'
 import {
   conditionalFields,
   differs,
@@ -32,20 +32,21 @@ import {
   type Settled,
   type Wanted,
 } from './found.ts'
+import { type Answer, originName } from './mirrors.ts'
 import { opening } from './opening.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
-import { transfer } from './transfer.ts'
+import { isUpstream, transfer } from './transfer.ts'
 
 export interface FetcherOptions {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
   /** Asks the outside within policy, redirects followed. */
-  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
-  /** Told of what broke a transfer off. */
-  readonly onBroken: (error: unknown) => void
+  readonly ask: Ask
+  /** Told of the origin whose content broke off or was wrong. */
+  readonly onBroken: (place: TargetUri) => void
   /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
@@ -152,7 +153,11 @@ export class Fetcher {
     if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(wanted: Wanted, stop: AbortController): Promise<Found> {
+  async #find(
+    wanted: Wanted,
+    stop: AbortController,
+    except: ReadonlySet<string> = new Set(),
+  ): Promise<Found> {
     const { clock, store, ask } = this.#options
     const { key, uri, stored } = wanted
     const requested = clock.now()
@@ -160,11 +165,18 @@ export class Fetcher {
     const continued =
       left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
     if (continued !== undefined) return this.#fill(wanted, continued, stop)
-    const response = await ask(uri, conditionalFields(wanted), stop.signal)
+    const answer = await ask({
+      uri,
+      stored,
+      except,
+      signal: stop.signal,
+      more: () => conditionalFields(wanted),
+    })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
+    const { response, certain } = answer
     const { status, fields } = response
-    if (status === 200) return this.#begin(wanted, response, { times, stop })
+    if (status === 200) return this.#begin(wanted, answer, { times, stop, except })
     response.content.close()
     this.#over(wanted)
     if (status === 304 && stored !== undefined) {
@@ -174,17 +186,22 @@ export class Fetcher {
     }
     // What the origin declares gone stays gone when the origin fails later.
     if (isGone(status)) store.remove(key)
-    return { kind: 'answered', status, fields }
+    return { kind: 'answered', status, fields, certain }
   }
 
   /** A 200: its content begins to be stored, unless something speaks against it. */
   async #begin(
     wanted: Wanted,
-    response: OriginResponse,
-    given: { readonly times: { requested: number; received: number }; stop: AbortController },
+    answer: Answer,
+    given: {
+      readonly times: { requested: number; received: number }
+      readonly stop: AbortController
+      readonly except: ReadonlySet<string>
+    },
   ): Promise<Found> {
-    const { store, log, onImpostor } = this.#options
+    const { store, log, onImpostor, onBroken } = this.#options
     const { key, uri, archive, stored } = wanted
+    const { place, response } = answer
     const { fields, length } = response
     let { content } = response
     let found: Impostor | undefined
@@ -197,6 +214,11 @@ export class Fetcher {
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
+    }
+    if (found !== undefined && answer.others) {
+      content.close()
+      onBroken(place)
+      return this.#find(wanted, given.stop, new Set([...given.except, originName(place)]))
     }
     if (found !== undefined && stored !== undefined) {
       content.close()
@@ -215,7 +237,7 @@ export class Fetcher {
         passing: unstorable(fields) ?? found,
         fields: Object.fromEntries(draft.fields),
       })
-      return this.#fill(wanted, { draft, download, length, content }, given.stop)
+      return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
     } catch (error) {
       content.close()
       throw error
@@ -234,18 +256,19 @@ export class Fetcher {
   /** The content, to its last byte. */
   async #run(
     wanted: Wanted,
-    { draft, download, length, content }: Begun,
+    { draft, download, length, content, from }: Begun,
     stop: AbortController,
   ): Promise<Settled> {
     const { clock, store, log, ask, onBroken, onFetched } = this.#options
     const { key, uri, archive, stored } = wanted
     const before = download.size
+    let last: TargetUri | undefined
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
       stop.abort(reason)
     })
     try {
-      await transfer(content, download, {
+      last = await transfer(content, download, {
         clock,
         signal: stop.signal,
         file: {
@@ -254,9 +277,10 @@ export class Fetcher {
           promised: archive.digest !== undefined,
           received: draft.stored,
         },
-        again: more => ask(uri, more, stop.signal),
+        from,
+        again: question => ask({ uri, stored: undefined, signal: stop.signal, ...question }),
+        onBroken,
         onResume: (received, error) => {
-          onBroken(error)
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
@@ -270,7 +294,7 @@ export class Fetcher {
       return put ? { kind: 'stored', entry } : { kind: 'passed' }
     } catch (error) {
       content.close()
-      onBroken(error)
+      if (last !== undefined && isUpstream(error)) onBroken(last)
       download.discard(this.#noteFailure(uri, error))
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed' }

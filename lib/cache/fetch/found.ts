@@ -37,11 +37,20 @@ export type Settled =
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' }
 
+/** The origin has something else to say than content. */
+export interface Answered {
+  readonly kind: 'answered'
+  readonly status: number
+  readonly fields: Fields
+  /** Whether the next question would get the same answer. */
+  readonly certain: boolean
+}
+
 /** What the origin's head amounts to. */
 export type Found =
   | { readonly kind: 'validated'; readonly entry: Entry }
   | { readonly kind: 'filling'; readonly filling: Filling }
-  | { readonly kind: 'answered'; readonly status: number; readonly fields: Fields }
+  | Answered
   | { readonly kind: 'failed'; readonly failure: Failure }
 
 export interface Fetching {

@@ -34,17 +34,9 @@ export async function originClient(
   })
 }
 
-/** Deadlines while another origin could answer. */
+/** Deadlines for content that another origin could go on with. */
 export function impatient({ timeouts }: Config): Partial<OriginDeadlines> {
-  const connect = Math.min(patience, timeouts.connect)
-  return {
-    lookup: connect,
-    connect,
-    tls: connect,
-    parent: connect,
-    fields: Math.min(patience, timeouts.fields),
-    content: Math.min(patience, timeouts.content),
-  }
+  return { content: Math.min(patience, timeouts.content) }
 }
 
 /** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
