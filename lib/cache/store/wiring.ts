@@ -105,6 +105,7 @@ export function wire(options: StoreOptions) {
     removal,
     space,
     underWay: () => downloads.bytes,
+    dropPartial: () => downloads.dropPartial(),
     failed: error => health.failed(error, 'removing contents'),
   })
   const downloads = new Downloads({
@@ -135,6 +136,7 @@ export function wire(options: StoreOptions) {
     failed: error => health.failed(error, 'removing contents'),
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
+    removed: path => downloads.removed(path),
   })
   return {
     ...around,
