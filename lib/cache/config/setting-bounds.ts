@@ -15,7 +15,7 @@ export const retention = group(
       'a fiftieth of the file system, at most `1G`',
       'free: 20G',
     ).says(
-      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it.',
+      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
     ),
     object_size: setting(size('0', '1024T'), '0').says(
       'Largest file that is stored; 0 is no limit. Larger ones are passed through.',
