@@ -96,9 +96,10 @@ t.test('what a crash has left of downloads goes before contents', async t => {
   const { store, layout } = await crashed(t, [3 * MiB, 3 * MiB])
   store.retain({ ...keepAll, size: 8 * MiB })
   for (const n of ['a', 'b', 'c']) await keep(store, keyOf(n), bytesOf(MiB))
-  await until(() => store.resumable(keyOf(0)) === undefined)
+  const left = () => [0, 1].filter(n => store.resumable(keyOf(n)) !== undefined)
+  await until(() => left().length < 2)
   await until(async () => (await readdir(layout.temporary)).length === 2)
-  t.ok(store.resumable(keyOf(1)), 'as far as there is too much')
+  t.equal(left().length, 1, 'as far as there is too much')
   t.equal(store.usage().objects, 3)
 })
 
