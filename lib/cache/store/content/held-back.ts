@@ -2,7 +2,7 @@
  * A source whose end waits for a check: a client does not get the last bytes of content that is found wrong.
  *
  * The client waits ten seconds at most, for a file that is right is better than none. After that its last bytes go and the check
- * continues: what it finds wrong by then is removed, and only this client has it.
+ * goes on: when it finds the content wrong, the content is removed, and later clients get it from the origin.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
