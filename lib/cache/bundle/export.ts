@@ -30,8 +30,9 @@ export interface Exported {
   readonly leftOut: readonly { readonly key: string; readonly because: string }[]
 }
 
-/** Entries in a part of the manifest. */
+/** Entries in a part of the manifest, and bytes of contents before one: an importing store keeps a content without a name for a minute. */
 const partEntries = 1000
+const partBytes = 128 * 1024 * 1024
 
 /** Writes all members; the bundle is then to be finished. Rejects when it cannot be written. */
 export async function exportBundle(parts: ExportParts): Promise<Exported> {
@@ -45,11 +46,13 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   let lines: string[] = []
   let part = 0
   let bytes = 0
+  let waiting = 0
   const flush = async (): Promise<void> => {
     if (lines.length === 0) return
     part += 1
     const text = Buffer.from(lines.join(''))
     lines = []
+    waiting = 0
     await sink.member(manifestName(part), text.length, pieces(text))
   }
   for await (const { lastUsed: _, ...entry } of store.entries()) {
@@ -58,7 +61,10 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
     if (!written.has(entry.digest)) {
       const problem = await writeContent(entry, parts)
       written.set(entry.digest, problem)
-      if (problem === undefined) bytes += entry.size
+      if (problem === undefined) {
+        bytes += entry.size
+        waiting += entry.size
+      }
     }
     const because = written.get(entry.digest)
     if (because !== undefined) {
@@ -67,7 +73,7 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
     }
     named.add(entry.key)
     lines.push(manifestLine(entry))
-    if (lines.length >= partEntries) await flush()
+    if (lines.length >= partEntries || waiting >= partBytes) await flush()
   }
   await flush()
   return { files: named.size, bytes, leftOut }

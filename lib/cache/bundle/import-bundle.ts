@@ -1,14 +1,16 @@
 /**
- * Reads a bundle into a store: contents are stored as they come, and get their names when the manifest comes.
+ * Reads a bundle into a store. In an archive contents come first: they are stored, and named when the manifest comes. In a
+ * directory each is looked for when the manifest names it.
  */
 import { createReadStream } from 'node:fs'
-import { opendir, readFile, stat } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { Failure } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { type Imported, type LeftOut, storeContent } from './adopt.ts'
 import {
+  contentName,
   digestNamed,
   identityName,
   identityProblem,
@@ -33,8 +35,8 @@ export async function importBundle(
   parts: ImportParts,
 ): Promise<Imported> {
   const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
-  const state = new Importing(parts, imported)
-  const members = isDirectory ? membersBelow(path) : tarMembers(createReadStream(path))
+  const state = new Importing(parts, imported, isDirectory ? contentsBelow(path) : undefined)
+  const members = isDirectory ? manifestBelow(path) : tarMembers(createReadStream(path))
   let identified = false
   try {
     for await (const member of members) {
@@ -67,10 +69,13 @@ class Importing {
   /** Contents that were there and, unless nothing is to be stored, were stored. */
   readonly #seen = new Set<string>()
   readonly #counted = new Set<string>()
+  readonly #open: OpenContent | undefined
 
-  constructor(parts: ImportParts, imported: Imported) {
+  /** With `open`, contents are looked for there. */
+  constructor(parts: ImportParts, imported: Imported, open: OpenContent | undefined) {
     this.#parts = parts
     this.#imported = imported
+    this.#open = open
   }
 
   async take({ name, size, content }: TarMember): Promise<void> {
@@ -103,8 +108,20 @@ class Importing {
     this.#missing.set(digest, { reason, because: kept.because })
   }
 
-  async #entry(line: string): Promise<void> {
+  /** Whether the content is there and the entry, unless nothing is to be stored, was put. */
+  async #put(entry: Entry): Promise<boolean> {
     const { store, dryRun } = this.#parts
+    const { digest } = entry
+    if (!dryRun && store.put(entry).stored) return true
+    if (this.#open !== undefined && !this.#missing.has(digest)) {
+      const found = await this.#open(digest)
+      if (found !== undefined) await this.#content(digest, found.size, found.content)
+    }
+    return this.#seen.has(digest) && (dryRun || store.put(entry).stored)
+  }
+
+  async #entry(line: string): Promise<void> {
+    const { store } = this.#parts
     const imported = this.#imported
     const entry = readManifestLine(line)
     if (typeof entry === 'string') {
@@ -117,9 +134,8 @@ class Importing {
       imported.known += 1
       return
     }
-    const missing = this.#missing.get(digest)
-    const put = dryRun ? this.#seen.has(digest) : store.put(entry).stored
-    if (!put) {
+    if (!(await this.#put(entry))) {
+      const missing = this.#missing.get(digest)
       const absent = this.#seen.has(digest)
         ? ({ reason: 'not-stored', because: 'there is no room for it' } as const)
         : ({ reason: 'incomplete', because: 'the bundle lacks its content' } as const)
@@ -138,19 +154,27 @@ function isAsGood(stored: Entry, { digest, validated }: Entry): boolean {
   return stored.validated > validated || (stored.digest === digest && stored.validated >= validated)
 }
 
-/** The members of a bundle in a directory, in the order of an archive. Links are passed over. */
-async function* membersBelow(directory: string): AsyncGenerator<TarMember> {
+type OpenContent = (
+  digest: string,
+) => Promise<{ readonly size: number; readonly content: AsyncIterable<Buffer> } | undefined>
+
+/** The contents of a bundle in a directory. */
+function contentsBelow(directory: string): OpenContent {
+  return async digest => {
+    const path = join(directory, contentName(digest))
+    const found = await lstat(path).catch(() => undefined)
+    return found?.isFile() ? { size: found.size, content: createReadStream(path) } : undefined
+  }
+}
+
+/** The identity and the manifest of a bundle in a directory. */
+async function* manifestBelow(directory: string): AsyncGenerator<TarMember> {
   const identity = await readFile(join(directory, identityName))
   yield { name: identityName, size: identity.length, content: chunks(identity) }
-  for (const part of ['sha256', 'manifest']) {
-    const entries = await opendir(join(directory, part), { recursive: true })
-    for await (const entry of entries) {
-      if (!entry.isFile()) continue
-      const path = join(entry.parentPath, entry.name)
-      const content: AsyncIterable<Buffer> = createReadStream(path)
-      const name = relative(directory, path)
-      yield { name, size: (await stat(path)).size, content }
-    }
+  const parts = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
+  for (const name of parts.sort()) {
+    const path = join(directory, name)
+    yield { name, size: (await lstat(path)).size, content: createReadStream(path) }
   }
 }
 
