@@ -158,7 +158,11 @@ t.test('what another machine wrote sets no fields that an origin could not set',
   const manifest = join(bundle, 'manifest/000001.jsonl')
   const [line = ''] = (await readFile(manifest, 'utf8')).split('\n')
   const entry = JSON.parse(line)
-  const fields = [['Set-Cookie', 'a=b'], ['Content-Length', '7'], ['X-Fine', '1']]
+  const fields = [
+    ['Set-Cookie', 'a=b'],
+    ['Content-Length', '7'],
+    ['X-Fine', '1'],
+  ]
   await writeFile(
     manifest,
     [

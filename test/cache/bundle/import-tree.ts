@@ -186,5 +186,8 @@ t.test('what does not fit into the quota is left out', async t => {
   })
   const { store, run } = await taken(t, directory)
   store.retain({ size: 1000, free: 0, objectSize: 0, versions: 0, unusedDays: 0 })
-  t.match(await run(), { files: 0, leftOut: [{ reason: 'not-stored', because: /half|quota|large/ }] })
+  t.match(await run(), {
+    files: 0,
+    leftOut: [{ reason: 'not-stored', because: /half|quota|large/ }],
+  })
 })
