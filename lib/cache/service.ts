@@ -208,6 +208,7 @@ async function startWith(
     const outcome = exchange.response.facts?.['outcome']
     if (outcome === 'hit') statistics.hit(exchange.sent)
     else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+    else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
     metrics.exchange(exchange)
     activity.note(exchange)
   }

@@ -48,8 +48,8 @@ t.test('list and explain tell what a running service has', async t => {
   for (const line of [
     /Admitted by +127\.0\.0\.1:\d+ \(at any address\)/,
     /Kind +pool, never changes/,
-    /Stored +\S+, 5 bytes/,
-    /A request now +is answered from the store \(immutable\)/,
+    /Stored +5 bytes, \d{4}-\d\d-\d\d \d\d:\d\d UTC/,
+    /^A request now +is answered from the store \(immutable\)/,
   ]) {
     t.match(explained.text, line)
   }

@@ -13,8 +13,11 @@ const nearlyFull = 0.9
 
 export function cacheView(config: Config, usage: StoreUsage, verification: Verification): View {
   const { objects, bytes } = usage
-  const { total, used, free } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
-  const share = total > 0 ? Math.min(1, used / total) : 0
+  const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
+  // As df does it: what is reserved for root counts neither as used nor as free.
+  const total = used + free
+  const reserved = Math.max(0, whole - total)
+  const share = total > 0 ? used / total : 0
   const { index, other, negative, floor } = config.freshness
   const { unusedDays } = config.expiration
   return {
@@ -29,6 +32,7 @@ export function cacheView(config: Config, usage: StoreUsage, verification: Verif
     used: sizeView(used),
     free: sizeView(free),
     total: sizeView(total),
+    reserved: reserved > 0 && size(reserved),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     fresh: {
       index: duration(index),

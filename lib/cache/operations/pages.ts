@@ -17,6 +17,13 @@ import { statsView } from './stats-view.ts'
 /** The longest URL `explain` takes. */
 const longestUrl = 2048
 
+/** What the Explain page offers to ask about. */
+const explained = [
+  'http://deb.debian.org/debian/dists/stable/InRelease',
+  'http://archive.ubuntu.com/ubuntu/pool/main/h/hello/hello_2.10-3_amd64.deb',
+  'https://download.docker.com/linux/debian/dists/trixie/InRelease',
+].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
+
 const menu = [
   ['/_cachesvc/', 'Overview'],
   ['/_cachesvc/cache', 'Cache'],
@@ -47,7 +54,8 @@ export class Pages {
   }
 
   stats(): string {
-    return this.#page('stats', 'Statistics', statsView(this.#sources.statistics()))
+    const { statistics, history } = this.#sources
+    return this.#page('stats', 'Statistics', statsView(statistics(), history()))
   }
 
   setup(): string {
@@ -64,9 +72,10 @@ export class Pages {
     const url = new URLSearchParams(query ?? '').get('url')?.trim() ?? ''
     const tooLong = url.length > longestUrl
     const asked = url !== '' && !tooLong
-    const explanation = asked ? await this.#sources.explain(url) : []
+    const [verdict = false, ...reasons] = asked ? await this.#sources.explain(url) : []
     const shown = tooLong ? '' : redactUrl(url)
-    return this.#page('explain', 'Explain', { url: shown, tooLong, longestUrl, asked, explanation })
+    const view = { url: shown, tooLong, longestUrl, asked, verdict, reasons }
+    return this.#page('explain', 'Explain', { ...view, examples: asked ? [] : explained })
   }
 
   notFound(): string {

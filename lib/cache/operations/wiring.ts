@@ -12,7 +12,7 @@ import { machineAddresses } from '../request/own-identity.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Activity } from '../stats/activity.ts'
 import type { Statistics } from '../stats/counters.ts'
-import { report } from '../stats/report.ts'
+import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
@@ -72,6 +72,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       return rules().routes
     },
     statistics: () => report(statistics.days, statistics.today),
+    history: () => historyReport(statistics.days, statistics.history, statistics.today),
     activity: () => ({
       ...{ started: activity.started, rates: activity.rates },
       ...{ requests: activity.requests, problems: activity.problems },
