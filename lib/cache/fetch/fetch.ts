@@ -7,55 +7,58 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
+import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import {
   confirmedEntry,
   draftEntry,
-  finishedEntry,
+  type EntryDraft,
   unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { watchAbandoned } from './abandoned.ts'
+import { keep, watchAbandoned } from './ending.ts'
+import { asFailure, somethingElse, tooMany } from './failures.ts'
 import {
+  type Arriving,
+  arrivingOf,
   conditionalFields,
   differs,
+  expectedOf,
+  type FetchEvents,
   type Fetching,
   type Found,
-  full,
-  mostFetches,
+  isSuperseded,
   type Settled,
+  verifiedBy,
   type Wanted,
 } from './found.ts'
-import { opening } from './opening.ts'
+import { type Answer, originName } from './mirrors.ts'
+import { examined } from './opening.ts'
+import type { Ask } from './origin-client.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
-import { transfer } from './transfer.ts'
+import { isUpstream, transfer } from './transfer.ts'
+import { WrongContent } from './wrong-content.ts'
 
-export interface FetcherOptions {
+export interface FetcherOptions extends FetchEvents {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
   /** Asks the outside within policy, redirects followed. */
-  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
-  /** Told of what broke a transfer off. */
-  readonly onBroken: (error: unknown) => void
-  /** Told of the bytes of every fetch when it ends, whole or not. */
-  readonly onFetched: (bytes: number) => void
-  /** Told of every response that was plainly not the file it was asked for. */
-  readonly onImpostor: () => void
+  readonly ask: Ask
   /**
    * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
    * at once costs no time and is asked every time.
    */
   readonly failureMemory: Milliseconds
 }
+
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+const mostFetches = 4096
 
 interface UnderWay {
   readonly wanted: Wanted
@@ -65,38 +68,47 @@ interface UnderWay {
   begun?: Pick<Begun, 'download' | 'length'>
 }
 
-/** A file on its way from its origin. */
-export interface Arriving {
-  readonly key: string
-  readonly received: number
-  /** All of it, when the origin named it. */
-  readonly length: number | undefined
-}
-
 export class Fetcher {
   readonly #options: FetcherOptions
   /** Origins that have just let a deadline pass. */
   readonly slow: SlowOrigins
+  readonly #wrong: WrongContent
   readonly #underWay = new Map<string, UnderWay>()
   #onIdle: (() => void) | undefined
 
   constructor(options: FetcherOptions) {
     this.#options = options
     this.slow = new SlowOrigins(options.clock, options.failureMemory)
+    this.#wrong = new WrongContent(options.clock)
   }
 
   /** Joins the fetch of this key or starts one. */
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
-    if (running !== undefined) return { found: running.found, joined: true }
-    if (this.#underWay.size >= mostFetches) return { found: Promise.resolve(full), joined: false }
+    if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
+    const failure = this.#wrong.recent(wanted)
+    if (failure !== undefined || this.#underWay.size >= mostFetches) {
+      const failed: Found = { kind: 'failed', failure: failure ?? tooMany(mostFetches) }
+      return { found: Promise.resolve(failed), joined: false }
+    }
     const stop = new AbortController()
     const found = this.#find(wanted, stop).catch((error: unknown): Found => {
       this.#over(wanted)
-      return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
+      return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
     })
     this.#underWay.set(wanted.key, { wanted, stop, found })
     return { found, joined: false }
+  }
+
+  /** A fetch that verifies nothing, or something else, is no answer to a request that knows what the content must be. */
+  async #join({ wanted, found }: UnderWay, joining: Wanted): Promise<Found> {
+    const { key, claim } = joining
+    const first = await found
+    if (claim === undefined || wanted.claim?.digest === claim.digest) return first
+    if (first.kind === 'filling') await first.filling.settled
+    const entry = this.#options.store.peek(key)
+    if (entry?.digest === claim.digest) return { kind: 'validated', entry }
+    return this.fetch(joining).found
   }
 
   /** Whether a fetch of this key is under way. */
@@ -118,13 +130,7 @@ export class Fetcher {
 
   /** Files that are arriving, in the order in which they began. */
   get arriving(): readonly Arriving[] {
-    const found: Arriving[] = []
-    for (const [key, { begun }] of this.#underWay) {
-      if (begun !== undefined) {
-        found.push({ key, received: begun.download.size, length: begun.length })
-      }
-    }
-    return found
+    return [...this.#underWay].flatMap(([key, { begun }]) => (begun ? arrivingOf(key, begun) : []))
   }
 
   /** Fetches under way. */
@@ -152,7 +158,11 @@ export class Fetcher {
     if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(wanted: Wanted, stop: AbortController): Promise<Found> {
+  async #find(
+    wanted: Wanted,
+    stop: AbortController,
+    except: ReadonlySet<string> = new Set(),
+  ): Promise<Found> {
     const { clock, store, ask } = this.#options
     const { key, uri, stored } = wanted
     const requested = clock.now()
@@ -160,62 +170,70 @@ export class Fetcher {
     const continued =
       left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
     if (continued !== undefined) return this.#fill(wanted, continued, stop)
-    const response = await ask(uri, conditionalFields(wanted), stop.signal)
+    const answer = await ask({
+      uri,
+      stored,
+      except,
+      signal: stop.signal,
+      more: () => conditionalFields(wanted),
+    })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
+    const { response, certain } = answer
     const { status, fields } = response
-    if (status === 200) return this.#begin(wanted, response, { times, stop })
+    if (status === 200) return this.#begin(wanted, answer, { times, stop, except })
     response.content.close()
     this.#over(wanted)
-    if (status === 304 && stored !== undefined) {
+    if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
       const entry = confirmedEntry(stored, fields, times)
       store.put(entry)
       return { kind: 'validated', entry }
     }
     // What the origin declares gone stays gone when the origin fails later.
-    if (isGone(status)) store.remove(key)
-    return { kind: 'answered', status, fields }
+    if (isGone(status)) store.remove(stored?.key ?? key)
+    return { kind: 'answered', status, fields, certain }
   }
 
   /** A 200: its content begins to be stored, unless something speaks against it. */
   async #begin(
     wanted: Wanted,
-    response: OriginResponse,
-    given: { readonly times: { requested: number; received: number }; stop: AbortController },
+    answer: Answer,
+    given: {
+      readonly times: { requested: number; received: number }
+      readonly stop: AbortController
+      readonly except: ReadonlySet<string>
+    },
   ): Promise<Found> {
-    const { store, log, onImpostor } = this.#options
-    const { key, uri, archive, stored } = wanted
+    const { store, log, onImpostor, onBroken } = this.#options
+    const { key, stored } = wanted
+    const { place, response } = answer
     const { fields, length } = response
-    let { content } = response
-    let found: Impostor | undefined
-    if (!promisesNothing(archive)) {
-      const opened = await opening(content, telling)
-      content = opened.content
-      if (!opened.broken)
-        found = impostor({ ...archive, name: fileName(uri) }, fields, opened.first)
-    }
+    const expected = expectedOf(wanted)
+    const { content, found } = await examined(response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
     }
+    if (found !== undefined && answer.others) {
+      content.close()
+      onBroken(place)
+      return this.#find(wanted, given.stop, new Set([...given.except, originName(place)]))
+    }
     if (found !== undefined && stored !== undefined) {
       content.close()
-      throw new Failure(`the origin answered with something else (${found})`, {
-        code: 'ORIGIN_IMPOSTOR',
-        fault: 'upstream',
-        publicText: 'The origin answered with something that is not this file.',
-      })
+      throw somethingElse(found)
     }
-    const draft = draftEntry(key, fields, { ...given.times, previous: stored })
+    const previous = this.#wrong.before(key) ?? stored
+    const draft = draftEntry(key, fields, { ...given.times, previous })
     try {
       const download = store.download({
         key,
         length,
-        expected: archive.digest && { digest: archive.digest },
+        expected,
         passing: unstorable(fields) ?? found,
         fields: Object.fromEntries(draft.fields),
       })
-      return this.#fill(wanted, { draft, download, length, content }, given.stop)
+      return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
     } catch (error) {
       content.close()
       throw error
@@ -228,50 +246,48 @@ export class Fetcher {
     if (running !== undefined) running.begun = begun
     const settled = this.#run(wanted, begun, stop)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
-    return { kind: 'filling', filling: { draft, length, download, changed, settled } }
+    return {
+      kind: 'filling',
+      filling: { draft, length, verified: verifiedBy(wanted), download, changed, settled },
+    }
   }
 
   /** The content, to its last byte. */
   async #run(
     wanted: Wanted,
-    { draft, download, length, content }: Begun,
+    { draft, download, length, content, from }: Begun,
     stop: AbortController,
   ): Promise<Settled> {
-    const { clock, store, log, ask, onBroken, onFetched } = this.#options
-    const { key, uri, archive, stored } = wanted
+    const { clock, log, ask, onBroken, onFetched } = this.#options
+    const { key, uri } = wanted
     const before = download.size
+    let last: TargetUri | undefined
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
       stop.abort(reason)
     })
     try {
-      await transfer(content, download, {
+      last = await transfer(content, download, {
         clock,
         signal: stop.signal,
         file: {
           length,
           fields: Fields.of(...draft.fields),
-          promised: archive.digest !== undefined,
+          promised: expectedOf(wanted) !== undefined,
           received: draft.stored,
         },
-        again: more => ask(uri, more, stop.signal),
+        from,
+        again: question => ask({ uri, stored: undefined, signal: stop.signal, ...question }),
+        onBroken,
         onResume: (received, error) => {
-          onBroken(error)
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
-      const { stored: storing } = download
-      const completed = download.complete()
-      const entry = finishedEntry(draft, completed, stored)
-      const put = storing && store.put(entry).stored
-      void completed.kept.then(kept => {
-        if (!kept.stored && storing) log.warn('not stored', { key, because: kept.because })
-      })
-      return put ? { kind: 'stored', entry } : { kind: 'passed' }
+      return keep(wanted, { draft, download }, this.#options)
     } catch (error) {
       content.close()
-      onBroken(error)
-      download.discard(this.#noteFailure(uri, error))
+      if (last !== undefined && isUpstream(error)) onBroken(last)
+      download.discard(this.#noteFailure(wanted, error, draft))
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed' }
     } finally {
@@ -281,24 +297,14 @@ export class Fetcher {
     }
   }
 
-  #noteFailure(uri: TargetUri, error: unknown): Failure {
-    const failure = asFailure(uri, error)
+  #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
+    const failure = asFailure(wanted.uri, error)
+    if (WrongContent.is(failure)) {
+      this.#wrong.note(wanted, failure, draft)
+      this.#options.onWrong(failure)
+    }
     const late = failure instanceof OriginFailure && failure.timedOut
-    if (late && failure.phase !== 'queue') this.slow.note(uri)
+    if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)
     return failure
   }
-}
-
-function fileName({ path }: TargetUri): string {
-  return path.slice(path.lastIndexOf('/') + 1)
-}
-
-function asFailure(uri: TargetUri, error: unknown): Failure {
-  if (error instanceof Failure) return error
-  return new Failure(`fetching ${formatUri(uri)} failed`, {
-    code: 'FETCH_FAILED',
-    fault: 'internal',
-    publicText: 'This proxy could not fetch the file.',
-    cause: error,
-  })
 }
