@@ -8,6 +8,7 @@ function metrics(): CacheMetrics {
   return new CacheMetrics({
     ...{ connections: none, fetches: none, writing: none, originConnections: none },
     ...{ objects: none, bytes: none, damaged: none, free: none, distrusting: none },
+    ...{ suites: none, adopting: none },
     ...{ writable: () => true, authorityExpiry: undefined, verification: () => undefined },
   })
 }
