@@ -67,11 +67,9 @@ export class Metrics {
     return {
       add(labels, by = 1) {
         if (!(by >= 0)) throw new RangeError('a counter only grows')
-        const [first] = names
-        const key =
-          names.length === 1 && first !== undefined
-            ? labels[first]
-            : JSON.stringify(names.map(name => labels[name]))
+        // Values are words and hosts: none of them has a line feed.
+        let key = ''
+        for (const name of names) key += key === '' ? labels[name] : `\n${labels[name]}`
         const known = gathered.get(key)
         if (known === undefined) gathered.set(key, { labels, sum: by })
         else known.sum += by

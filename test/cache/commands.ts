@@ -8,6 +8,8 @@ import { TestCache } from '../fixtures/cache.ts'
 import { attempt } from '../fixtures/command.ts'
 import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 
+t.setTimeout(90_000)
+
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 

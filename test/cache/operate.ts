@@ -7,6 +7,8 @@ import { TestCache } from '../fixtures/cache.ts'
 import { attempt } from '../fixtures/command.ts'
 import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 
+t.setTimeout(90_000)
+
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const index = '/debian/dists/stable/InRelease'

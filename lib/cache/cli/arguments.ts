@@ -23,6 +23,11 @@ export const cachesvc = program({
       operands: 'URL|PATTERN',
       summary: 'have the next request for stored files ask the origin',
     },
+    import: {
+      operands: 'FILE|DIR',
+      summary: 'take over a bundle, or packages from another cache',
+    },
+    export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
     reload: { summary: 'have the running proxy read its configuration again' },
   },
   options: {
@@ -37,8 +42,16 @@ export const cachesvc = program({
     },
     'check-config': { help: 'check the configuration, print all problems, exit' },
     'dry-run': {
-      of: ['verify-repos', 'remove', 'refresh'],
+      of: ['verify-repos', 'remove', 'refresh', 'import'],
       help: 'change nothing, only say what would be changed',
+    },
+    archive: {
+      ...{ of: ['export'], value: 'PLACE', many: true },
+      help: 'only files of this host, or of this host and path; may be repeated',
+    },
+    suite: {
+      ...{ of: ['export'], value: 'NAME', many: true },
+      help: 'only this suite, with the packages its indexes name; may be repeated',
     },
     json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
   },

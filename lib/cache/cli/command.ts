@@ -1,6 +1,7 @@
 /**
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
+import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
@@ -48,6 +49,15 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
         return printChosen(of, config)
       }
       return ask(config, { do: run, of })
+    }
+    case 'import': {
+      const { printImport } = await import('./import.ts')
+      return printImport(resolve(operands[0] ?? ''), config, { dryRun: options['dry-run'] })
+    }
+    case 'export': {
+      const { printExport } = await import('./export.ts')
+      const { archive: archives, suite: suites } = options
+      return printExport(resolve(operands[0] ?? ''), config, { archives, suites })
     }
     case 'status':
     case 'stats':

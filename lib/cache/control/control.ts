@@ -31,7 +31,7 @@ export interface Said {
 
 export interface ControlParts {
   readonly sources: OperationsSources
-  readonly store: Pick<Store, 'list' | 'entries' | 'put' | 'remove'>
+  readonly store: Pick<Store, 'list' | 'get' | 'put' | 'remove'>
   readonly negative: NegativeMemory
   readonly rules: () => Rules
   /** Removes a file that verify-repos found wrong. */

@@ -3,7 +3,7 @@
  */
 import type { Rules } from '../policy/rules.ts'
 import { destinationOf } from '../request/explain.ts'
-import { type Entry, unconfirmed } from '../store/entry.ts'
+import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
@@ -64,15 +64,18 @@ export async function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chos
 }
 
 /** Has the next request for each ask the origin, also for files whose content never changes. */
-export async function refresh(store: Pick<Store, 'entries' | 'put'>, chosen: Chosen) {
+export async function refresh(store: Pick<Store, 'list' | 'get' | 'put'>, chosen: Chosen) {
   let [files, bytes] = [0, 0]
-  for await (const { lastUsed: _, ...entry } of store.entries()) {
-    if (!chosen(entry.key)) continue
-    // The walk comes by what is written here once more.
-    if (entry.validated === unconfirmed) continue
-    if (!store.put({ ...entry, validated: unconfirmed } satisfies Entry).stored) continue
-    files += 1
-    bytes += entry.size
+  for await (const some of store.list()) {
+    for (const { key } of some) {
+      if (!chosen(key)) continue
+      // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
+      const entry = await store.get(key)
+      if (entry === undefined || entry.validated === unconfirmed) continue
+      if (!store.put({ ...entry, validated: unconfirmed }).stored) continue
+      files += 1
+      bytes += entry.size
+    }
   }
   return { files, bytes } satisfies Amount
 }

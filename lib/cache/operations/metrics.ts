@@ -49,11 +49,28 @@ const outcomes: ReadonlySet<string> = new Set<Outcome>([
 ])
 
 const byOutcome = ['outcome'] as const
+const byArchive = ['archive', 'outcome'] as const
+
+/** Archives with figures of their own; all that come later are counted together. Clients choose hosts, so there must be a bound. */
+const mostArchives = 64
+/** The label of the archives beyond that, and of hosts from which nothing has come yet. */
+const otherArchives = 'other'
 
 export class CacheMetrics {
   readonly #metrics = new Metrics({ process: true })
   readonly #requests = this.#counter('requests', 'Requests by outcome.', byOutcome)
   readonly #sent = this.#counter('sent_bytes', 'Bytes of content sent to clients.', byOutcome)
+  readonly #archiveRequests = this.#counter(
+    'archive_requests',
+    'Requests for files by the host they are fetched from and by outcome: hit, miss or failed.',
+    byArchive,
+  )
+  readonly #archiveSent = this.#counter(
+    'archive_sent_bytes',
+    'Bytes of content sent to clients, by the host the files are fetched from and by outcome.',
+    byArchive,
+  )
+  readonly #archives = new Set<string>()
   readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
   readonly #broken = this.#counter('broken_responses', 'Responses cut off before their end.', [])
   readonly #malformed = this.#counter('malformed_requests', 'Requests that cannot be read.', [])
@@ -126,8 +143,20 @@ export class CacheMetrics {
     this.#sent.add({ outcome }, sent)
     this.#duration.observe({ outcome }, duration / 1000)
     const end = response.facts?.['because']
+    const origin = response.facts?.['origin']
+    if (typeof origin === 'string') this.#ofArchive(origin, outcome, sent)
     if (outcome === 'intercept' && typeof end === 'string') this.#ends.add({ end })
     if (!complete) this.#broken.add({})
+  }
+
+  /** A host gets figures of its own when the first file of it is served, so that made-up names get none. */
+  #ofArchive(origin: string, outcome: string, sent: number): void {
+    const served = outcome === 'hit' || outcome === 'miss'
+    if (!served && outcome !== 'failed') return
+    if (served && this.#archives.size < mostArchives) this.#archives.add(origin)
+    const archive = this.#archives.has(origin) ? origin : otherArchives
+    this.#archiveRequests.add({ archive, outcome })
+    this.#archiveSent.add({ archive, outcome }, sent)
   }
 
   fetched(bytes: number): void {

@@ -4,6 +4,7 @@
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { ProgressLine } from '../cli/progress.ts'
 import type { Config } from '../config/config.ts'
 import { size } from '../operations/figures.ts'
 import { Evictor, fateFacts } from './eviction.ts'
@@ -25,7 +26,7 @@ export async function verifyRepos(
   const directory = config.cacheDirectory
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
-  const { stderr } = process
+  const line = new ProgressLine(process.stderr)
   const stop = new AbortController()
   const interrupted = (): void => stop.abort(new Error('interrupted'))
   process.once('SIGINT', interrupted)
@@ -38,14 +39,14 @@ export async function verifyRepos(
       signal: stop.signal,
       log,
       onProgress: progress => {
-        if (stderr.isTTY) showProgress(stderr, progress)
+        line.show(progressText(progress))
       },
       onWrong: wrong => {
         if (!dryRun) evictor.evict(wrong)
       },
     })
   } finally {
-    if (stderr.isTTY) stderr.write(`\r${clearLine}`)
+    line.end()
     await evictor.finished()
     process.off('SIGINT', interrupted)
     process.off('SIGTERM', interrupted)
@@ -67,16 +68,10 @@ function fateWords({ kept }: ReturnType<typeof fateFacts>): string {
 }
 
 const barWidth = 24
-/** Clears to the end of the line. */
-const clearLine = '\u001b[K'
 
-/** One line that is written over again. */
-function showProgress(to: NodeJS.WriteStream, { doing, done, total, wrong }: Progress): void {
+function progressText({ doing, done, total, wrong }: Progress): string {
+  if (doing === 'listing') return 'reading the list of what is stored'
   const share = total === 0 ? 0 : Math.min(1, done / total)
   const bar = '#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.')
-  const text =
-    doing === 'listing'
-      ? 'reading the list of what is stored'
-      : `[${bar}] ${Math.floor(share * 100)} %  ${size(done)} of ${size(total)}, ${wrong} wrong`
-  to.write(`\r${text.slice(0, (to.columns || 80) - 1)}${clearLine}`)
+  return `[${bar}] ${Math.floor(share * 100)} %  ${size(done)} of ${size(total)}, ${wrong} wrong`
 }

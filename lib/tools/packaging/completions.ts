@@ -54,6 +54,7 @@ export function bashCompletion({ table, within = [], named = {} }: Completed): s
       `      mapfile -t -O "\${#found[@]}" found < <(cd ${directory} 2>/dev/null && compgen -G '*.yaml' | sed 's/[.]yaml$//') ;;`,
     ]
   })
+  const paths = Object.entries(commands).filter(([, one]) => /FILE|DIR/.test(one.operands ?? ''))
   return [
     `# bash completion for ${name}. Written from its command line.`,
     `_${name}() {`,
@@ -83,6 +84,12 @@ export function bashCompletion({ table, within = [], named = {} }: Completed): s
     '  esac',
     ...(operands.length > 0 ? ['  case $command in', ...operands, '  esac'] : []),
     `  mapfile -t COMPREPLY < <(compgen -W "$words \${found[*]}" -- "$current")`,
+    '  case $command in',
+    ...branch(
+      paths.map(([command]) => command),
+      `compopt -o filenames; mapfile -t -O "\${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current")`,
+    ),
+    '  esac',
     '}',
     `complete -F _${name} ${name}`,
     '',
@@ -99,6 +106,8 @@ export function zshCompletion({ table, within = [], named = {} }: Completed): st
     '    return',
     '  fi',
   ])
+  const takesPaths = Object.values(commands).some(one => /FILE|DIR/.test(one.operands ?? ''))
+  const paths = takesPaths ? ["'*:file:_files'"] : []
   const operands = Object.entries(named).map(
     ([operand, directory]) => `'*:${operand}:_files -W ${directory} -g "*.yaml(:r)"'`,
   )
@@ -113,7 +122,11 @@ export function zshCompletion({ table, within = [], named = {} }: Completed): st
     ),
     '  )',
     ...inner,
-    ...argumentLines(table, '  ', ["'1:command:{ _describe command commands }'", ...operands]),
+    ...argumentLines(table, '  ', [
+      "'1:command:{ _describe command commands }'",
+      ...operands,
+      ...paths,
+    ]),
     '}',
     `_${name} "$@"`,
     '',

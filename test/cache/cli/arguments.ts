@@ -14,7 +14,7 @@ const message = (...argv: readonly string[]) => {
 t.test('serve is what happens without a command', t => {
   const options = {
     ...{ config: undefined, 'cache-dir': undefined, listen: [] },
-    ...{ 'check-config': false, 'dry-run': false, json: false },
+    ...{ 'check-config': false, 'dry-run': false, json: false, archive: [], suite: [] },
   }
   const bare = { run: 'command', line: { run: 'serve', operands: [], options } }
   t.strictSame(read(), bare)

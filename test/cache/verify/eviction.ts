@@ -1,6 +1,7 @@
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
+import { type ControlParts, control } from '../../../lib/cache/control/control.ts'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/eviction.ts'
 import type { Wrong } from '../../../lib/cache/verify/report.ts'
@@ -10,6 +11,9 @@ import { bytesOf, contentBytes, keep, opened } from '../../fixtures/store/opened
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'
 const clock = systemClock
+
+/** Parts of a service that a removal does not ask. */
+const unasked = {} as Pick<ControlParts, 'sources' | 'negative' | 'rules'>
 
 const wrongOf = (digest: string, because: Wrong['because'] = 'content'): Wrong => ({
   key,
@@ -87,6 +91,14 @@ t.test('beside an owner, the owner removes', async t => {
     },
   })
   t.teardown(() => verification.close())
+  const answer = control({
+    store,
+    evict: wrong => verification.evict(wrong),
+    reload: async () => [],
+    remarks: () => [],
+    ...unasked,
+  })
+  store.answerCommands(answer)
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
   const wrong = wrongOf(digest)
   evictor.evict(wrong)

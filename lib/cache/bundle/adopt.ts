@@ -1,0 +1,62 @@
+/**
+ * Puts a content that is at hand into a store, and the outcome of an import in words.
+ */
+import { Piece } from '../../bytes/piece.ts'
+import { explainError } from '../../errors.ts'
+import type { Kept } from '../store/content/download.ts'
+import type { Store } from '../store/store.ts'
+
+/** Why a file was not taken over. */
+export const leftOutReasons = {
+  incomplete: 'incomplete, or their length is not known',
+  'not-named': 'named by no index, and their place tells no URL',
+  changing: 'of a kind whose content changes: the next request fetches them',
+  refused: 'of hosts that the configuration does not allow, or never stores',
+  'other-content': 'not what an index or their name says',
+  'not-a-file': 'no plain files',
+  unreadable: 'unreadable',
+  'not-stored': 'not stored',
+} as const
+
+export type LeftOutReason = keyof typeof leftOutReasons
+
+export interface LeftOut {
+  /** A path, or a URL. */
+  readonly name: string
+  readonly reason: LeftOutReason
+  /** More about it, where there is more to say. */
+  readonly because?: string
+}
+
+export interface Imported {
+  /** Entries, and the bytes of their contents, each counted once. */
+  files: number
+  bytes: number
+  /** Files the store had already. */
+  known: number
+  readonly leftOut: LeftOut[]
+}
+
+/**
+ * Reads a content into the store, if the store does not have it. The content is checked against its digest and size before it
+ * counts. Never rejects.
+ */
+export async function storeContent(
+  store: Pick<Store, 'download'>,
+  { digest, size }: { readonly digest: string; readonly size: number },
+  content: AsyncIterable<Buffer>,
+): Promise<Kept> {
+  const expected = { size, digest: { algorithm: 'sha256', hex: digest } } as const
+  const download = store.download({ expected, length: size })
+  try {
+    if (download.because !== undefined) throw new Error(download.because)
+    for await (const chunk of content) {
+      if (download.take(new Piece(chunk))) continue
+      await new Promise<void>(resolve => download.whenReady(resolve))
+    }
+    return await download.complete().kept
+  } catch (error) {
+    download.discard(error instanceof Error ? error : new Error(String(error)))
+    return { stored: false, because: explainError(error) }
+  }
+}

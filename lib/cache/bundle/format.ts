@@ -1,0 +1,84 @@
+/**
+ * The format of a bundle: stored files with their contents, for a machine that cannot fetch them.
+ *
+ *     cachesvc-bundle.json          {"version":1,"made":"2026-01-01T00:00:00.000Z","by":"cachesvc 0.1.0"}
+ *     sha256/ab/abcd…               a content under its SHA-256, once however many files have it
+ *     manifest/000001.jsonl         a line for each file: {"url":…,"size":…,"sha256":…,"lastModified":…,…,"fields":[…]}
+ *
+ * A directory of these, or a tar archive with the members in this order: contents before the part of the manifest that names
+ * them. So both are written and read in one pass. The digests make a bundle as good as its source: contents that are not what
+ * the manifest says are not imported, and apt checks the signatures of what it says.
+ */
+import { Fields } from '../../http/message/field.ts'
+import { parseTarget } from '../../http/message/target.ts'
+import { isRecord } from '../../json.ts'
+import { keptFields } from '../rfc9111/stored-response.ts'
+import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
+
+export const identityName = 'cachesvc-bundle.json'
+const version = 1
+
+/** The first member. */
+export function identityText(made: number, by: string): string {
+  return `${JSON.stringify({ version, made: new Date(made).toISOString(), by })}\n`
+}
+
+/** Why a bundle cannot be read here; undefined when it can. */
+export function identityProblem(text: string): string | undefined {
+  let found: unknown
+  try {
+    found = JSON.parse(text)
+  } catch {
+    return `its ${identityName} is not JSON`
+  }
+  if (!isRecord(found) || typeof found['version'] !== 'number') return `its ${identityName} is none`
+  if (found['version'] <= version) return undefined
+  return `it was written by a newer cachesvc (format ${found['version']}, this one knows ${version})`
+}
+
+/** The name of a content. */
+export function contentName(digest: string): string {
+  return `sha256/${digest.slice(0, 2)}/${digest}`
+}
+
+/** The digest that a member is named by; undefined for other members. */
+export function digestNamed(name: string): string | undefined {
+  return /^sha256\/[0-9a-f]{2}\/([0-9a-f]{64})$/.exec(name)?.[1]
+}
+
+/** The name of a part of the manifest, counted from 1. */
+export function manifestName(part: number): string {
+  return `manifest/${String(part).padStart(6, '0')}.jsonl`
+}
+
+export function isManifest(name: string): boolean {
+  return /^manifest\/\d+\.jsonl$/.test(name)
+}
+
+export function manifestLine(entry: Entry): string {
+  const { key: url, digest: sha256, size, lastModified, stored, validated, initialAge } = entry
+  const { fields } = entry
+  const line = { url, size, sha256, lastModified, stored, validated, initialAge, fields }
+  return `${JSON.stringify(line)}\n`
+}
+
+/** Longest line that is read. */
+export const maxLineBytes = 2 * maxEntryBytes
+
+/** An entry of a manifest; a sentence when the line has none. */
+export function readManifestLine(line: string): Entry | string {
+  let found: unknown
+  try {
+    found = JSON.parse(line)
+  } catch {
+    return 'a line of the manifest is not JSON'
+  }
+  if (!isRecord(found)) return 'a line of the manifest is no entry'
+  const { url: key, sha256: digest, ...rest } = found
+  const { entry, because } = checkEntry({ ...rest, key, digest })
+  if (entry === undefined) return `a line of the manifest is no entry: ${because}`
+  const target = parseTarget('GET', entry.key)
+  if ('problem' in target || target.form !== 'absolute') return `${entry.key} is no URL`
+  // What another machine wrote is treated as an origin's response.
+  return { ...entry, fields: [...keptFields(Fields.of(...entry.fields))] }
+}

@@ -1,0 +1,209 @@
+/**
+ * Reads a bundle into a store. In an archive contents come first: they are stored, and named when the manifest comes. In a
+ * directory each is looked for when the manifest names it.
+ */
+import { createReadStream } from 'node:fs'
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Failure } from '../../errors.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import { type Imported, type LeftOut, storeContent } from './adopt.ts'
+import {
+  contentName,
+  digestNamed,
+  identityName,
+  identityProblem,
+  isManifest,
+  maxLineBytes,
+  readManifestLine,
+} from './format.ts'
+import { type TarMember, tarMembers } from './tar.ts'
+
+export interface ImportParts {
+  readonly store: Pick<Store, 'download' | 'get' | 'put'>
+  /** Changes nothing in the store. */
+  readonly dryRun: boolean
+  /** Told of the bytes that were read. */
+  readonly onRead: (bytes: number) => void
+}
+
+/** Throws a Failure when the bundle is none, or cannot be read to its end; what was imported until then stays. */
+export async function importBundle(
+  path: string,
+  isDirectory: boolean,
+  parts: ImportParts,
+): Promise<Imported> {
+  const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
+  const state = new Importing(parts, imported, isDirectory ? contentsBelow(path) : undefined)
+  const members = isDirectory ? manifestBelow(path) : tarMembers(createReadStream(path))
+  let identified = false
+  try {
+    for await (const member of members) {
+      if (!identified) {
+        if (member.name !== identityName) throw new Error('it does not begin as a bundle does')
+        const problem = identityProblem((await text(member.content, maxLineBytes)) ?? '')
+        if (problem !== undefined) throw new Error(problem)
+        identified = true
+      } else await state.take(member)
+    }
+    if (!identified) throw new Error('it is empty')
+  } catch (error) {
+    const because = error instanceof Error ? error.message : String(error)
+    throw new Failure(`${path} cannot be imported: ${because}.`, {
+      code: 'bundle-unreadable',
+      fault: 'internal',
+      publicText: 'The bundle cannot be imported.',
+      cause: error,
+      facts: { files: imported.files },
+    })
+  }
+  return imported
+}
+
+class Importing {
+  readonly #parts: ImportParts
+  readonly #imported: Imported
+  /** Why a content is not in the store, by digest. */
+  readonly #missing = new Map<string, Pick<LeftOut, 'reason' | 'because'>>()
+  /** Contents that were there and, unless nothing is to be stored, were stored. */
+  readonly #seen = new Set<string>()
+  readonly #counted = new Set<string>()
+  readonly #open: OpenContent | undefined
+
+  /** With `open`, contents are looked for there. */
+  constructor(parts: ImportParts, imported: Imported, open: OpenContent | undefined) {
+    this.#parts = parts
+    this.#imported = imported
+    this.#open = open
+  }
+
+  async take({ name, size, content }: TarMember): Promise<void> {
+    const digest = digestNamed(name)
+    if (digest !== undefined) await this.#content(digest, size, content)
+    else if (isManifest(name)) {
+      for await (const line of linesOf(content)) await this.#entry(line)
+    }
+  }
+
+  async #content(digest: string, size: number, content: AsyncIterable<Buffer>): Promise<void> {
+    const { store, dryRun, onRead } = this.#parts
+    if (dryRun) {
+      this.#seen.add(digest)
+      return
+    }
+    const counted = async function* () {
+      for await (const chunk of content) {
+        onRead(chunk.length)
+        yield chunk
+      }
+    }
+    const kept = await storeContent(store, { digest, size }, counted())
+    if (kept.stored) {
+      this.#seen.add(digest)
+      return
+    }
+    const wrong = /should (be|have)/.test(kept.because)
+    const reason = wrong ? 'other-content' : 'not-stored'
+    this.#missing.set(digest, { reason, because: kept.because })
+  }
+
+  /** Whether the content is there and the entry, unless nothing is to be stored, was put. */
+  async #put(entry: Entry): Promise<boolean> {
+    const { store, dryRun } = this.#parts
+    const { digest } = entry
+    if (!dryRun && store.put(entry).stored) return true
+    if (this.#open !== undefined && !this.#missing.has(digest)) {
+      const found = await this.#open(digest)
+      if (found !== undefined) await this.#content(digest, found.size, found.content)
+    }
+    return this.#seen.has(digest) && (dryRun || store.put(entry).stored)
+  }
+
+  async #entry(line: string): Promise<void> {
+    const { store } = this.#parts
+    const imported = this.#imported
+    const entry = readManifestLine(line)
+    if (typeof entry === 'string') {
+      imported.leftOut.push({ name: 'manifest', reason: 'unreadable', because: entry })
+      return
+    }
+    const { key, digest, size } = entry
+    const before = await store.get(key)
+    if (before !== undefined && isAsGood(before, entry)) {
+      imported.known += 1
+      return
+    }
+    if (!(await this.#put(entry))) {
+      const missing = this.#missing.get(digest)
+      const absent = this.#seen.has(digest)
+        ? ({ reason: 'not-stored', because: 'there is no room for it' } as const)
+        : ({ reason: 'incomplete', because: 'the bundle lacks its content' } as const)
+      imported.leftOut.push({ name: key, ...(missing ?? absent) })
+      return
+    }
+    imported.files += 1
+    if (this.#counted.has(digest)) return
+    this.#counted.add(digest)
+    imported.bytes += size
+  }
+}
+
+/** Whether what is stored is the same, or was confirmed later. */
+function isAsGood(stored: Entry, { digest, validated }: Entry): boolean {
+  return stored.validated > validated || (stored.digest === digest && stored.validated >= validated)
+}
+
+type OpenContent = (
+  digest: string,
+) => Promise<{ readonly size: number; readonly content: AsyncIterable<Buffer> } | undefined>
+
+/** The contents of a bundle in a directory. */
+function contentsBelow(directory: string): OpenContent {
+  return async digest => {
+    const path = join(directory, contentName(digest))
+    const found = await lstat(path).catch(() => undefined)
+    return found?.isFile() ? { size: found.size, content: createReadStream(path) } : undefined
+  }
+}
+
+/** The identity and the manifest of a bundle in a directory. */
+async function* manifestBelow(directory: string): AsyncGenerator<TarMember> {
+  const identity = await readFile(join(directory, identityName))
+  yield { name: identityName, size: identity.length, content: chunks(identity) }
+  const parts = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
+  for (const name of parts.sort()) {
+    const path = join(directory, name)
+    yield { name, size: (await lstat(path)).size, content: createReadStream(path) }
+  }
+}
+
+async function* chunks(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes
+}
+
+/** All of a content as text; undefined when it is longer than `most`. */
+async function text(content: AsyncIterable<Buffer>, most: number): Promise<string | undefined> {
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const chunk of content) {
+    size += chunk.length
+    if (size > most) return undefined
+    parts.push(Buffer.from(chunk))
+  }
+  return Buffer.concat(parts).toString('utf8')
+}
+
+/** Lines, one in memory at a time. Throws when one is too long. */
+async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  let rest = Buffer.alloc(0)
+  for await (const chunk of content) {
+    rest = Buffer.concat([rest, chunk])
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+      yield rest.toString('utf8', 0, end)
+      rest = rest.subarray(end + 1)
+    }
+    if (rest.length > maxLineBytes) throw new Error('a line of the manifest is too long')
+  }
+  if (rest.length > 0) yield rest.toString('utf8')
+}

@@ -1,0 +1,119 @@
+/**
+ * Tar archives of plain files, as much of POSIX ustar as a bundle needs.
+ *
+ * # Facts
+ * - A member is a block of 512 bytes that names it and its size, then its content, filled up with zeroes to a whole block. Two
+ *   blocks of zeroes end the archive.
+ * - Sizes are octal digits; from 8 GiB on they are binary, as GNU tar and libarchive write them.
+ * - Archives that tar has packed again may have extended headers (pax, GNU long names). They are passed over: the names of a
+ *   bundle are short.
+ */
+
+const blockBytes = 512
+const octalLimit = 8 ** 11
+
+/** What stands before the content of a member. `name` has at most 100 bytes. */
+export function tarHeader(name: string, size: number, modified: number): Buffer {
+  const header = Buffer.alloc(blockBytes)
+  if (Buffer.byteLength(name) > 100) throw new RangeError(`too long a name: ${name}`)
+  const octal = (value: number, width: number) => value.toString(8).padStart(width, '0')
+  header.write(name, 0)
+  header.write('0000644\0', 100)
+  header.write('0000000\0', 108)
+  header.write('0000000\0', 116)
+  if (size < octalLimit) header.write(`${octal(size, 11)}\0`, 124)
+  else {
+    header[124] = 0x80
+    header.writeBigUInt64BE(BigInt(size), 128)
+  }
+  header.write(`${octal(Math.floor(modified / 1000), 11)}\0`, 136)
+  header.write('0', 156)
+  header.write('ustar\x0000', 257)
+  header.write(`${octal(checksum(header), 6)}\0 `, 148)
+  return header
+}
+
+/** What stands after the content of a member. */
+export function tarPadding(size: number): Buffer {
+  return Buffer.alloc((blockBytes - (size % blockBytes)) % blockBytes)
+}
+
+/** What ends an archive. */
+export const tarEnd: Buffer = Buffer.alloc(2 * blockBytes)
+
+export interface TarMember {
+  readonly name: string
+  readonly size: number
+  /** To be read, as far as it is wanted, before the next member is asked for. */
+  readonly content: AsyncIterable<Buffer>
+}
+
+/** The plain files of an archive in their order. Throws when it is none, or ends too early. */
+export async function* tarMembers(chunks: AsyncIterable<Buffer>): AsyncGenerator<TarMember> {
+  const input = new Input(chunks)
+  for (;;) {
+    const header = await input.exactly(blockBytes)
+    if (header.every(byte => byte === 0)) return
+    const { name, size, isFile } = readHeader(header)
+    let left = size
+    const content = async function* () {
+      while (left > 0) {
+        const chunk = await input.atMost(left)
+        left -= chunk.length
+        yield chunk
+      }
+    }
+    if (isFile) yield { name, size, content: content() }
+    while (left > 0) left -= (await input.atMost(left)).length
+    await input.exactly(tarPadding(size).length)
+  }
+}
+
+function readHeader(header: Buffer) {
+  const text = (at: number, length: number) =>
+    header.toString('utf8', at, at + length).replace(/\0.*$/s, '')
+  const written = Number.parseInt(text(148, 8), 8)
+  if (written !== checksum(header)) throw new Error('it is not a tar archive, or it is damaged')
+  const binary = ((header[124] ?? 0) & 0x80) !== 0
+  const size = binary ? Number(header.readBigUInt64BE(128)) : Number.parseInt(text(124, 12), 8)
+  if (!Number.isSafeInteger(size) || size < 0) throw new Error('a member has no right size')
+  const type = text(156, 1)
+  return { name: text(0, 100).replace(/^\.\//, ''), size, isFile: type === '0' || type === '' }
+}
+
+/** The sum of all bytes, those of the checksum itself counted as blanks. */
+function checksum(header: Buffer): number {
+  return header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
+}
+
+/** Bytes in the portions that are asked for. */
+class Input {
+  readonly #chunks: AsyncIterator<Buffer>
+  #rest: Buffer = Buffer.alloc(0)
+
+  constructor(chunks: AsyncIterable<Buffer>) {
+    this.#chunks = chunks[Symbol.asyncIterator]()
+  }
+
+  async exactly(count: number): Promise<Buffer> {
+    const parts: Buffer[] = []
+    for (let left = count; left > 0; ) {
+      const part = await this.atMost(left)
+      parts.push(part)
+      left -= part.length
+    }
+    return Buffer.concat(parts)
+  }
+
+  /** At least a byte. */
+  async atMost(count: number): Promise<Buffer> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#chunks.next()
+      if (done === true) throw new Error('the tar archive ends too early')
+      this.#rest = value
+    }
+    const part = this.#rest.subarray(0, count)
+    this.#rest = this.#rest.subarray(part.length)
+    return part
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * `cachesvc import FILE|DIR`: takes over a bundle, or packages from the cache of apt-cacher-ng or apt.
+ */
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../../async/clock.ts'
+import { Failure, systemCode } from '../../errors.ts'
+import { createLog } from '../../log/log.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { type Imported, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
+import { identityName } from '../bundle/format.ts'
+import { importBundle } from '../bundle/import-bundle.ts'
+import { importTree } from '../bundle/import-tree.ts'
+import type { Config } from '../config/config.ts'
+import { count, countOf, size } from '../operations/figures.ts'
+import { openStore } from '../store/store.ts'
+import { rulesOf } from './explain.ts'
+import { ProgressLine } from './progress.ts'
+
+/** A failure when nothing was taken over and the store had nothing of it. Throws when the service runs: the store is its own. */
+export async function printImport(
+  path: string,
+  config: Config,
+  { dryRun }: { readonly dryRun: boolean },
+): Promise<ExitCode> {
+  const isDirectory = (await stat(path)).isDirectory()
+  const isBundle = !isDirectory || (await exists(join(path, identityName)))
+  await mustBeOwner(config.cacheDirectory)
+  const store = await openStore({
+    directory: config.cacheDirectory,
+    clock: systemClock,
+    log: createLog({ level: 'warn', to: process.stderr }),
+    memory: 0,
+  })
+  const line = new ProgressLine(process.stderr)
+  let [found, read] = [0, 0]
+  const onRead = (bytes: number): void => {
+    read += bytes
+    line.show(`${size(read)} read${found > 0 ? ` of at most ${size(2 * found)}` : ''}`)
+  }
+  let imported: Imported
+  try {
+    store.retain({ ...config.retention, ...config.expiration })
+    imported = isBundle
+      ? await importBundle(path, isDirectory, { store, dryRun, onRead })
+      : await importTree({
+          ...{ directory: path, store, rules: rulesOf(config), now: systemClock.now() },
+          ...{ dryRun, onRead },
+          onFound: bytes => {
+            found = bytes
+          },
+        })
+  } finally {
+    line.end()
+    await store.close()
+  }
+  await print(summary(imported, dryRun))
+  return imported.files + imported.known > 0 ? exitCodes.success : exitCodes.failure
+}
+
+/** Files of one reason that are listed. */
+const mostListed = 10
+
+function summary({ files, bytes, known, leftOut }: Imported, dryRun: boolean): string {
+  const did = dryRun ? 'would import' : 'imported'
+  const lines = [`${did} ${countOf(files, 'file')}, ${size(bytes)}`]
+  if (known > 0) lines.push(`${countOf(known, 'file')} stored already`)
+  for (const reason of Object.keys(leftOutReasons) as LeftOutReason[]) {
+    const these = leftOut.filter(one => one.reason === reason)
+    if (these.length === 0) continue
+    lines.push(`left out ${countOf(these.length, 'file')}, ${leftOutReasons[reason]}:`)
+    for (const { name, because } of these.slice(0, mostListed)) {
+      lines.push(`  ${name}${because === undefined ? '' : `: ${because}`}`)
+    }
+    if (these.length > mostListed) lines.push(`  and ${count(these.length - mostListed)} more`)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** Root would leave files in the store that the service's own user can neither read nor remove. */
+async function mustBeOwner(directory: string): Promise<void> {
+  if (process.getuid?.() !== 0 || !(await exists(directory))) return
+  const { uid } = await stat(directory)
+  if (uid === 0) return
+  throw new Failure(
+    `The cache directory ${directory} belongs to the user ${uid}: import as that user, with sudo -u '#${uid}' cachesvc import.`,
+    {
+      code: 'not-the-owner',
+      fault: 'internal',
+      publicText: 'The cache directory belongs to another user.',
+      facts: { directory, uid },
+    },
+  )
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path)
+    return true
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return false
+    throw error
+  }
+}

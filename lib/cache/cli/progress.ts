@@ -1,0 +1,30 @@
+/**
+ * One line on a terminal that is written over again while a command works.
+ */
+
+/** Clears to the end of the line. */
+const clearLine = '\u001b[K'
+/** Milliseconds between two writings. */
+const interval = 100
+
+/** Writes nothing when the stream is no terminal. */
+export class ProgressLine {
+  readonly #to: NodeJS.WriteStream
+  #last = Number.NEGATIVE_INFINITY
+
+  constructor(to: NodeJS.WriteStream) {
+    this.#to = to
+  }
+
+  show(text: string): void {
+    const now = performance.now()
+    if (!this.#to.isTTY || now - this.#last < interval) return
+    this.#last = now
+    this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}${clearLine}`)
+  }
+
+  /** Leaves the line empty. */
+  end(): void {
+    if (this.#to.isTTY) this.#to.write(`\r${clearLine}`)
+  }
+}

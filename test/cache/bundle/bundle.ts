@@ -1,0 +1,193 @@
+/**
+ * Bundles: what is exported from one store and imported into another is served there without the origin.
+ */
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { systemClock } from '../../../lib/async/clock.ts'
+import { type Choice, chosenFrom } from '../../../lib/cache/bundle/choice.ts'
+import { exportBundle } from '../../../lib/cache/bundle/export.ts'
+import { importBundle } from '../../../lib/cache/bundle/import-bundle.ts'
+import { openSink } from '../../../lib/cache/bundle/sink.ts'
+import { openStoreForReading } from '../../../lib/cache/store/reading.ts'
+import { openStore } from '../../../lib/cache/store/store.ts'
+import { silentLog as log } from '../../../lib/log/log.ts'
+import { TestCache } from '../../fixtures/cache.ts'
+import { file, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { tinyArchive } from '../../fixtures/tiny-archive.ts'
+
+const clock = systemClock
+const everything: Choice = { archives: [], suites: [] }
+
+/** A cache that has everything of two suites. */
+async function filled(t: Test) {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const packages = {
+    stable: { 'pool/main/a_1_all.deb': '!<arch>\na', 'pool/main/b_1_all.deb': '!<arch>\nbb' },
+    testing: { 'pool/main/b_2_all.deb': '!<arch>\nccc' },
+  }
+  const files = new Map([
+    ...tinyArchive({ base: 'dists/stable', packages: packages.stable }),
+    ...tinyArchive({ base: 'dists/testing', packages: packages.testing, byHash: true }),
+  ])
+  for (const [path, content] of files) {
+    const url = `/debian/${path}`
+    origin.at(url, file({ content, lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+    await cache.warm(origin.url(url))
+  }
+  const urls = await cache.stored()
+  return { origin, cache, files, urls }
+}
+
+async function write(directory: string, path: string, choice = everything) {
+  const store = await openStoreForReading({ directory, clock, log })
+  const { chosen } = await chosenFrom(store, choice)
+  const sink = await openSink(path, clock.now())
+  const given = { store, sink, now: clock.now(), by: 'test', chosen, onRead: () => undefined }
+  const exported = await exportBundle(given)
+  await sink.finish()
+  await store.close()
+  return exported
+}
+
+async function read(path: string, directory: string, dryRun = false) {
+  const store = await openStore({ directory, clock, log, memory: 0 })
+  const parts = { store, dryRun, onRead: () => undefined }
+  try {
+    return await importBundle(path, !path.endsWith('.tar'), parts)
+  } finally {
+    await store.close()
+  }
+}
+
+t.test('everything exported is served elsewhere, with the origin away', async t => {
+  const { origin, cache, files, urls } = await filled(t)
+  const outside = t.testdir({})
+  for (const name of ['bundle.tar', 'bundle']) {
+    const path = join(outside, name)
+    t.match(await write(cache.directory, path), { files: files.size, leftOut: [] }, name)
+    await t.rejects(write(cache.directory, path), { code: 'bundle-exists' })
+    const store = join(outside, `${name}.store`)
+    t.match(await read(path, store, true), { files: files.size }, 'tried')
+    t.match(await read(path, store), { files: files.size, known: 0, leftOut: [] })
+    t.match(await read(path, store), { files: 0, known: files.size, leftOut: [] }, 'again')
+  }
+  t.strictSame((await readdir(outside)).sort(), [
+    ...['bundle', 'bundle.store', 'bundle.tar', 'bundle.tar.store'],
+  ])
+  await origin.close()
+  for (const offline of [false, true]) {
+    const directory = join(outside, offline ? 'bundle.store' : 'bundle.tar.store')
+    const there = await TestCache.start(t, { origins: [origin], directory, settings: { offline } })
+    for (const [path, content] of files) {
+      const fields = { 'Cache-Control': 'max-age=0' }
+      const answer = await there.get(origin.url(`/debian/${path}`), fields)
+      t.equal(answer.status, 200, path)
+      t.ok(answer.content.equals(content), path)
+      t.equal(answer.fields.get('Last-Modified'), 'Wed, 01 Jan 2025 00:00:00 GMT')
+    }
+    t.strictSame(await there.stored(), urls)
+    await there.stop()
+  }
+})
+
+t.test('an archive or a suite alone, with the packages its indexes name', async t => {
+  const { origin, cache, urls } = await filled(t)
+  const outside = t.testdir({})
+  const exported = async (name: string, choice: Partial<Choice>) => {
+    const path = join(outside, name)
+    const { files } = await write(cache.directory, path, { ...everything, ...choice })
+    if (files === 0) return []
+    const lines = (await readFile(join(path, 'manifest/000001.jsonl'), 'utf8')).trimEnd()
+    return lines
+      .split('\n')
+      .map(line => JSON.parse(line).url)
+      .sort()
+  }
+  const of = (...parts: readonly string[]) =>
+    urls.filter(url => parts.some(part => url.includes(part)))
+  const host = `127.0.0.1:${origin.port}`
+  t.strictSame(await exported('all', { archives: [host] }), urls)
+  t.strictSame(await exported('prefix', { archives: ['x.example.org', `${host}/debian/`] }), urls)
+  t.strictSame(await exported('other', { archives: [`${host}/deb`] }), [])
+  t.strictSame(
+    await exported('stable', { suites: ['stable'] }),
+    of('/dists/stable/', 'a_1_all', 'b_1_all'),
+  )
+  t.strictSame(
+    await exported('testing', { suites: ['testing'], archives: [host] }),
+    of('/dists/testing/', 'b_2_all'),
+    'also by indexes that are kept by hash alone',
+  )
+})
+
+t.test('a bundle that is damaged or not whole gives what is right in it', async t => {
+  const { cache, files } = await filled(t)
+  const outside = t.testdir({})
+  const bundle = join(outside, 'bundle')
+  await write(cache.directory, bundle)
+  const all = await readdir(join(bundle, 'sha256'), { recursive: true })
+  const [wrong = '', gone = ''] = all.filter(name => name.includes('/')).sort()
+  const { length } = await readFile(join(bundle, 'sha256', wrong))
+  await writeFile(join(bundle, 'sha256', wrong), Buffer.alloc(length, 'x'))
+  await rm(join(bundle, 'sha256', gone))
+  const manifest = join(bundle, 'manifest/000001.jsonl')
+  const text = await readFile(manifest, 'utf8')
+  await writeFile(manifest, `${text}nonsense\n{"url":"x"}\n`)
+  const store = join(outside, 'store')
+  const { files: imported, leftOut } = await read(bundle, store)
+  const of = (reason: string) => leftOut.filter(one => one.reason === reason)
+  t.ok(of('other-content').every(({ because }) => /sha256 is .* should be/.test(because ?? '')))
+  t.equal(of('other-content').length, 1)
+  t.match(of('incomplete'), [{ because: 'the bundle lacks its content' }])
+  t.match(of('unreadable'), [{ because: /not JSON/ }, { because: /no entry/ }])
+  t.equal(imported, files.size - 2)
+
+  await writeFile(join(bundle, 'cachesvc-bundle.json'), '{"version":2}')
+  await t.rejects(read(bundle, store), { message: /newer cachesvc \(format 2/ })
+  await writeFile(join(outside, 'x.tar'), 'no archive')
+  await t.rejects(read(join(outside, 'x.tar'), store), { message: /x\.tar cannot be imported/ })
+})
+
+t.test('what another machine wrote sets no fields that an origin could not set', async t => {
+  const { cache } = await filled(t)
+  const outside = t.testdir({})
+  const bundle = join(outside, 'bundle')
+  await write(cache.directory, bundle)
+  const manifest = join(bundle, 'manifest/000001.jsonl')
+  const [line = ''] = (await readFile(manifest, 'utf8')).split('\n')
+  const entry = JSON.parse(line)
+  const fields = [
+    ['Set-Cookie', 'a=b'],
+    ['Content-Length', '7'],
+    ['X-Fine', '1'],
+  ]
+  await writeFile(
+    manifest,
+    [
+      { ...entry, fields },
+      { ...entry, fields: [['X-A', 'b\r\nX-C: d']] },
+      { ...entry, url: 'file:///etc/passwd' },
+    ]
+      .map(one => `${JSON.stringify(one)}\n`)
+      .join(''),
+  )
+  const store = join(outside, 'store')
+  t.match(await read(bundle, store), { files: 1, leftOut: [{}, {}] })
+  const reader = await openStoreForReading({ directory: store, clock, log })
+  t.strictSame((await reader.get(entry.url))?.fields, [['X-Fine', '1']])
+  await reader.close()
+})
+
+t.test('what is stored and newer stays', async t => {
+  const { origin, cache, urls } = await filled(t)
+  const bundle = join(t.testdir({}), 'bundle.tar')
+  await write(cache.directory, bundle)
+  await t.rejects(read(bundle, cache.directory), { code: 'directory-in-use' })
+  const release = '/debian/dists/stable/Release'
+  origin.at(release, file({ content: 'newer', lastModified: 'Thu, 02 Jan 2025 00:00:00 GMT' }))
+  await cache.warm(origin.url(release), { 'Cache-Control': 'max-age=0' })
+  await cache.stop()
+  t.match(await read(bundle, cache.directory), { files: 0, known: urls.length })
+})

@@ -1,0 +1,68 @@
+/**
+ * `cachesvc export` and `cachesvc import` as programs.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { TestCache } from '../fixtures/cache.ts'
+import { attempt } from '../fixtures/command.ts'
+import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+
+const program = join(import.meta.dirname, '../../bin/cachesvc.js')
+const deb = '/debian/pool/main/h/hello_1_all.deb'
+
+t.setTimeout(90_000)
+
+async function run(directory: string, ...words: readonly string[]) {
+  const given = [program, '--cache-dir', directory, ...words]
+  const { code, stdout, stderr } = await attempt(process.execPath, given)
+  return { code, out: stdout.toString(), complained: stderr }
+}
+
+t.test('export beside the running service, import where none runs', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  origin.at('*', file({ content: 'hello', lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+  await cache.warm(origin.url(deb))
+  const outside = t.testdir({})
+  const bundle = join(outside, 'bundle.tar')
+  t.match(await run(cache.directory, 'export', '--suite', 'none', bundle), {
+    code: 1,
+    out: '',
+    complained: 'cachesvc: nothing stored is meant: no bundle was written\n',
+  })
+  t.match(await run(cache.directory, 'export', bundle), {
+    code: 0,
+    out: `exported 1 file, 5 bytes, to ${bundle}\n`,
+    complained: '',
+  })
+  t.match(await run(cache.directory, 'export', bundle), { code: 1, complained: /exists: name/ })
+  t.match(await run(cache.directory, 'import', bundle), {
+    code: 1,
+    complained: /in use by process \d+.*stop that process/,
+  })
+  const store = join(outside, 'store')
+  t.match(await run(store, 'import', bundle), { code: 0, out: 'imported 1 file, 5 bytes\n' })
+  t.match(await run(store, 'import', bundle), { code: 0, out: /1 file stored already\n/ })
+  t.match(await run(store, 'list'), { out: new RegExp(`\t${origin.url(deb)}\n$`) })
+})
+
+t.test('an import says what it left out, and why', async t => {
+  const outside = t.testdir({ tree: {} })
+  const tree = join(outside, 'tree')
+  await mkdir(join(tree, 'archive.example.org/pool'), { recursive: true })
+  await writeFile(join(tree, 'stray_1_all.deb'), '!<arch>\n')
+  await writeFile(join(tree, 'archive.example.org/pool/a_1_all.deb'), '!<arch>\n')
+  t.match(await run(join(outside, 'store'), 'import', tree), {
+    code: 1,
+    out: [
+      'imported 0 files, 0 bytes',
+      'left out 1 file, incomplete, or their length is not known:',
+      '  archive.example.org/pool/a_1_all.deb',
+      'left out 1 file, named by no index, and their place tells no URL:',
+      '  stray_1_all.deb',
+      '',
+    ].join('\n'),
+  })
+  t.match(await run(join(outside, 'store'), 'import', join(tree, 'absent')), { code: 1 })
+})
