@@ -51,29 +51,33 @@ function passes(test: string): Promise<boolean> {
   })
 }
 
+const good = new Map<string, Promise<boolean>>()
+
+/** Whether a test passes as things are. One that does not notices nothing. */
+function isGood(test: string): Promise<boolean> {
+  const known = good.get(test) ?? passes(test)
+  good.set(test, known)
+  return known
+}
+
 /** The first test that notices; undefined when none does. */
 async function noticedBy({ file, from, to, tests }: Defence): Promise<string | undefined> {
   const path = join(copy, 'dist/lib', file)
   const whole = readFileSync(path, 'utf8')
   if (whole.split(from).length !== 2) return `NOT ONE PLACE in ${file}: ${from}`
-  writeFileSync(
-    path,
-    whole.replace(from, () => to),
-  )
-  try {
-    for (const test of tests) if (!(await passes(test))) return test
-    return undefined
-  } finally {
+  const without = whole.replace(from, () => to)
+  for (const test of tests) {
+    if (!(await isGood(test))) continue
+    writeFileSync(path, without)
+    const notices = !(await passes(test))
     writeFileSync(path, whole)
+    if (notices) return test
   }
+  return undefined
 }
 
 try {
   const chosen = defences.filter(({ attack }) => wanted.length === 0 || wanted.includes(attack))
-  const tests = [...new Set(chosen.flatMap(defence => defence.tests))]
-  const broken = new Set<string>()
-  for (const test of tests) if (!(await passes(test))) broken.add(test)
-  if (broken.size > 0) throw new Error(`these fail as things are: ${[...broken].join(', ')}`)
   process.stdout.write(
     '| No | Defence | Switched off in | Noticed by |\n| --- | --- | --- | --- |\n',
   )
