@@ -1,7 +1,7 @@
 /**
  * Whether authproxy gives back what WebSockets took: `node dist/bench/half-open.js [seconds] [clients]`.
  *
- * The clients open sockets to a backend that keeps its side half open for ever, say something and leave, by FIN or RST, again and
+ * The clients open sockets to a backend that keeps its side half open for a minute, say something and leave, by FIN or RST, again and
  * again. Writes descriptors and resident memory of the gateway before, at the end, and until they are back.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -22,6 +22,8 @@ createServer({ allowHalfOpen: true }, socket => {
   halfOpen.add(socket)
   socket.on('error', () => undefined).on('close', () => halfOpen.delete(socket))
   socket.once('data', () => socket.write(agreed)).resume()
+  // For ever is too long for the descriptors of this process.
+  setTimeout(() => socket.destroy(), 60_000).unref()
 }).listen(backendPort, '127.0.0.1')
 
 const { directory, port, settings } = await startable(t)
