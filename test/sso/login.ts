@@ -240,6 +240,6 @@ t.test('an identity provider that signs by ECDSA P-256', { skip: noStage }, asyn
   t.equal(await told(page, 'User'), 'ada@example.test')
   await page.goto(`${stage.base}/saml/slo`)
   await page.waitForLoadState()
-  t.equal((await stage.ask('/curve', { as: page.context() })).status, 302, 'signed out')
+  t.equal((await stage.ask('/curve', { as: page.context() })).status, 401, 'signed out')
   await page.context().close()
 })

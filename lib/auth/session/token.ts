@@ -43,8 +43,8 @@ export interface SessionNameId {
 
 const TYPE = 'authproxy-session'
 const LONGEST = 20_000
-/** Characters of tokens whose sessions are remembered. */
-const REMEMBERED = 32 * 1024 * 1024
+/** Bytes that remembered sessions may hold. */
+const REMEMBERED = 64 * 1024 * 1024
 const LARGEST_INFLATED = 512 * 1024
 
 /** A session as it was read from a token. The same token is the same object, for as long as it is remembered. */
@@ -55,6 +55,15 @@ export interface ReadSession extends Session {
   readonly lapses: Milliseconds
   /** ID of the key that signed the token. */
   readonly kid: string
+}
+
+/** About what a remembered session holds: its token, its attributes, and those again in the fields made of them (backend.ts). */
+function bytesOf({ attributes }: Session, token: string): number {
+  let bytes = token.length + 2000
+  for (const values of attributes.values()) {
+    for (const value of values) bytes += 100 + 3 * value.length
+  }
+  return bytes
 }
 
 interface TokenOptions {
@@ -69,7 +78,7 @@ export class SessionTokens {
   /** Sessions of verified tokens, so that each signature is checked once. */
   readonly #verified = new LRUCache<string, ReadSession>({
     maxSize: REMEMBERED,
-    sizeCalculation: (_, token) => token.length,
+    sizeCalculation: bytesOf,
   })
   #generation = -1
 

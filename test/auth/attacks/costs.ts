@@ -4,7 +4,7 @@
 import t from 'tap'
 import { readLogout } from '../../../lib/auth/saml/binding/logout-message.ts'
 import { verifyResponse } from '../../../lib/auth/saml/core/verify-response.ts'
-import { edit } from '../../fixtures/attack-toolkit.ts'
+import { costlyDocuments } from '../../fixtures/costly-documents.ts'
 import { ScriptedIdp } from '../../fixtures/idp.ts'
 import { rsaPair } from '../../fixtures/saml-keys.ts'
 
@@ -17,34 +17,7 @@ const rules = {
   signedOutside: false,
 }
 
-const inStatus = (text: string) => edit(good, ['<samlp:Status>', `<samlp:Status>${text}`])
-const inAssertion = (text: string) =>
-  edit(good, ['<saml:AttributeStatement>', `<saml:AttributeStatement>${text}`])
-const inKeyInfo = (text: string) => edit(good, ['<ds:X509Data>', `${text}<ds:X509Data>`])
-const attributes = (count: number, name: string) =>
-  Array.from({ length: count }, (_, i) => ` ${name}${i}="urn:${i}"`).join('')
-const nested = (levels: number, at: (level: number) => string, inside = '') =>
-  `${Array.from({ length: levels }, (_, i) => `<a${at(i)}>`).join('')}${inside}${'</a>'.repeat(levels)}`
-const declaring = (level: number) => attributes(31, `xmlns:n${level}_`)
-const one =
-  '<saml:Attribute Name="xxxxxxxxxxxxxxxxx"><saml:AttributeValue>v</saml:AttributeValue></saml:Attribute>'
-
-const documents: Readonly<Record<string, string>> = {
-  'nested namespaces': inStatus(nested(58, declaring)),
-  'nested namespaces inside the assertion': inAssertion(nested(56, declaring)),
-  'nested namespaces inside KeyInfo': inKeyInfo(nested(54, declaring)),
-  'nested namespaces around many elements': inStatus(nested(30, declaring, '<b/>'.repeat(1800))),
-  '31 attributes on 500 elements': inAssertion(`<a${attributes(31, 'a')}/>`.repeat(500)),
-  '31 declarations on 300 elements': inAssertion(`<a${attributes(31, 'xmlns:n')}/>`.repeat(300)),
-  '1,900 elements': inAssertion(one.repeat(940)),
-  '1,900 elements inside KeyInfo': inKeyInfo('<ds:X><ds:Y>x</ds:Y></ds:X>'.repeat(940)),
-  '48,000 references': inAssertion(`<a>${'&amp;'.repeat(48_000)}</a>`),
-  '240 KB of text': inAssertion(`<a>${'x'.repeat(240_000)}</a>`),
-  'a long list of prefixes': edit(good, [
-    /(<ds:CanonicalizationMethod Algorithm="[^"]*">)/,
-    `<ds:CanonicalizationMethod Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#"><ec:InclusiveNamespaces xmlns:ec="http://www.w3.org/2001/10/xml-exc-c14n#" PrefixList="${'a '.repeat(100_000)}"/>`,
-  ]),
-}
+const documents = costlyDocuments(good)
 
 /** The least of several runs, so that what else the machine does counts for little. */
 async function cpuOf(work: () => unknown): Promise<number> {

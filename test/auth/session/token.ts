@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { type Session, SessionTokens } from '../../../lib/auth/session/token.ts'
+
+const now = Date.parse('2025-03-14T12:00:00Z')
+const key = { kid: 'k', key: randomBytes(32), created: now, retires: undefined }
+const tokens = new SessionTokens({
+  keys: { generation: 0, session: () => [key] },
+  clock: new ManualClock(now),
+  entityId: 'https://app.example.org/saml/metadata',
+})
+
+/** A session with so many characters of attributes, which a token holds in a few bytes. */
+function sessionWith(characters: number, id: number): Session {
+  return {
+    browser: '',
+    id: `s${id}`,
+    subject: 'ada@example.org',
+    attributes: new Map([['groups', ['g'.repeat(characters)]]]),
+    issuer: 'https://idp.example.org/metadata',
+    nameId: undefined,
+    sessionIndex: undefined,
+    authenticated: now,
+    created: now,
+    expires: now + 3_600_000,
+  }
+}
+
+t.test('a token is verified once, as long as its session is remembered', async t => {
+  const token = await tokens.issue(sessionWith(10, 0), now + 60_000)
+  const session = await tokens.verify(token)
+  t.type(session, 'object')
+  t.equal(await tokens.verify(token), session)
+})
+
+t.test(
+  'what is remembered of sessions is bounded by what they hold, not by their tokens',
+  async t => {
+    const issued: string[] = []
+    for (let id = 0; id < 120; id += 1) {
+      issued.push(await tokens.issue(sessionWith(300_000, id), now + 60_000))
+    }
+    const [first = ''] = issued
+    t.ok(first.length < 10_000, `${first.length} characters hold 300,000`)
+    const session = await tokens.verify(first)
+    t.type(session, 'object')
+    for (const token of issued) await tokens.verify(token)
+    const again = await tokens.verify(first)
+    t.type(again, 'object')
+    t.not(again, session, 'the oldest is forgotten')
+  },
+)
