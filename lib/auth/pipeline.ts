@@ -159,7 +159,7 @@ async function login(
       request,
       code: 'request_not_kept',
       words: { because: whyNotKept[form], login },
-      details: form === 'too-large' ? [['Limit', `${config.saml.stashLimit} bytes`]] : [],
+      details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
       fields: challenge(login),
       facts: { because: form },
     })

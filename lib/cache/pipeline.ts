@@ -86,6 +86,7 @@ export function pipeline(parts: PipelineParts): Handler {
         // When routing replaced the host, the credentials are not sent.
         authorization: hasCredentials && credentials,
         passthrough: admission.allow === 'passthrough',
+        offline: rules.config.offline,
         settings: rules.config.freshness,
         now: allowed.tools.now,
       })
@@ -113,7 +114,7 @@ function answer(
     case 'negative':
       return originSaid(request, { status: 404, because: decision.because }, about)
     case 'fail':
-      return notStored(request, about)
+      return notStored(request, decision.because, about)
     case 'origin':
       if (decision.because === 'absent') return answerer.fetched(allowed)
       return relay(request, uri, about, {

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
-import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
@@ -15,9 +15,10 @@ import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { Answerer } from './answer/answerer.ts'
-import { failureResponse } from './answer/errors.ts'
+import { failureResponse, offlineFailure } from './answer/errors.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
+import { control } from './control/control.ts'
 import { asking } from './fetch/ask.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
@@ -53,6 +54,8 @@ export interface ServiceOptions {
   readonly start: Start
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
+  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  readonly reloadDaemon?: Reload
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
@@ -133,13 +136,15 @@ async function startWith(
     impatient: () => impatient(rules.config),
     onFailover: () => metrics.failover(),
   })
-  const ask = asking({
+  const online = asking({
     origin,
     mirrors,
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
     via: `1.1 ${pseudonym}`,
     agent: `cachesvc/${version}`,
   })
+  const ask: typeof online = (method, question) =>
+    rules.config.offline ? Promise.reject(offlineFailure()) : online(method, question)
   const fetcher = new Fetcher({
     store,
     clock,
@@ -169,7 +174,11 @@ async function startWith(
     onWarning: () => metrics.verificationWarning(),
   })
   const activity = new Activity(clock)
-  const { metrics, handler: operationsHandler } = await operationsOf({
+  const {
+    metrics,
+    sources,
+    handler: operationsHandler,
+  } = await operationsOf({
     rules: () => rules,
     warnings: () => warnings,
     ...{ clock, version, listeners, servers, https, store, negative, origin, fetcher },
@@ -243,14 +252,16 @@ async function startWith(
   }
   retain(config)
 
-  const reload = async (): Promise<readonly string[]> => {
+  let pending: readonly string[] = []
+  const reload: Reload = async () => {
     const loaded = await options.reload()
     if ('problems' in loaded) return loaded.problems
     const fresh = loaded.config
     warnings = loaded.warnings ?? []
-    for (const setting of needRestart(config, fresh)) {
-      log.warn(`${setting} has changed; it takes effect when the service is restarted`)
-    }
+    pending = needRestart(config, fresh).map(
+      setting => `${setting} has changed; it takes effect when the service is restarted`,
+    )
+    for (const sentence of pending) log.warn(sentence)
     config = fresh
     rules = rulesOf(config)
     https.use(config)
@@ -258,13 +269,24 @@ async function startWith(
     log.setLevel(config.log.level)
     return []
   }
+  store.answerCommands(
+    control({
+      ...{ sources, store, negative, rules: () => rules },
+      evict: wrong => verification.evict(wrong),
+      reload: options.reloadDaemon ?? reload,
+      remarks: () => [...warnings, ...pending],
+    }),
+  )
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),
     stopStep('finish what is being fetched', drain, signal => fetcher.close(signal)),
-    stopStep('break off a verification', 5000, () => verification.close()),
+    stopStep('break off a verification', 5000, () => {
+      store.answerCommands(undefined)
+      return verification.close()
+    }),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the statistics', 5000, () => days.close()),

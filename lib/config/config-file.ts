@@ -80,7 +80,10 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     found = withoutEmpty(document.toJS({ maxAliasCount: MOST_ALIAS_NODES }))
   } catch (error) {
     const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
-    const why = alias === undefined ? 'it is nested too deeply, or has too many aliases' : `put *${alias} in quotes`
+    const why =
+      alias === undefined
+        ? 'it is nested too deeply, or has too many aliases'
+        : `put *${alias} in quotes`
     return failed(`${name}: ${why}`)
   }
 

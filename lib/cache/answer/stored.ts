@@ -75,6 +75,7 @@ const cacheStatus: Readonly<Record<StoredReason, string>> = {
   fresh: formatCacheStatus(cacheName, { hit: true, detail: 'fresh' }),
   'validated-just-now': formatCacheStatus(cacheName, { hit: true, detail: 'validated-just-now' }),
   'max-stale': formatCacheStatus(cacheName, { hit: true, detail: 'max-stale' }),
+  offline: formatCacheStatus(cacheName, { hit: true, detail: 'offline' }),
   validated: afterQuestion('validated'),
   'stale-origin-failed': afterQuestion('stale-origin-failed'),
   'stale-origin-slow': afterQuestion('stale-origin-slow'),

@@ -106,6 +106,9 @@ export const settings = group('', {
   ).says(
     'HTTP proxy for all requests to origins, tunnels included. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
   ),
+  offline: setting(boolean, false).says(
+    'Whether origins are left alone. Stored files are served whatever their age, also those whose origin forbids it (`freshness.serve_stale`). Nothing is fetched: a file that is not stored is answered 504, and so is a tunnel. For a site without a connection, see `cachesvc export`. A reload changes it.',
+  ),
 
   remap: listOfGroups(
     'list of groups',

@@ -5,10 +5,10 @@
 import { redactUrl } from '../../log/redact.ts'
 import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
+import { serviceState } from '../control/state.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
-import { countOf } from './figures.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
@@ -94,20 +94,12 @@ export class Pages {
 
   /** For the template `state`: not ready, ready with something to look after, or well. */
   async #state(): Promise<View> {
-    const { warnings, https, verification } = this.#sources
-    const health = await this.#sources.health()
-    const wrong = verification().last?.wrong ?? 0
-    const cautions = [
-      ...warnings(),
-      ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
-      ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
-    ]
-    const ready = health.writable
+    const { is, because, cautions } = await serviceState(this.#sources)
     return {
-      ready: ready && cautions.length === 0,
-      doubtful: ready && cautions.length > 0,
-      broken: !ready,
-      because: ready ? '' : health.because,
+      ready: is === 'ready',
+      doubtful: is === 'doubtful',
+      broken: is === 'broken',
+      because,
       cautions,
     }
   }

@@ -16,7 +16,7 @@ import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
-import type { Listener, Verification } from './sources.ts'
+import type { Listener, OperationsSources, Verification } from './sources.ts'
 
 export interface OperationsParts {
   readonly clock: Clock
@@ -39,6 +39,7 @@ export interface OperationsParts {
 export async function operationsOf(parts: OperationsParts): Promise<{
   readonly metrics: CacheMetrics
   readonly handler: ReturnType<typeof operations>
+  readonly sources: OperationsSources
 }> {
   const { clock, version, rules, https, store, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
@@ -54,7 +55,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     ...https.gauges,
     verification: () => verification.last,
   })
-  const handler = operations({
+  const sources: OperationsSources = {
     clock,
     version,
     get config() {
@@ -87,6 +88,6 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       return metrics.text()
     },
     explain: url => explain(url, { rules: rules(), store, negative, now: clock.now() }),
-  })
-  return { metrics, handler }
+  }
+  return { metrics, handler: operations(sources), sources }
 }

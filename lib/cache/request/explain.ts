@@ -17,7 +17,7 @@ import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { Entry } from '../store/entry.ts'
+import { type Entry, unconfirmed } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 
@@ -76,8 +76,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('SHA-256', stored.digest)
     const modified = parseDate(stored.lastModified, parts.now)
     find('Last-Modified', modified === undefined ? stored.lastModified : moment(modified))
-    find('Validated', moment(stored.validated))
-    find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    if (stored.validated === unconfirmed) find('Validated', 'not since cachesvc refresh')
+    else {
+      find('Validated', moment(stored.validated))
+      find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    }
   }
   const decide = (request: Fields): Decision =>
     lookup({
@@ -87,6 +90,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
+      offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,
     })
@@ -117,7 +121,7 @@ function unreadTunnel(
 }
 
 /** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
-function destinationOf(url: string, rules: Rules): FileDestination | string {
+export function destinationOf(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
   if (target.form !== 'absolute') return 'not an http or https URL'
@@ -145,7 +149,7 @@ function sentenceFor(decision: Decision): string {
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
-      return 'is answered 504'
+      return `is answered 504 (${decision.because})`
     case 'origin':
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'

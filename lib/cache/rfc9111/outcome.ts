@@ -18,6 +18,7 @@ export type HitReason =
   | 'validated-just-now'
   | 'validated'
   | 'max-stale'
+  | 'offline'
   | StaleReason
 
 /** Why a stored file answers that the origin has not confirmed. */

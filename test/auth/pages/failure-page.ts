@@ -91,5 +91,7 @@ t.test('a contact that is no address is plain text, escaped', async t => {
 
 t.test('a logo that cannot be read stops the start, and names the setting', async t => {
   const pages = { logo: join(t.testdir(), 'absent.png') }
-  await t.rejects(startWhole(t, { settings: { pages } }), { message: /^cannot read pages\.logo: .*absent\.png/ })
+  await t.rejects(startWhole(t, { settings: { pages } }), {
+    message: /^cannot read pages\.logo: .*absent\.png/,
+  })
 })

@@ -47,6 +47,7 @@ t.test('without a file everything has its default', t => {
     ports: [80, 443],
     connectPorts: [443],
     parentProxy: undefined,
+    offline: false,
     remap: [],
     archives: [],
     overrides: { ubuntuServer: undefined, debianServer: undefined },
