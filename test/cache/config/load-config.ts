@@ -67,7 +67,7 @@ t.test('without a file everything has its default', t => {
       originCa: [],
       rememberDistrust: 3_600_000,
     },
-    index: { enable: true, hostnames: [], activity: true, contact: '' },
+    index: { enable: true, hostnames: [], activity: true, clients: [], contact: '' },
     expiration: { unusedDays: 90 },
     retention: { size: 0, free: undefined, objectSize: 0, versions: 0 },
     verification: { interval: 86_400_000, maxAge: 86_400_000, rate: 67_108_864 },
@@ -107,7 +107,7 @@ ports: [80]
 connect_ports: []
 parent_proxy: http://bob:x@proxy.example.org:3128
 https: {prevent: yes}
-index: {enable: false, hostnames: [Proxy.example.org], activity: false, contact: "<b>Ann</b>"}
+index: {enable: false, hostnames: [Proxy.example.org], activity: false, clients: [192.0.2.0/28], contact: "<b>Ann</b>"}
 expiration: {unused_days: 0}
 freshness: {index: 10s, other: 60, negative: 0, floor: 0s, serve_stale: permitted}
 timeouts: {connect: 1s, fields: 2s, content: 3s, revalidation: 4s, tunnel: 5s, client_head: 6s, client_idle: 7s, client_stalled: 8s, drain: 9s}
@@ -127,6 +127,7 @@ log: {level: debug, access: off}
     enable: false,
     hostnames: ['proxy.example.org'],
     activity: false,
+    clients: ['192.0.2.0/28'],
     contact: '<b>Ann</b>',
   })
   t.strictSame(all.connectPorts, [])
