@@ -21,12 +21,15 @@ import { Destinations, type FileDestination } from './request/destination.ts'
 import { sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
+import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
+import type { Suites } from './suites/suites.ts'
 
 export interface PipelineParts {
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
+  readonly suites: Suites
   readonly negative: NegativeMemory
   readonly answerer: Answerer
   readonly origin: OriginClient
@@ -74,28 +77,50 @@ export function pipeline(parts: PipelineParts): Handler {
       tools: { now: parts.clock.now(), boundary: newBoundary, via },
     }
 
-    // 5. Does the store have it, and may it be used without asking the origin?
+    // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
     const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
     const found = parts.store.peek(key) ?? parts.answerer.stored(key)
+    const passthrough = admission.allow === 'passthrough'
+    // When routing replaced the host, the credentials are not sent.
+    const authorization = hasCredentials && credentials
     const response = whenReady(found, stored => {
-      const decision = lookup({
-        stored,
-        negativeUntil: parts.negative.until(key),
-        path: archive,
-        directives: allowed.directives,
-        // When routing replaced the host, the credentials are not sent.
-        authorization: hasCredentials && credentials,
-        passthrough: admission.allow === 'passthrough',
-        offline: rules.config.offline,
-        settings: rules.config.freshness,
-        now: allowed.tools.now,
-      })
+      const { client } = request
+      const asked = { key, archive, client, stored }
+      const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
+      return whenReady(claimed, claim => {
+        const known = claim === undefined ? allowed : { ...allowed, claim }
+        const decision = lookup({
+          stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
+          negativeUntil: parts.negative.until(key),
+          path: archive,
+          claim,
+          checkFrom:
+            archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
+          directives: allowed.directives,
+          authorization,
+          passthrough,
+          offline: rules.config.offline,
+          settings: rules.config.freshness,
+          now: allowed.tools.now,
+        })
 
-      // 6. The response.
-      return answer(decision, allowed, admission, parts)
+        // 6. The response.
+        return answer(decision, known, admission, parts)
+      })
     })
     return whenReady(response, ready => sandboxed(ready, destination.mode))
   }
+}
+
+/** What the store has of a file whose content an index names: under this name, or under another. */
+function settled(
+  allowed: Allowed,
+  stored: Entry | undefined,
+  answerer: Answerer,
+): Entry | undefined {
+  const elsewhere = allowed.directives.noStore ? undefined : answerer.elsewhere(allowed, stored)
+  if (elsewhere !== undefined) return elsewhere
+  return stored && answerer.confirmed(allowed, stored)
 }
 
 function answer(
@@ -111,6 +136,8 @@ function answer(
       return answerer.fromStore(allowed, decision.entry, decision.because)
     case 'revalidate':
       return answerer.revalidated(allowed, decision.entry)
+    case 'replace':
+      return answerer.replaced(allowed, decision.entry)
     case 'negative':
       return originSaid(request, { status: 404, because: decision.because }, about)
     case 'fail':

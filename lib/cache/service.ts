@@ -6,7 +6,6 @@ import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
-import { Fields } from '../http/message/field.ts'
 import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
@@ -14,29 +13,25 @@ import type { KeyAndCertificate } from '../http/server/node-server.ts'
 import type { HttpServer, HttpServerOptions } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
-import { Answerer } from './answer/answerer.ts'
-import { failureResponse, offlineFailure } from './answer/errors.ts'
+import { failureResponse } from './answer/errors.ts'
+import { answering } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
 import { control } from './control/control.ts'
-import { asking } from './fetch/ask.ts'
-import { Fetcher } from './fetch/fetch.ts'
-import { Mirrors } from './fetch/mirrors.ts'
-import { impatient, originClient } from './fetch/origin-client.ts'
+import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
 import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
-import { admitTarget, compilePolicy } from './policy/policy.ts'
-import { placesOf, routeRules } from './policy/routing.ts'
+import { compilePolicy } from './policy/policy.ts'
+import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { ownIdentity } from './request/own-identity.ts'
-import { allowsStale } from './rfc9111/lookup.ts'
-import { NegativeMemory } from './rfc9111/negative.ts'
 import { Activity } from './stats/activity.ts'
 import { DayLog } from './stats/day-log.ts'
+import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
@@ -66,8 +61,6 @@ export interface ServiceOptions {
 /** The service, and where it listens. */
 export type CacheService = Service & { readonly listeners: readonly Listener[] }
 
-/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
-const failureMemory = 10_000
 /** How often the addresses of the machine are read again. */
 const identityInterval = 60_000
 
@@ -76,8 +69,10 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
   const { config, log, start, clock = systemClock } = options
   // One for origins, store and clients: a piece that came from an origin is the store's to write and to let go.
   const blocks = new BlockPool({ limit: config.limits.transfers })
+  const told: Told = { onPut: () => undefined }
   const store = await openStore({
     blocks,
+    onPut: entry => told.onPut(entry),
     directory: config.cacheDirectory,
     clock,
     log: log.child({ part: 'store' }),
@@ -85,16 +80,25 @@ export async function startService(options: ServiceOptions): Promise<CacheServic
     ...(options.disk && { disk: options.disk }),
   })
   try {
-    return await startWith(store, { ...options, blocks, clock, config, log, start })
+    return await startWith(store, { ...options, told, blocks, clock, config, log, start })
   } catch (error) {
     await store.close()
     throw error
   }
 }
 
+/** What the store tells, once there is a part to be told. */
+interface Told {
+  onPut: (entry: Entry) => void
+}
+
 async function startWith(
   store: Store,
-  options: ServiceOptions & { readonly blocks: BlockPool; readonly clock: Clock },
+  options: ServiceOptions & {
+    readonly told: Told
+    readonly blocks: BlockPool
+    readonly clock: Clock
+  },
 ): Promise<CacheService> {
   const { log, clock } = options
   let { config, warnings = [] } = options
@@ -129,42 +133,20 @@ async function startWith(
     statistics.fetched(bytes)
     metrics.fetched(bytes)
   }
-  const mirrors = new Mirrors({
+  const { fetcher, negative, answerer, suites } = await answering({
+    rules: () => rules,
+    store,
     clock,
-    log: log.child({ part: 'fetch' }),
-    places: uri => placesOf(uri, rules.config.archives),
-    impatient: () => impatient(rules.config),
-    onFailover: () => metrics.failover(),
-  })
-  const online = asking({
+    log,
     origin,
-    mirrors,
-    admit: to => admitTarget({ kind: 'fetch', authority: to }, rules.policy),
-    via: `1.1 ${pseudonym}`,
-    agent: `cachesvc/${version}`,
-  })
-  const ask: typeof online = (method, question) =>
-    rules.config.offline ? Promise.reject(offlineFailure()) : online(method, question)
-  const fetcher = new Fetcher({
-    store,
-    clock,
-    log: log.child({ part: 'fetch' }),
-    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
-    onBroken: error => mirrors.brokeOff(error),
+    pseudonym,
+    version,
     onFetched,
+    onFailover: () => metrics.failover(),
     onImpostor: () => metrics.impostor(),
-    failureMemory,
+    onWrong: failure => metrics.wrongContent(failure.code),
   })
-  const negative = new NegativeMemory(clock, () => rules.config.freshness.negative)
-  const answerer = new Answerer({
-    store,
-    fetcher,
-    negative,
-    clock,
-    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
-    mayBeStale: entry => rules.config.freshness.serveStale === 'always' || allowsStale(entry),
-    revalidationBudget: () => rules.config.timeouts.revalidation,
-  })
+  options.told.onPut = entry => suites.stored(entry)
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
@@ -181,13 +163,14 @@ async function startWith(
   } = await operationsOf({
     rules: () => rules,
     warnings: () => warnings,
-    ...{ clock, version, listeners, servers, https, store, negative, origin, fetcher },
+    ...{ clock, version, listeners, servers, https, store, suites, negative, origin, fetcher },
     ...{ statistics, activity, verification },
   })
   const handler = pipeline({
     rules: () => rules,
     operations: operationsHandler,
     store,
+    suites,
     negative,
     answerer,
     origin,
@@ -241,13 +224,15 @@ async function startWith(
   } catch (error) {
     https.stop()
     await verification.close()
+    await suites.close()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
     throw error
   }
   refresh()
   const retain = ({ retention, expiration, verification }: Config): void => {
-    store.retain({ ...retention, ...expiration })
+    const standing = (digest: string) => suites.standing(digest)
+    store.retain({ ...retention, ...expiration, standing })
     store.recheckAfter(verification.maxAge)
   }
   retain(config)
@@ -287,6 +272,7 @@ async function startWith(
       store.answerCommands(undefined)
       return verification.close()
     }),
+    stopStep('break off the reading of indexes', 5000, () => suites.close()),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the statistics', 5000, () => days.close()),

@@ -6,18 +6,21 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
-import type { Fields } from '../../http/message/field.ts'
-import type { Response } from '../../http/message/message.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Peer, Response } from '../../http/message/message.ts'
 import type { TargetUri } from '../../http/message/target.ts'
+import type { ArchivePath } from '../archive/path.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
-import type { Fetching, Filling, Found, Wanted } from '../fetch/found.ts'
+import { type Fetching, type Filling, type Found, verifiedBy, type Wanted } from '../fetch/found.ts'
 import { isGone, isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
+import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
+import type { Updates } from '../suites/updates.ts'
 import { originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './fetched.ts'
 import { represent } from './representation.ts'
@@ -26,6 +29,7 @@ import { type StoredReason, storedRepresentation } from './stored.ts'
 export interface AnswererParts {
   readonly store: Store
   readonly fetcher: Fetcher
+  readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
@@ -34,6 +38,8 @@ export interface AnswererParts {
   readonly mayBeStale: (entry: Entry) => boolean
   /** How long a client waits for the origin before it gets the stored copy. */
   readonly revalidationBudget: () => Milliseconds
+  /** Told which stored Release file a client gets. */
+  readonly onReleaseGiven: (client: Peer, entry: Entry) => void
 }
 
 export class Answerer {
@@ -51,8 +57,9 @@ export class Answerer {
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
-    const { request, about, tools } = allowed
-    const { store } = this.#parts
+    const { request, about, tools, archive } = allowed
+    const { store, onReleaseGiven } = this.#parts
+    if (archive.kind === 'release') onReleaseGiven(request.client, entry)
     const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
       return store.content(entry, first, last ?? entry.size - 1)
     })
@@ -61,6 +68,30 @@ export class Answerer {
       store.touch(entry.key)
       return answer
     })
+  }
+
+  /** Fetches the file in place of the stored copy, of which an index says that it is not the file. */
+  replaced(allowed: Allowed, entry: Entry): Promise<Response> {
+    return this.#fetchedAnew(allowed, entry)
+  }
+
+  /** An entry for content that the store has under another name, when an index says that the file has this content. */
+  elsewhere({ key, claim, archive, tools }: Allowed, before: Entry | undefined): Entry | undefined {
+    if (claim === undefined || before?.digest === claim.digest) return undefined
+    const { digest, size } = claim
+    const received = { requested: tools.now, received: tools.now }
+    const draft = draftEntry(key, nothingSaid, { ...received, previous: before })
+    const verified = verifiedBy({ archive, claim })
+    const entry = { ...draft, digest, size, ...(verified && { verified }) }
+    return this.#parts.store.put(entry).stored ? entry : undefined
+  }
+
+  /** Notes in an entry what an index says of its content. */
+  confirmed({ claim, archive }: Allowed, entry: Entry): Entry {
+    if (claim?.digest !== entry.digest || entry.verified !== undefined) return entry
+    const verified = verifiedBy({ archive, claim })
+    const confirmed = verified === undefined ? entry : { ...entry, verified }
+    return this.#parts.store.put(confirmed).stored ? confirmed : entry
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
@@ -72,6 +103,7 @@ export class Answerer {
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
+    if (this.#parts.updates.governs(entry)) return this.#updated(allowed, entry)
     const fetching = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
     const outcome = await revalidate(entry, fetching, { clock, wait })
@@ -95,6 +127,22 @@ export class Answerer {
     }
   }
 
+  /** Answers with the Release file of an adopted suite, the new one only when the whole suite is up to date. */
+  async #updated(allowed: Allowed, entry: Entry): Promise<Response> {
+    const updated = await this.#parts.updates.check(this.#wanted(allowed, entry), entry)
+    switch (updated.use) {
+      case 'store':
+        return this.fromStore(allowed, updated.entry, updated.because)
+      case 'stale':
+        if (updated.because === 'stale-origin-slow') this.#parts.fetcher.slow.note(allowed.uri)
+        return this.#stale(allowed, entry, updated.because)
+      case 'again':
+        return this.#fetchedAnew(allowed)
+      case 'answer':
+        return this.#originSaid(allowed, updated)
+    }
+  }
+
   /** Answers a miss. */
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
@@ -105,29 +153,27 @@ export class Answerer {
   }
 
   /** Fetches from the origin without looking into the store. */
-  async #fetchedAnew(allowed: Allowed): Promise<Response> {
+  async #fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
     const { request, about, key } = allowed
     const { fetcher } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFetching(key)) return this.#head(allowed, undefined)
-    const fetching = this.#fetch(allowed, undefined)
+    const fetching = this.#fetch(allowed, superseded)
     const found = await this.#withinDeadline(fetching.found)
     if (found === undefined)
       return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
-    return this.#fromFound(allowed, found, fetching)
+    const because = superseded === undefined ? 'absent' : 'superseded'
+    return this.#fromFound(allowed, found, fetching.joined ? 'joined' : because)
   }
 
-  async #fromFound(allowed: Allowed, found: Found, fetching: Fetching): Promise<Response> {
+  async #fromFound(allowed: Allowed, found: Found, because: MissReason): Promise<Response> {
     switch (found.kind) {
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
         // After a 503 apt tries again.
         return (
-          (await this.#fromFilling(
-            allowed,
-            found.filling,
-            fetching.joined ? 'joined' : 'absent',
-          )) ?? unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+          (await this.#fromFilling(allowed, found.filling, because)) ??
+          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
         )
       case 'answered':
         return this.#originSaid(allowed, found)
@@ -138,11 +184,17 @@ export class Answerer {
 
   /** Undefined when the download passes through without being stored, and its beginning is gone. */
   #fromFilling(
-    { key, request, about, tools }: Allowed,
+    { key, request, about, archive, tools }: Allowed,
     filling: Filling,
     because: MissReason,
   ): Response | undefined | Promise<Response | undefined> {
     this.#parts.negative.forget(key)
+    if (archive.kind === 'release') {
+      void filling.settled.then(settled => {
+        const given = settled.kind === 'stored' ? settled.entry : undefined
+        if (given !== undefined) this.#parts.onReleaseGiven(request.client, given)
+      })
+    }
     return represent(request, arrivingRepresentation(filling, because, about, tools), tools)
   }
 
@@ -172,12 +224,19 @@ export class Answerer {
 
   /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
   #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
-    if (this.#parts.mayBeStale(entry)) return this.fromStore(allowed, entry, because)
+    if (because.startsWith('stale-suite') || this.#parts.mayBeStale(entry))
+      return this.fromStore(allowed, entry, because)
     return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
   }
 
   #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
-    if (isGone(said.status)) this.#parts.negative.remember(allowed.key)
+    const { negative, updates } = this.#parts
+    const { request, about, key, archive } = allowed
+    const gone = isGone(said.status)
+    if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
+      return unavailable(request, superseded(about.origin), about)
+    }
+    if (gone) negative.remember(key)
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
@@ -185,9 +244,9 @@ export class Answerer {
     return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
   }
 
-  #wanted({ key, uri, archive, directives }: Allowed, stored: Entry | undefined): Wanted {
+  #wanted({ key, uri, archive, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
     const insist = directives.noCache || directives.maxAge === 0
-    return { key, uri, archive, stored, insist }
+    return { key, uri, archive, claim, stored, insist }
   }
 
   async #withinDeadline<Result>(
@@ -206,11 +265,26 @@ export class Answerer {
   }
 }
 
+/** Kinds of files that a Release names: whether there is one depends on which Release. */
+const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-hash'])
+
+/** The fields of a response that never came. */
+const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])
+
 function unconfirmed(origin: string): Failure {
   return new Failure(`${origin} has not confirmed what is stored and forbids to serve it stale`, {
     code: 'STALE_FORBIDDEN',
     fault: 'upstream',
     publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
+  })
+}
+
+function superseded(origin: string): Failure {
+  return new Failure(`${origin} does not have a file of the Release that is adopted`, {
+    code: 'SUITE_BEHIND',
+    fault: 'upstream',
+    publicText:
+      'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
   })
 }
 

@@ -13,11 +13,11 @@ import { currentAge } from '../rfc9111/freshness.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
 import { type About, type AnswerTools, cacheName, type Representation } from './representation.ts'
-import { baseFields, validatorsGiven } from './stored.ts'
+import { baseFields, validatorsGiven, verifiedWord } from './stored.ts'
 
 /** Content that is arriving from the origin, for the request that began it and those that join. */
 export function arrivingRepresentation(
-  { draft, length, download }: Filling,
+  { draft, length, download, verified }: Filling,
   because: MissReason,
   about: About,
   tools: AnswerTools,
@@ -30,11 +30,12 @@ export function arrivingRepresentation(
       'Cache-Status',
       formatCacheStatus(cacheName, {
         hit: false,
-        forward: because === 'changed' ? 'stale' : 'uri-miss',
+        forward: because === 'changed' || because === 'superseded' ? 'stale' : 'uri-miss',
         forwardStatus: 200,
         stored: download.stored,
         collapsed: because === 'joined',
         detail: because,
+        verified: verifiedWord(verified),
       }),
     ],
     ['Via', tools.via],

@@ -15,7 +15,7 @@ import { announced, textResponse } from '../../http/message/reply.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
-import { firstByteDeadline, slowOrigin } from '../fetch/first-byte-deadline.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import type { About } from './representation.ts'
 

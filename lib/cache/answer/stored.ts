@@ -5,8 +5,9 @@ import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Validators, validatorsOf } from '../../http/message/validator.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
+import type { StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Entry, Verified } from '../store/entry.ts'
 import { type About, type AnswerTools, cacheName, type Representation } from './representation.ts'
 
 /** Why a stored file is the answer: a hit, or the content has just arrived for this request. */
@@ -26,7 +27,7 @@ export function storedRepresentation(
     size: entry.size,
     validators: answers.validators,
     fields: answers.fields(because, tools.via).followedBy(age),
-    told: () => Fields.fromFlat([...told(because, tools.via), ...age]),
+    told: () => Fields.fromFlat([...told(entry, because, tools.via), ...age]),
     facts: { outcome: because === 'changed' ? 'miss' : 'hit', because, ...about },
     open,
   }
@@ -35,12 +36,14 @@ export function storedRepresentation(
 /** What never changes about the answers from one entry. */
 class StoredAnswers {
   readonly validators: Validators
+  readonly #entry: Entry
   readonly #base: Fields
   /** By reason. */
   readonly #fields = new Map<StoredReason, Fields>()
 
   constructor(entry: Entry) {
     this.validators = validatorsGiven(entry, entry.validated)
+    this.#entry = entry
     this.#base = baseFields(entry)
   }
 
@@ -48,7 +51,7 @@ class StoredAnswers {
   fields(because: StoredReason, via: string): Fields {
     const known = this.#fields.get(because)
     if (known !== undefined) return known
-    const made = this.#base.followedBy(told(because, via))
+    const made = this.#base.followedBy(told(this.#entry, because, via))
     this.#fields.set(because, made)
     return made
   }
@@ -65,31 +68,31 @@ function answersOf(entry: Entry): StoredAnswers {
 }
 
 /** The fields that say where the response came from. */
-function told(because: StoredReason, via: string): readonly string[] {
+function told(entry: Entry, because: StoredReason, via: string): readonly string[] {
   const cache = because === 'changed' ? 'MISS' : 'HIT'
-  return ['X-Cache', cache, 'Cache-Status', cacheStatus[because], 'Via', via]
+  return ['X-Cache', cache, 'Cache-Status', cacheStatus(entry, because), 'Via', via]
 }
 
-const cacheStatus: Readonly<Record<StoredReason, string>> = {
-  immutable: formatCacheStatus(cacheName, { hit: true, detail: 'immutable' }),
-  fresh: formatCacheStatus(cacheName, { hit: true, detail: 'fresh' }),
-  'validated-just-now': formatCacheStatus(cacheName, { hit: true, detail: 'validated-just-now' }),
-  'max-stale': formatCacheStatus(cacheName, { hit: true, detail: 'max-stale' }),
-  offline: formatCacheStatus(cacheName, { hit: true, detail: 'offline' }),
-  validated: afterQuestion('validated'),
-  'stale-origin-failed': afterQuestion('stale-origin-failed'),
-  'stale-origin-slow': afterQuestion('stale-origin-slow'),
-  changed: formatCacheStatus(cacheName, {
-    hit: false,
-    forward: 'stale',
-    forwardStatus: 200,
-    stored: true,
-    detail: 'changed',
-  }),
+function cacheStatus({ verified }: Entry, because: StoredReason): string {
+  const remarks = { detail: because, verified: verifiedWord(verified) }
+  if (withoutQuestion.has(because)) return formatCacheStatus(cacheName, { hit: true, ...remarks })
+  const changed = because === 'changed' && { forwardStatus: 200, stored: true }
+  return formatCacheStatus(cacheName, { hit: false, forward: 'stale', ...changed, ...remarks })
 }
 
-function afterQuestion(detail: HitReason): string {
-  return formatCacheStatus(cacheName, { hit: false, forward: 'stale', detail })
+/** Reasons for which the origin was not asked. */
+const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
+  'immutable',
+  'fresh',
+  'validated-just-now',
+  'max-stale',
+  'offline',
+  'as-released',
+])
+
+/** By what content was verified, in one word for Cache-Status. */
+export function verifiedWord(verified: Verified | undefined): string | undefined {
+  return verified?.signer === undefined ? verified?.by : 'signature'
 }
 
 /** The fields of a file, stored or arriving, without those that say where the response came from. */

@@ -11,6 +11,10 @@ export interface Release {
   readonly suite: string | undefined
   /** When it was made. */
   readonly date: Milliseconds | undefined
+  /** After when it must not be used any more. */
+  readonly validUntil: Milliseconds | undefined
+  /** Whether its indexes can be asked for by digest. */
+  readonly byHash: boolean
   /** The indexes by their path, which begins in the directory of the Release file. */
   readonly files: ReadonlyMap<string, ListedFile>
 }
@@ -46,13 +50,19 @@ export function readRelease(content: Uint8Array): ReadRelease {
   if (stanza === undefined) return { because: 'it is empty' }
   if (stanza.damaged) return { because: 'it is not a list of fields' }
   if (stanza.fields.size === 0) return { because: 'it has none of the fields of a Release file' }
-  // A date as RFC 5322 writes it, in UTC.
-  const date = Date.parse(stanza.fields.get('date') ?? '')
   return {
     release: {
       suite: stanza.fields.get('suite'),
-      date: Number.isNaN(date) ? undefined : date,
+      date: readDate(stanza.fields.get('date')),
+      validUntil: readDate(stanza.fields.get('valid-until')),
+      byHash: stanza.fields.get('acquire-by-hash')?.toLowerCase() === 'yes',
       files: listedFiles(({ release }) => stanza.fields.get(release.toLowerCase())),
     },
   }
+}
+
+/** A date as RFC 5322 writes it, in UTC. */
+function readDate(text = ''): Milliseconds | undefined {
+  const date = Date.parse(text)
+  return Number.isNaN(date) ? undefined : date
 }

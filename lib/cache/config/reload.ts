@@ -15,6 +15,7 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
+    ['suites.memory', config => config.suites.memory],
     ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
   ]
   const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after)))

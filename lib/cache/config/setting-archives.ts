@@ -1,7 +1,8 @@
 /**
  * The settings of cachesvc.yaml for single archives.
  */
-import { listOf, listOfGroups, required } from '../../config/settings.ts'
+import { absolutePath, oneOf } from '../../config/setting-kinds.ts'
+import { listOf, listOfGroups, required, setting } from '../../config/settings.ts'
 import { mirror } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
@@ -13,6 +14,12 @@ export const archives = listOfGroups(
     ).says(
       'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them must be allowed: list them in `domains`.',
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
+    ),
+    verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
+      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the one before. `prefer`: not wrongly signed by a known key, not older than the one before, and not unsigned when the one before was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+    ),
+    signed_by: setting(listOf(absolutePath, 'paths'), []).says(
+      'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
     ),
   },
   'archives:\n  - origins: [archive.example.org/debian, mirror.example.net/pub/debian]',

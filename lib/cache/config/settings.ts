@@ -26,6 +26,7 @@ import {
   remapFrom,
   remapTo,
 } from './setting-kinds.ts'
+import { suites } from './setting-suites.ts'
 
 /** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
 export const defaultPort = 3142
@@ -168,6 +169,7 @@ export const settings = group('', {
     ),
   }),
 
+  suites,
   retention,
   verification,
   freshness,

@@ -7,36 +7,40 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Failure } from '../../errors.ts'
+import type { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import {
   confirmedEntry,
   draftEntry,
+  type EntryDraft,
   finishedEntry,
   unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { watchAbandoned } from './abandoned.ts'
+import { asFailure, somethingElse, tooMany } from './failures.ts'
 import {
+  type Arriving,
   conditionalFields,
   differs,
+  expectedOf,
   type Fetching,
   type Found,
-  full,
-  mostFetches,
+  isSuperseded,
   type Settled,
+  verifiedBy,
   type Wanted,
 } from './found.ts'
-import { opening } from './opening.ts'
+import { examined } from './opening.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
+import { WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions {
   readonly store: Store
@@ -50,12 +54,17 @@ export interface FetcherOptions {
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
+  /** Told of content that is not what its archive or its name promises. */
+  readonly onWrong: (failure: Failure) => void
   /**
    * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
    * at once costs no time and is asked every time.
    */
   readonly failureMemory: Milliseconds
 }
+
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+const mostFetches = 4096
 
 interface UnderWay {
   readonly wanted: Wanted
@@ -65,38 +74,47 @@ interface UnderWay {
   begun?: Pick<Begun, 'download' | 'length'>
 }
 
-/** A file on its way from its origin. */
-export interface Arriving {
-  readonly key: string
-  readonly received: number
-  /** All of it, when the origin named it. */
-  readonly length: number | undefined
-}
-
 export class Fetcher {
   readonly #options: FetcherOptions
   /** Origins that have just let a deadline pass. */
   readonly slow: SlowOrigins
+  readonly #wrong: WrongContent
   readonly #underWay = new Map<string, UnderWay>()
   #onIdle: (() => void) | undefined
 
   constructor(options: FetcherOptions) {
     this.#options = options
     this.slow = new SlowOrigins(options.clock, options.failureMemory)
+    this.#wrong = new WrongContent(options.clock)
   }
 
   /** Joins the fetch of this key or starts one. */
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
-    if (running !== undefined) return { found: running.found, joined: true }
-    if (this.#underWay.size >= mostFetches) return { found: Promise.resolve(full), joined: false }
+    if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
+    const failure = this.#wrong.recent(wanted)
+    if (failure !== undefined || this.#underWay.size >= mostFetches) {
+      const failed: Found = { kind: 'failed', failure: failure ?? tooMany(mostFetches) }
+      return { found: Promise.resolve(failed), joined: false }
+    }
     const stop = new AbortController()
     const found = this.#find(wanted, stop).catch((error: unknown): Found => {
       this.#over(wanted)
-      return { kind: 'failed', failure: this.#noteFailure(wanted.uri, error) }
+      return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
     })
     this.#underWay.set(wanted.key, { wanted, stop, found })
     return { found, joined: false }
+  }
+
+  /** A fetch that verifies nothing, or something else, is no answer to a request that knows what the content must be. */
+  async #join({ wanted, found }: UnderWay, joining: Wanted): Promise<Found> {
+    const { key, claim } = joining
+    const first = await found
+    if (claim === undefined || wanted.claim?.digest === claim.digest) return first
+    if (first.kind === 'filling') await first.filling.settled
+    const entry = this.#options.store.peek(key)
+    if (entry?.digest === claim.digest) return { kind: 'validated', entry }
+    return this.fetch(joining).found
   }
 
   /** Whether a fetch of this key is under way. */
@@ -167,13 +185,13 @@ export class Fetcher {
     if (status === 200) return this.#begin(wanted, response, { times, stop })
     response.content.close()
     this.#over(wanted)
-    if (status === 304 && stored !== undefined) {
+    if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
       const entry = confirmedEntry(stored, fields, times)
       store.put(entry)
       return { kind: 'validated', entry }
     }
     // What the origin declares gone stays gone when the origin fails later.
-    if (isGone(status)) store.remove(key)
+    if (isGone(status)) store.remove(stored?.key ?? key)
     return { kind: 'answered', status, fields }
   }
 
@@ -184,34 +202,25 @@ export class Fetcher {
     given: { readonly times: { requested: number; received: number }; stop: AbortController },
   ): Promise<Found> {
     const { store, log, onImpostor } = this.#options
-    const { key, uri, archive, stored } = wanted
+    const { key, stored } = wanted
     const { fields, length } = response
-    let { content } = response
-    let found: Impostor | undefined
-    if (!promisesNothing(archive)) {
-      const opened = await opening(content, telling)
-      content = opened.content
-      if (!opened.broken)
-        found = impostor({ ...archive, name: fileName(uri) }, fields, opened.first)
-    }
+    const expected = expectedOf(wanted)
+    const { content, found } = await examined(response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
     }
     if (found !== undefined && stored !== undefined) {
       content.close()
-      throw new Failure(`the origin answered with something else (${found})`, {
-        code: 'ORIGIN_IMPOSTOR',
-        fault: 'upstream',
-        publicText: 'The origin answered with something that is not this file.',
-      })
+      throw somethingElse(found)
     }
-    const draft = draftEntry(key, fields, { ...given.times, previous: stored })
+    const previous = this.#wrong.before(key) ?? stored
+    const draft = draftEntry(key, fields, { ...given.times, previous })
     try {
       const download = store.download({
         key,
         length,
-        expected: archive.digest && { digest: archive.digest },
+        expected,
         passing: unstorable(fields) ?? found,
         fields: Object.fromEntries(draft.fields),
       })
@@ -228,7 +237,10 @@ export class Fetcher {
     if (running !== undefined) running.begun = begun
     const settled = this.#run(wanted, begun, stop)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
-    return { kind: 'filling', filling: { draft, length, download, changed, settled } }
+    return {
+      kind: 'filling',
+      filling: { draft, length, verified: verifiedBy(wanted), download, changed, settled },
+    }
   }
 
   /** The content, to its last byte. */
@@ -238,7 +250,7 @@ export class Fetcher {
     stop: AbortController,
   ): Promise<Settled> {
     const { clock, store, log, ask, onBroken, onFetched } = this.#options
-    const { key, uri, archive, stored } = wanted
+    const { key, uri, stored } = wanted
     const before = download.size
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
@@ -251,7 +263,7 @@ export class Fetcher {
         file: {
           length,
           fields: Fields.of(...draft.fields),
-          promised: archive.digest !== undefined,
+          promised: expectedOf(wanted) !== undefined,
           received: draft.stored,
         },
         again: more => ask(uri, more, stop.signal),
@@ -262,16 +274,19 @@ export class Fetcher {
       })
       const { stored: storing } = download
       const completed = download.complete()
-      const entry = finishedEntry(draft, completed, stored)
+      const verified = verifiedBy(wanted)
+      const finished = finishedEntry(draft, completed, stored)
+      const entry = verified === undefined ? finished : { ...finished, verified }
       const put = storing && store.put(entry).stored
-      void completed.kept.then(kept => {
+      const kept = completed.kept.then(kept => {
         if (!kept.stored && storing) log.warn('not stored', { key, because: kept.because })
+        return kept.stored
       })
-      return put ? { kind: 'stored', entry } : { kind: 'passed' }
+      return put ? { kind: 'stored', entry, kept } : { kind: 'passed' }
     } catch (error) {
       content.close()
       onBroken(error)
-      download.discard(this.#noteFailure(uri, error))
+      download.discard(this.#noteFailure(wanted, error, draft))
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed' }
     } finally {
@@ -281,24 +296,15 @@ export class Fetcher {
     }
   }
 
-  #noteFailure(uri: TargetUri, error: unknown): Failure {
+  #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
+    const { uri } = wanted
     const failure = asFailure(uri, error)
+    if (WrongContent.is(failure)) {
+      this.#wrong.note(wanted, failure, draft)
+      this.#options.onWrong(failure)
+    }
     const late = failure instanceof OriginFailure && failure.timedOut
     if (late && failure.phase !== 'queue') this.slow.note(uri)
     return failure
   }
-}
-
-function fileName({ path }: TargetUri): string {
-  return path.slice(path.lastIndexOf('/') + 1)
-}
-
-function asFailure(uri: TargetUri, error: unknown): Failure {
-  if (error instanceof Failure) return error
-  return new Failure(`fetching ${formatUri(uri)} failed`, {
-    code: 'FETCH_FAILED',
-    fault: 'internal',
-    publicText: 'This proxy could not fetch the file.',
-    cause: error,
-  })
 }

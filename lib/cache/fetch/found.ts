@@ -1,19 +1,26 @@
 /**
  * What a fetch is asked for and what it finds, as values.
  */
-import { Failure } from '../../errors.ts'
+import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { Entry } from '../store/entry.ts'
+import type { Expected } from '../store/content/expectation.ts'
+import type { Entry, Verified } from '../store/entry.ts'
+import type { Claim } from '../suites/suites.ts'
+
+/** A claim; of a generation that is not adopted yet, it is known only where it lies. */
+export type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
 /** What is to be fetched. */
 export interface Wanted {
   readonly key: string
   readonly uri: TargetUri
   readonly archive: ArchivePath
+  /** What an adopted index says it must be. */
+  readonly claim?: PlainClaim | undefined
   /** What the store has; the origin is then asked whether it still holds. */
   readonly stored: Entry | undefined
   /** The client insists on the origin's own word, so caches on the way must not answer. */
@@ -24,6 +31,8 @@ export interface Wanted {
 export interface Filling {
   readonly draft: EntryDraft
   readonly length: number | undefined
+  /** By what the content is verified before its last block leaves. */
+  readonly verified: Verified | undefined
   readonly download: Download
   /** Whether the origin's head shows that this is not what is stored. */
   readonly changed: boolean
@@ -31,9 +40,22 @@ export interface Filling {
   readonly settled: Promise<Settled>
 }
 
+/** A file on its way from its origin. */
+export interface Arriving {
+  readonly key: string
+  readonly received: number
+  /** All of it, when the origin named it. */
+  readonly length: number | undefined
+}
+
 /** What came of a filling: stored, whole but not stored, or never whole. */
 export type Settled =
-  | { readonly kind: 'stored'; readonly entry: Entry }
+  | {
+      readonly kind: 'stored'
+      readonly entry: Entry
+      /** Whether the content has reached the store; until then it is read from memory. */
+      readonly kept: Promise<boolean>
+    }
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' }
 
@@ -53,8 +75,9 @@ export interface Fetching {
 
 /** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
 export function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist ? 'max-age=0' : undefined
-  if (wanted.stored === undefined) return Fields.of(['Cache-Control', insist])
+  const insist = wanted.insist || isSuperseded(wanted) ? 'max-age=0' : undefined
+  if (wanted.stored === undefined || isSuperseded(wanted))
+    return Fields.of(['Cache-Control', insist])
   const stored = Fields.of(...wanted.stored.fields)
   return Fields.of(
     ['Cache-Control', insist],
@@ -74,15 +97,27 @@ export function differs(draft: EntryDraft, length: number | undefined, stored: E
   })
 }
 
-/** Fetches under way at once. Clients may ask for any number of files, and leave. */
-export const mostFetches = 4096
+/** Whether what is stored has other content than an index says: then the origin need not confirm it. */
+export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>): boolean {
+  return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
+}
 
-/** What is found when there are as many. */
-export const full: Found = {
-  kind: 'failed',
-  failure: new Failure(`${mostFetches} fetches are under way`, {
-    code: 'TOO_MANY_FETCHES',
-    fault: 'upstream',
-    publicText: 'This proxy is fetching as much as it can; try again.',
-  }),
+/** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
+export function expectedOf({
+  archive,
+  claim,
+}: Pick<Wanted, 'archive' | 'claim'>): Expected | undefined {
+  if (claim === undefined) return archive.digest && { digest: archive.digest }
+  return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
+}
+
+/** What stands in the entry once the content has turned out so. */
+export function verifiedBy({
+  archive,
+  claim,
+}: Pick<Wanted, 'archive' | 'claim'>): Verified | undefined {
+  if (claim === undefined) return archive.digest && { by: 'name' }
+  const { by: signer, is } = claim.generation?.signature ?? {}
+  const signed = is === 'good' && signer !== undefined && { signer }
+  return { by: 'index', suite: claim.suite, ...signed }
 }

@@ -1,8 +1,12 @@
 /**
- * The first bytes of a response, read before it is decided what becomes of it.
+ * Reads the first bytes of a response, and says when it is plainly not the file that was asked for.
  */
 import type { Piece } from '../../bytes/piece.ts'
 import { prefixed, type Source } from '../../bytes/source.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
+import type { ArchivePath } from '../archive/path.ts'
 
 export interface Opening {
   /** As many bytes as were asked for, or all there are; or, when the content broke off, as many as came. */
@@ -11,6 +15,18 @@ export interface Opening {
   readonly broken: boolean
   /** The whole content, those bytes included. */
   readonly content: Source
+}
+
+/** The content of a 200, whole, and why it is not the file; a name that promises nothing is not waited for. */
+export async function examined(
+  { fields, content }: Pick<OriginResponse, 'fields' | 'content'>,
+  { archive, uri }: { readonly archive: ArchivePath; readonly uri: TargetUri },
+): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
+  if (promisesNothing(archive)) return { content }
+  const opened = await opening(content, telling)
+  const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
+  const found = opened.broken ? undefined : impostor({ ...archive, name }, fields, opened.first)
+  return { content: opened.content, found }
 }
 
 /** Reads the first `count` bytes. A content that breaks off so early breaks off again. */

@@ -11,7 +11,7 @@ import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Resumable } from '../store/content/downloads.ts'
 import { checkRest, restFields } from './continuation.ts'
-import type { Wanted } from './found.ts'
+import { expectedOf, type Wanted } from './found.ts'
 
 /** A download with the content that belongs into it. */
 export interface Begun {
@@ -31,14 +31,15 @@ export interface ResumptionOptions {
 
 /** The download and the rest of its content; undefined when the file must be fetched as a whole. Rejects when asking fails. */
 export async function resumed(
-  { key, uri, archive }: Wanted,
+  wanted: Wanted,
   left: Resumable,
   { clock, log, ask, signal }: ResumptionOptions,
 ): Promise<Begun | undefined> {
+  const { key, uri } = wanted
   const requested = clock.now()
   const fields = Fields.of(...Object.entries(left.fields))
   const { size, length } = left
-  const expected = archive.digest && { digest: archive.digest }
+  const expected = expectedOf(wanted)
   const begun = { size, length, fields, promised: expected !== undefined, received: requested }
   const more = restFields(begun)
   if (more === undefined) return undefined

@@ -99,10 +99,13 @@ function pour(source: Source, download: Download, signal: AbortSignal): Promise<
   })
 }
 
-/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
+/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. Content that is too long stays so. */
 function mayResume(error: unknown): boolean {
   return (
-    error instanceof Failure && error.fault === 'upstream' && !(error instanceof ContentChanged)
+    error instanceof Failure &&
+    error.fault === 'upstream' &&
+    error.code !== 'wrong-size' &&
+    !(error instanceof ContentChanged)
   )
 }
 

@@ -19,6 +19,8 @@ export interface Gauges {
   readonly damaged: () => number
   readonly free: () => number
   readonly writable: () => boolean
+  readonly suites: () => number
+  readonly adopting: () => number
   readonly distrusting: () => number
   /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
   readonly authorityExpiry: number | undefined
@@ -60,6 +62,11 @@ export class CacheMetrics {
     'Responses of origins that were plainly not the file asked for, and not stored.',
     [],
   )
+  readonly #wrong = this.#counter(
+    'wrong_content',
+    'Responses of origins cut off because their content was not what an index or its name promises.',
+    ['code'],
+  )
   readonly #failovers = this.#counter(
     'failovers',
     'Responses fetched from another origin of an archive than the preferred one.',
@@ -90,6 +97,8 @@ export class CacheMetrics {
     const damaged = 'Stored contents found damaged when they were read, since the start.'
     reading('damaged_contents', damaged, gauges.damaged)
     reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
+    reading('adopted_suites', 'Suites whose indexes files are compared with.', gauges.suites)
+    reading('suites_being_adopted', 'Suites whose indexes are being read.', gauges.adopting)
     const distrusting = 'Clients remembered as rejecting our certificates, once for each host.'
     reading('distrusting_clients', distrusting, gauges.distrusting)
     if (authorityExpiry !== undefined) {
@@ -136,6 +145,10 @@ export class CacheMetrics {
 
   impostor(): void {
     this.#impostors.add({})
+  }
+
+  wrongContent(code: string): void {
+    this.#wrong.add({ code })
   }
 
   failover(): void {

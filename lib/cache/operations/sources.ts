@@ -3,7 +3,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
-import type { Arriving } from '../fetch/fetch.ts'
+import type { Arriving } from '../fetch/found.ts'
 import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { Answered, Rates, Tally } from '../stats/activity.ts'

@@ -14,6 +14,7 @@ import type { Activity } from '../stats/activity.ts'
 import type { Statistics } from '../stats/counters.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
+import type { Suites } from '../suites/suites.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, Verification } from './sources.ts'
@@ -28,6 +29,7 @@ export interface OperationsParts {
   readonly servers: readonly HttpServer[]
   readonly https: Https
   readonly store: Store
+  readonly suites: Suites
   readonly negative: NegativeMemory
   readonly origin: OriginClient
   readonly fetcher: Fetcher
@@ -41,7 +43,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
   readonly handler: ReturnType<typeof operations>
   readonly sources: OperationsSources
 }> {
-  const { clock, version, rules, https, store, negative, origin, fetcher } = parts
+  const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
   const connections = (): number =>
     parts.servers.reduce((sum, server) => sum + server.connections, 0)
@@ -52,6 +54,8 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     originConnections: () => origin.counts().busy + origin.counts().free,
     free: () => space?.free ?? 0,
     ...storeGauges(store),
+    adopting: () => suites.adopting,
+    suites: () => suites.all.length,
     ...https.gauges,
     verification: () => verification.last,
   })
@@ -87,7 +91,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url => explain(url, { rules: rules(), store, negative, now: clock.now() }),
+    explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
   return { metrics, handler: operations(sources), sources }
 }

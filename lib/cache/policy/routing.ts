@@ -84,15 +84,25 @@ export function placesOf(
   target: TargetUri,
   archives: RoutingSettings['archives'],
 ): readonly TargetUri[] {
-  for (const { origins } of archives) {
-    for (const own of origins) {
+  const found = archiveOf(target, archives)
+  if (found === undefined) return [target]
+  const { archive, own, rest } = found
+  const others = archive.origins.filter(place => place !== own)
+  return [target, ...others.map(place => moved(target, place, rest))]
+}
+
+/** The archive a target belongs to, the origin of it whose file it is, and the path below that. */
+export function archiveOf<Archive extends { readonly origins: readonly Place[] }>(
+  target: TargetUri,
+  archives: readonly Archive[],
+): { readonly archive: Archive; readonly own: Place; readonly rest: string } | undefined {
+  for (const archive of archives) {
+    for (const own of archive.origins) {
       const rest = isOf(target, own) ? below(target.path, own.path) : undefined
-      if (rest === undefined) continue
-      const others = origins.filter(place => place !== own)
-      return [target, ...others.map(place => moved(target, place, rest))]
+      if (rest !== undefined) return { archive, own, rest }
     }
   }
-  return [target]
+  return undefined
 }
 
 function remapped(from: Place, to: Place): RouteRule['apply'] {

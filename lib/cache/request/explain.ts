@@ -17,14 +17,17 @@ import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import { type Entry, unconfirmed } from '../store/entry.ts'
+import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
+import type { Signature } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
 import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
   readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
   readonly negative?: NegativeMemory
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom'>
   readonly now: Milliseconds
 }
 
@@ -81,12 +84,24 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       find('Validated', moment(stored.validated))
       find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
     }
+    if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
+  }
+  const claim = await parts.suites?.claim({ key, archive, client: unknownClient, stored })
+  if (claim !== undefined) {
+    const { release, signature, adopted } = claim.generation
+    find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
+    find('Adopted', moment(adopted))
+    if (claim.digest !== stored?.digest) {
+      find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
+    }
   }
   const decide = (request: Fields): Decision =>
     lookup({
       stored,
       negativeUntil: parts.negative?.until(key),
       path: archive,
+      claim,
+      checkFrom: stored && parts.suites?.checkFrom(stored),
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
@@ -120,6 +135,8 @@ function unreadTunnel(
   return `apt would tunnel it: the proxy carries it unread and stores nothing. Write ${stored} to have it stored`
 }
 
+const unknownClient = { address: '', port: 0 }
+
 /** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
 export function destinationOf(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
@@ -146,6 +163,8 @@ function sentenceFor(decision: Decision): string {
       return `is answered from the store (${decision.because})`
     case 'revalidate':
       return `is answered once the origin has been asked whether the copy still holds (${decision.because})`
+    case 'replace':
+      return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
@@ -154,5 +173,26 @@ function sentenceFor(decision: Decision): string {
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'
         : `is passed through without being stored (${decision.because})`
+  }
+}
+
+function verifiedText({ by, suite, signer }: Verified): string {
+  if (by === 'name') return 'its name'
+  const signed = signer === undefined ? 'without a good signature' : `signed by ${signer}`
+  return `an index of ${suite}, ${signed}`
+}
+
+function signatureText({ is, by }: Signature): string {
+  switch (is) {
+    case 'good':
+      return `signed by ${by}`
+    case 'unknown-key':
+      return 'signed by unknown keys'
+    case 'bad':
+      return 'wrongly signed'
+    case 'unsigned':
+      return 'not signed'
+    case 'unchecked':
+      return 'its signature was not checked: there is no keyring'
   }
 }

@@ -20,6 +20,10 @@ export interface Question {
   /** Until when the origin's 404 is remembered; undefined when there is none. */
   readonly negativeUntil: Milliseconds | undefined
   readonly path: ArchivePath
+  /** What an adopted index says the content must be. */
+  readonly claim?: { readonly digest: string } | undefined
+  /** From when on the origin is asked however fresh the copy is; undefined for most files. */
+  readonly checkFrom?: Milliseconds | undefined
   /** What the client's request asks of caches. */
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
@@ -32,7 +36,13 @@ export interface Question {
   readonly now: Milliseconds
 }
 
-export type StoreReason = 'immutable' | 'fresh' | 'validated-just-now' | 'max-stale' | 'offline'
+export type StoreReason =
+  | 'immutable'
+  | 'fresh'
+  | 'validated-just-now'
+  | 'max-stale'
+  | 'as-released'
+  | 'offline'
 export type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
 export type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
 
@@ -41,6 +51,8 @@ export type FailReason = 'only-if-cached' | 'offline'
 export type Decision =
   | { readonly use: 'store'; readonly because: StoreReason; readonly entry: Entry }
   | { readonly use: 'revalidate'; readonly because: RevalidateReason; readonly entry: Entry }
+  /** Fetch it in place of what is stored: an adopted index says that it has other content. */
+  | { readonly use: 'replace'; readonly because: 'superseded'; readonly entry: Entry }
   /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
   | { readonly use: 'origin'; readonly because: OriginReason }
   /** Answer with the remembered 404. */
@@ -51,7 +63,7 @@ export type Decision =
 /** What to answer a request from, and why. */
 export function lookup(question: Question): Decision {
   const decision = withoutAsking(question)
-  const asksOrigin = decision.use === 'origin' || decision.use === 'revalidate'
+  const asksOrigin = ['origin', 'revalidate', 'replace'].includes(decision.use)
   if (asksOrigin && question.offline === true) return withoutOrigin(decision)
   // 5.2.1.7: the client wants what is stored, or 504.
   return asksOrigin && question.directives.onlyIfCached
@@ -67,17 +79,26 @@ function withoutOrigin(decision: Decision): Decision {
 }
 
 function withoutAsking(question: Question): Decision {
-  const { stored, directives, path, settings, now } = question
+  const { stored, directives, path, claim, settings, now } = question
   if (question.passthrough) return { use: 'origin', because: 'passthrough' }
   // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
   if (question.authorization) return { use: 'origin', because: 'authorization' }
   if (stored === undefined) return withoutEntry(question)
+  if (claim !== undefined && claim.digest !== stored.digest) {
+    const decision = withoutEntry(question)
+    const absent = decision.use === 'origin' && decision.because === 'absent'
+    return absent ? { use: 'replace', because: 'superseded', entry: stored } : decision
+  }
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  const remaining = freshnessOf(stored, path, { settings, now })
+  const fresh = freshnessOf(stored, path, { settings, now })
+  const checked = question.checkFrom !== undefined && now >= question.checkFrom
+  const remaining = checked && fresh !== Number.POSITIVE_INFINITY ? Math.min(0, fresh) : fresh
   if (remaining === Number.POSITIVE_INFINITY) {
     return { use: 'store', because: 'immutable', entry: stored }
   }
+  // The client wants the content its own Release names, and no other.
+  if (claim !== undefined) return { use: 'store', because: 'as-released', entry: stored }
   const because = objection(question, stored, remaining)
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }

@@ -19,14 +19,25 @@ export type HitReason =
   | 'validated'
   | 'max-stale'
   | 'offline'
+  | 'as-released'
   | StaleReason
 
-/** Why a stored file answers that the origin has not confirmed. */
-export type StaleReason = 'stale-origin-failed' | 'stale-origin-slow'
+/**
+ * Why a stored file answers that the origin has not confirmed:
+ * - stale-origin-failed, stale-origin-slow: the origin did not say anything of use, or not in time
+ * - stale-suite-incomplete: the origin has a new Release file, and not yet all files it names that clients use
+ * - stale-suite-refused: the origin has another Release file that may not be adopted
+ */
+export type StaleReason =
+  | 'stale-origin-failed'
+  | 'stale-origin-slow'
+  | 'stale-suite-incomplete'
+  | 'stale-suite-refused'
 
 export type MissReason =
   | 'absent'
   | 'changed'
+  | 'superseded'
   | 'joined'
   | 'authorization'
   | 'no-store'

@@ -45,7 +45,7 @@ export type EntryDraft = Omit<Entry, 'digest' | 'size'>
 export function draftEntry(
   key: string,
   fields: Fields,
-  given: ResponseTimes & { previous: Entry | undefined },
+  given: ResponseTimes & { previous: EntryDraft | undefined },
 ): EntryDraft {
   return {
     key,
@@ -123,7 +123,7 @@ export function confirmedEntry(stored: Entry, fields: Fields, given: ResponseTim
 function lastModifiedFor(
   fields: Fields,
   received: Milliseconds,
-  previous: Entry | undefined,
+  previous: EntryDraft | undefined,
 ): string {
   const given = parseDate(fields.get('Last-Modified') ?? '', received)
   const before = previous === undefined ? undefined : parseDate(previous.lastModified, received)

@@ -3,6 +3,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
+import { isRecord } from '../../json.ts'
 import { isDigest } from './disk/layout.ts'
 
 export interface Entry {
@@ -25,6 +26,19 @@ export interface Entry {
   readonly validated: Milliseconds
   /** Age the origin's response had when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
   readonly initialAge: number
+  /** What the content was compared with, and found right; undefined when nothing says what it must be. */
+  readonly verified?: Verified
+}
+
+/**
+ * - name: the name is a digest
+ * - index: an index says so that the Release file in the directory with the key `suite` names; `signer` is the fingerprint of
+ *   the key that signed it
+ */
+export interface Verified {
+  readonly by: 'name' | 'index'
+  readonly suite?: string
+  readonly signer?: string
 }
 
 /** The moment in `Entry.validated` that has the next request ask the origin, whatever kind of file it is. */
@@ -51,7 +65,21 @@ export function checkEntry(value: Readonly<Record<string, unknown>>): Decoded {
   if (!isQuantity(stored)) return { because: 'stored is no moment' }
   if (!isQuantity(validated)) return { because: 'validated is no moment' }
   if (!isQuantity(initialAge)) return { because: 'initialAge is no number of seconds' }
-  return { entry: { key, fields, digest, size, lastModified, stored, validated, initialAge } }
+  const entry = { key, fields, digest, size, lastModified, stored, validated, initialAge }
+  const verified = readVerified(value['verified'])
+  return { entry: verified === undefined ? entry : { ...entry, verified } }
+}
+
+/** Older entries have none. */
+function readVerified(value: unknown): Verified | undefined {
+  if (!isRecord(value)) return undefined
+  const { by, suite, signer } = value
+  if (by !== 'name' && by !== 'index') return undefined
+  return {
+    by,
+    ...(typeof suite === 'string' && { suite }),
+    ...(typeof signer === 'string' && { signer }),
+  }
 }
 
 /** RFC 9110 section 5.6.7; only the shape, the bytes are what apt compares. */

@@ -16,6 +16,7 @@ import { examineFile } from './disk/examine.ts'
 import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
+import type { Entry } from './entry.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
 import { Removal } from './upkeep/removal.ts'
 import { Retention } from './upkeep/retention.ts'
@@ -30,6 +31,8 @@ export interface StoreOptions {
   readonly memory: number
   /** Memory for content on its way; the store has some of its own when not given. */
   readonly blocks?: BlockPool
+  /** Told of every entry whose content is in the store, when it is put. */
+  readonly onPut?: (entry: Entry) => void
   /** Another file system, and how long it may take; for trials with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
@@ -83,6 +86,7 @@ export function wire(options: StoreOptions) {
     failed: error => health.failed(error, 'writing entries'),
     named: digest => blobs.taken(digest),
     freed: (digest, size) => blobs.freed(digest, size),
+    onPut: options.onPut,
   })
   const blobs = new Blobs({
     ...around,

@@ -61,6 +61,16 @@ export function rootsOf(base: string): readonly string[] {
   return dists < 0 ? [...upwards(base)] : [base.slice(0, dists)]
 }
 
+/**
+ * Where the paths of an index begin, given the directory all of them lie in: the directory of the Release file, unless that
+ * directory's own name stands at the beginning of every path.
+ */
+export function rootOf(base: string, common: string): string {
+  const [first = base, ...above] = rootsOf(base)
+  const within = above.find(root => `${common}/`.startsWith(`${base.slice(root.length + 1)}/`))
+  return within ?? first
+}
+
 /** A directory and those above it, up to the host. */
 function* upwards(directory: string): Generator<string> {
   const authority = directory.indexOf('://') + 3

@@ -39,6 +39,8 @@ interface Remarks {
   readonly key?: string | undefined
   /** A word or a sentence of our own about what happened (2.8). */
   readonly detail?: string | undefined
+  /** A parameter of our own: by what the content was verified. RFC 9211 section 2 lets a cache add such. */
+  readonly verified?: string | undefined
 }
 
 /** One member, such as `cachesvc; fwd=stale; fwd-status=304; ttl=300; detail=revalidated`. `cache` names this cache. */
@@ -54,6 +56,7 @@ export function formatCacheStatus(cache: string, status: CacheStatus): string {
   if (!status.hit && status.collapsed === true) member += '; collapsed'
   if (status.key !== undefined) member += `; key=${formatString(status.key)}`
   if (status.detail !== undefined) member += `; detail=${formatTokenOrString(status.detail)}`
+  if (status.verified !== undefined) member += `; verified=${formatTokenOrString(status.verified)}`
   return member
 }
 

@@ -69,6 +69,12 @@ t.test('without a file everything has its default', t => {
     },
     index: { enable: true, hostnames: [], activity: true, clients: [], contact: '' },
     expiration: { unusedDays: 90 },
+    suites: {
+      keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
+      memory: 67_108_864,
+      update: 8000,
+      wait: 5000,
+    },
     retention: { size: 0, free: undefined, objectSize: 0, versions: 0 },
     verification: { interval: 86_400_000, maxAge: 86_400_000, rate: 67_108_864 },
     freshness: {

@@ -36,6 +36,7 @@ async function fetcherForTest(
     onBroken: () => undefined,
     onFetched: () => undefined,
     onImpostor: () => undefined,
+    onWrong: () => undefined,
     failureMemory: 10_000,
   })
   t.teardown(async () => {

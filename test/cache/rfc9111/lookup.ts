@@ -220,3 +220,19 @@ t.test('the entry comes with the decision', async t => {
   })
   t.strictSame(decision, { use: 'store', because: 'immutable', entry })
 })
+
+t.test('what an adopted index says about the content', async t => {
+  const same = { digest: entry.digest }
+  const other = { digest: 'f'.repeat(64) }
+  for (const path of [POOL, INDEX, OTHER]) {
+    t.equal(ask(path, { after: 0, claim: other }), 'replace superseded')
+    t.equal(ask(path, { after: 0, claim: other, says: 'no-cache' }), 'replace superseded')
+    t.equal(ask(path, { after: 0, claim: other, says: 'no-store' }), 'origin no-store')
+    t.equal(ask(path, { after: 0, claim: other, says: 'only-if-cached' }), 'fail only-if-cached')
+    t.equal(ask(path, { after: 0, claim: other, passthrough: true }), 'origin passthrough')
+    t.equal(ask(path, { claim: other }), 'origin absent')
+    t.equal(ask(path, { after: 0, claim: same, says: 'no-cache' }), 'revalidate no-cache')
+  }
+  t.equal(ask(POOL, { after: 1, claim: same }), 'store immutable')
+  t.equal(ask(INDEX, { after: 7200, claim: same, says: 'max-age=0' }), 'store as-released')
+})

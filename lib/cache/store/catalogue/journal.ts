@@ -24,6 +24,8 @@ export interface JournalParts extends Surroundings {
   readonly named: (digest: string) => void
   /** Told of a digest when no entry names it any more, and of the bytes of its content. */
   readonly freed: (digest: string, size: number) => void
+  /** Told of every entry that is put. */
+  readonly onPut?: ((entry: Entry) => void) | undefined
 }
 
 /** Of the uses in each period of so long one is written down: retention by age counts in days. */
@@ -102,6 +104,7 @@ export class Journal extends Catalogue {
     this.#own.named(digest)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
+    this.#own.onPut?.(entry)
     this.#uses.delete(name)
     this.#flushSoon()
     if (freed !== undefined) this.#own.freed(freed, sizeBefore)

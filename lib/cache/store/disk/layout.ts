@@ -33,6 +33,8 @@ export class Layout {
   /** The log of entries, and the snapshot of its index. */
   readonly log: string
   readonly snapshot: string
+  /** What adopted indexes say; derived from contents. */
+  readonly suites: string
 
   constructor(directory: string) {
     this.directory = directory
@@ -42,6 +44,7 @@ export class Layout {
     this.temporary = join(this.root, 'tmp')
     this.log = join(this.root, 'entries.log')
     this.snapshot = join(this.root, 'entries.index')
+    this.suites = join(this.root, 'suites')
   }
 
   /** The file of the content with this SHA-256, given in lower-case hex. */

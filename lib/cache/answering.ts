@@ -1,0 +1,140 @@
+/**
+ * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
+ */
+import type { Clock } from '../async/clock.ts'
+import type { Failure } from '../errors.ts'
+import type { OriginClient, OriginResponse } from '../http/client/client.ts'
+import { Fields } from '../http/message/field.ts'
+import type { TargetUri } from '../http/message/target.ts'
+import type { Logger } from '../log/log.ts'
+import { Answerer } from './answer/answerer.ts'
+import { offlineFailure } from './answer/errors.ts'
+import { Fetcher } from './fetch/fetch.ts'
+import { Mirrors } from './fetch/mirrors.ts'
+import { impatient } from './fetch/origin-client.ts'
+import { follow } from './fetch/redirects.ts'
+import { suitePolicy } from './policy/archives.ts'
+import { type Admission, admitTarget } from './policy/policy.ts'
+import { placesOf } from './policy/routing.ts'
+import type { Rules } from './policy/rules.ts'
+import { allowsStale } from './rfc9111/lookup.ts'
+import { NegativeMemory } from './rfc9111/negative.ts'
+import type { Store } from './store/store.ts'
+import { Suites } from './suites/suites.ts'
+import { Updates } from './suites/updates.ts'
+
+export interface AnsweringParts {
+  readonly rules: () => Rules
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly origin: OriginClient
+  /** Our name in Via. */
+  readonly pseudonym: string
+  readonly version: string
+  readonly onFetched: (bytes: number) => void
+  readonly onFailover: () => void
+  readonly onImpostor: () => void
+  readonly onWrong: (failure: Failure) => void
+}
+
+export interface Answering {
+  readonly fetcher: Fetcher
+  readonly negative: NegativeMemory
+  readonly answerer: Answerer
+  readonly suites: Suites
+}
+
+/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
+const failureMemory = 10_000
+
+/** Reads what is known of suites; asks no origin yet. */
+export async function answering(parts: AnsweringParts): Promise<Answering> {
+  const { rules, store, clock, log, origin, pseudonym, version } = parts
+  const { config } = rules()
+  const mirrors = new Mirrors({
+    clock,
+    log: log.child({ part: 'fetch' }),
+    places: uri => placesOf(uri, rules().config.archives),
+    impatient: () => impatient(rules().config),
+    onFailover: parts.onFailover,
+  })
+  const online = asking({
+    origin,
+    mirrors,
+    admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
+    via: `1.1 ${pseudonym}`,
+    agent: `cachesvc/${version}`,
+  })
+  const ask: Ask = (method, question) =>
+    rules().config.offline ? Promise.reject(offlineFailure()) : online(method, question)
+  const fetcher = new Fetcher({
+    store,
+    clock,
+    log: log.child({ part: 'fetch' }),
+    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
+    onBroken: error => mirrors.brokeOff(error),
+    onFetched: parts.onFetched,
+    onImpostor: parts.onImpostor,
+    onWrong: parts.onWrong,
+    failureMemory,
+  })
+  const suites = await Suites.open({
+    cacheDirectory: config.cacheDirectory,
+    clock,
+    log: log.child({ part: 'suites' }),
+    store,
+    memory: config.suites.memory,
+    wait: () => rules().config.suites.wait,
+    policyOf: at => suitePolicy(at, rules().config),
+  })
+  const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
+  const updates = new Updates({
+    suites,
+    fetcher,
+    store,
+    clock,
+    log: log.child({ part: 'suites' }),
+    patience: () => ({
+      asking: rules().config.timeouts.revalidation,
+      updating: rules().config.suites.update,
+    }),
+  })
+  const answerer = new Answerer({
+    store,
+    fetcher,
+    updates,
+    negative,
+    clock,
+    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
+    mayBeStale: entry => rules().config.freshness.serveStale === 'always' || allowsStale(entry),
+    revalidationBudget: () => rules().config.timeouts.revalidation,
+    onReleaseGiven: (client, entry) => suites.given(client, entry),
+  })
+  return { fetcher, negative, answerer, suites }
+}
+
+/** One question about a file, with the fields of this question: conditions and ranges. */
+type Ask = (
+  method: 'GET' | 'HEAD',
+  question: { readonly uri: TargetUri; readonly more: Fields; readonly signal: AbortSignal },
+) => Promise<OriginResponse>
+
+/** Asks the origins of an archive in turn, redirects followed, nothing of the client in it. */
+function asking(parts: {
+  readonly origin: OriginClient
+  readonly mirrors: Mirrors
+  readonly admit: (uri: TargetUri) => Admission
+  readonly via: string
+  readonly agent: string
+}): Ask {
+  const { mirrors, via, agent, ...follows } = parts
+  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
+  return (method, { uri, more, signal }) => {
+    const fields = Fields.fromFlat([...shared.flat, ...more.flat])
+    const conditional = more.flat.length > 0
+    return mirrors.ask({ uri, conditional, signal }, (place, deadlines) =>
+      follow({ method, uri: place, fields, signal, deadlines }, follows),
+    )
+  }
+}

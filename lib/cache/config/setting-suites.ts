@@ -1,0 +1,27 @@
+/**
+ * The settings of cachesvc.yaml for what signed indexes say about files.
+ */
+import { absolutePath, duration, size } from '../../config/setting-kinds.ts'
+import { group, listOf, setting } from '../../config/settings.ts'
+
+export const suites = group(
+  'Files are compared with what the indexes of their archive say: a file that is fetched while it streams, a stored file before it is served. A response with other content is cut off before its end and not stored. This begins when a Release file and an index that it names are in the store.',
+  {
+    keyrings: setting(listOf(absolutePath, 'paths'), [
+      '/etc/apt/trusted.gpg.d',
+      '/etc/apt/keyrings',
+      '/usr/share/keyrings',
+    ]).says(
+      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. What does not exist is passed over.',
+    ),
+    memory: setting(size('1M', '64G'), '64M').says(
+      'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
+    ),
+    update: setting(duration('0s', '25s'), '8s').says(
+      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. apt gives up after 30 seconds.',
+    ),
+    wait: setting(duration('0s', '20s'), '5s').says(
+      'Time limit for a request that waits until an index which may name its file has been read. After that the file is fetched without being compared with it.',
+    ),
+  },
+)

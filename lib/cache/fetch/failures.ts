@@ -1,0 +1,50 @@
+/**
+ * Failures of fetches that come neither from the connection nor from the store, and how long a client waits at most.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
+
+/**
+ * How long a client that has nothing to fall back to is kept waiting, from the request to the head of its answer: apt gives up
+ * after 30 seconds without a byte, and comes back after a 503 with a text.
+ */
+export const firstByteDeadline: Milliseconds = 20_000
+
+/** The origin has not answered within it. */
+export function slowOrigin(origin: string, fate = 'try again'): Failure {
+  return new Failure(`${origin} has not answered in time`, {
+    code: 'ORIGIN_SLOW',
+    fault: 'upstream',
+    publicText: `The origin has not answered in time; ${fate}.`,
+  })
+}
+
+/** So many fetches are under way that no other is begun. */
+export function tooMany(most: number): Failure {
+  return new Failure(`${most} fetches are under way`, {
+    code: 'TOO_MANY_FETCHES',
+    fault: 'upstream',
+    publicText: 'This proxy is fetching as much as it can; try again.',
+  })
+}
+
+/** The origin's response was plainly not the file; `found` says what it was. */
+export function somethingElse(found: string): Failure {
+  return new Failure(`the origin answered with something else (${found})`, {
+    code: 'ORIGIN_IMPOSTOR',
+    fault: 'upstream',
+    publicText: 'The origin answered with something that is not this file.',
+  })
+}
+
+/** What was thrown while a target was fetched, as a Failure. */
+export function asFailure(uri: TargetUri, error: unknown): Failure {
+  if (error instanceof Failure) return error
+  return new Failure(`fetching ${formatUri(uri)} failed`, {
+    code: 'FETCH_FAILED',
+    fault: 'internal',
+    publicText: 'This proxy could not fetch the file.',
+    cause: error,
+  })
+}

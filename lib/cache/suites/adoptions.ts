@@ -1,0 +1,212 @@
+/**
+ * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
+ * when something came meanwhile.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { explainError } from '../../errors.ts'
+import { formatDate } from '../../http/message/date.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Store } from '../store/store.ts'
+import type { Job, Missing } from './adopt.ts'
+import {
+  byHashPath,
+  type Content,
+  type Generation,
+  keyIn,
+  type ReleaseFile,
+  succeeded,
+} from './generation.ts'
+import type { KnownSuites } from './known-suites.ts'
+import type { Policy } from './policy.ts'
+import type { Tables } from './tables.ts'
+import { AdoptionThread } from './thread.ts'
+
+export interface AdoptionsParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+  readonly store: Pick<Store, 'get' | 'put'>
+  readonly known: KnownSuites
+  readonly tables: Tables
+  /** Undefined when nothing below is to be compared. */
+  readonly policyOf: (at: string) => Policy | undefined
+  /** Told after every adoption. */
+  readonly onAdopted: () => void
+}
+
+interface UnderWay {
+  readonly done: Promise<void>
+  again: boolean
+}
+
+/** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
+const mostWaiting = 256
+
+export class Adoptions {
+  readonly #parts: AdoptionsParts
+  readonly #thread: AdoptionThread
+  readonly #underWay = new Map<string, UnderWay>()
+  #removing: Promise<void> = Promise.resolve()
+  #closed = false
+
+  constructor(parts: AdoptionsParts) {
+    this.#parts = parts
+    this.#thread = new AdoptionThread(parts.clock)
+  }
+
+  /** Adopts the suite in the directory with this key, now or when the one under way has ended. */
+  queue(at: string): void {
+    const running = this.#underWay.get(at)
+    if (running !== undefined) running.again = true
+    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return
+    const underWay: UnderWay = {
+      again: true,
+      done: Promise.resolve().then(() => this.#run(at, underWay)),
+    }
+    this.#underWay.set(at, underWay)
+  }
+
+  /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
+  pending(at: string): Promise<void> | undefined {
+    return this.#underWay.get(at)?.done
+  }
+
+  /** Keys of the directories of suites that wait to be adopted. */
+  get waiting(): Iterable<string> {
+    return this.#underWay.keys()
+  }
+
+  get count(): number {
+    return this.#underWay.size
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#thread.close()
+    await Promise.all([...this.#underWay.values()].map(({ done }) => done))
+    await this.#removing
+  }
+
+  async #run(at: string, underWay: UnderWay): Promise<void> {
+    try {
+      while (underWay.again && !this.#closed) {
+        underWay.again = false
+        await this.#adopt(at)
+      }
+    } catch (error) {
+      if (!this.#closed) {
+        this.#parts.log.warn('a suite could not be adopted', {
+          suite: at,
+          because: explainError(error),
+        })
+      }
+    } finally {
+      this.#underWay.delete(at)
+      if (this.#underWay.size === 0) this.#removing = this.#clear()
+    }
+  }
+
+  async #adopt(at: string): Promise<void> {
+    const { known, log, clock, policyOf, cacheDirectory, onAdopted } = this.#parts
+    await this.#removing
+    const policy = policyOf(at)
+    const releases = policy === undefined ? [] : await this.#releases(at)
+    const suite = known.at(at)
+    if (policy === undefined || releases.length === 0) {
+      await known.forget(at)
+      return onAdopted()
+    }
+    const [adopted] = suite?.generations ?? []
+    const job: Job = { cacheDirectory, at, releases, adopted, policy, now: clock.now() }
+    const begun = clock.elapsed()
+    const { generation, refused } = await this.#thread.run(job)
+    this.#warn(at, refused)
+    if (generation === undefined) return
+    await known.put(succeeded(suite, { at, next: generation }))
+    onAdopted()
+    await this.#anchor(at, generation)
+    const { signature, release, indexes } = generation
+    log.info('adopted a suite', {
+      suite: at,
+      release: release.digest,
+      signature: signature.is,
+      ...(signature.by !== undefined && { by: signature.by }),
+      indexes: indexes.length,
+      milliseconds: Math.round(clock.elapsed() - begun),
+    })
+  }
+
+  /**
+   * Whether a Release file that has come for a suite may be adopted, and which of the files clients use it names that the store
+   * has not; undefined when it may not.
+   */
+  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+    const { known, clock, policyOf, cacheDirectory } = this.#parts
+    await this.pending(at)
+    const policy = policyOf(at)
+    const [adopted] = known.at(at)?.generations ?? []
+    if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
+    const inUse = adopted.contents.map(({ path }) => path)
+    const about = { adopted, policy, now: clock.now(), inUse }
+    const { missing, refused } = await this.#thread.run({
+      ...about,
+      cacheDirectory,
+      at,
+      releases: [release],
+    })
+    this.#warn(at, refused)
+    return missing
+  }
+
+  /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */
+  async #anchor(at: string, { contents, release, date }: Generation): Promise<void> {
+    const { store, clock } = this.#parts
+    const now = clock.now()
+    const { signedBy } = release
+    const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
+    for (const listed of [...contents, ...signature]) {
+      const key = keyIn(at, byHashPath(listed))
+      if (key === undefined || (await store.get(key)) !== undefined) continue
+      const { digest, size } = listed
+      const lastModified = formatDate(Math.min(date ?? now, now))
+      const times = { stored: now, validated: now, initialAge: 0 }
+      const verified = { by: 'name' } as const
+      store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
+    }
+  }
+
+  #warn(suite: string, refused: readonly string[]): void {
+    for (const because of refused) {
+      this.#parts.log.warn('verification of a suite', { suite, because })
+    }
+  }
+
+  /** What the store has of the suite's Release files. */
+  async #releases(at: string): Promise<Job['releases']> {
+    const { store } = this.#parts
+    const [inRelease, release, signature] = await Promise.all(
+      ['InRelease', 'Release', 'Release.gpg'].map(name => store.get(`${at}/${name}`)),
+    )
+    const signedBy = signature && { signedBy: named(signature) }
+    return [
+      ...(inRelease ? [{ name: 'InRelease' as const, ...named(inRelease) }] : []),
+      ...(release ? [{ name: 'Release' as const, ...named(release), ...signedBy }] : []),
+    ]
+  }
+
+  /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */
+  async #clear(): Promise<void> {
+    const { known, tables } = this.#parts
+    if (this.#closed) return
+    for (const { at } of known.all) {
+      if ((await this.#releases(at)).length === 0) await known.forget(at)
+    }
+    const needed = known.tables()
+    await tables.keepOnly(needed)
+    await tables.warm(needed)
+  }
+}
+
+function named({ digest, size }: Content): Content {
+  return { digest, size }
+}

@@ -1,0 +1,191 @@
+/**
+ * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { formatUri, parseUri } from '../../http/message/target.ts'
+import { isRecord } from '../../json.ts'
+import { isDigest } from '../store/disk/layout.ts'
+import { canonicalUri } from '../store/key.ts'
+import { nameOf } from '../verify/inventory.ts'
+
+/** Content: bytes and SHA-256. */
+export interface Content {
+  readonly size: number
+  readonly digest: string
+}
+
+/** A stored Release file. */
+export interface ReleaseFile extends Content {
+  readonly name: 'InRelease' | 'Release'
+  /** Release.gpg, which belongs to a Release. */
+  readonly signedBy?: Content | undefined
+}
+
+/**
+ * What is known about the signature of a Release file:
+ * - good: a key of the keyrings signed it; `by` is its fingerprint
+ * - unknown-key: it is signed by keys that are in no keyring
+ * - bad: a known key's signature does not fit, or is no longer or not yet valid, or Release.gpg was made for another Release
+ * - unsigned: there is no signature
+ * - unchecked: there is no keyring
+ */
+export interface Signature {
+  readonly is: 'good' | 'unknown-key' | 'bad' | 'unsigned' | 'unchecked'
+  readonly by?: string
+}
+
+/** An index of packages whose table is on disk. */
+export interface AdoptedIndex {
+  /** SHA-256 of the index: the name of its table. */
+  readonly table: string
+  /** Where its paths begin, a decoded URL without a slash at the end. */
+  readonly root: string
+}
+
+/** An index or another file a Release file names. */
+export interface Listed extends Content {
+  /** From the directory of the Release file, decoded. */
+  readonly path: string
+}
+
+/** What one Release file says, as far as it was read. */
+export interface Generation {
+  readonly release: ReleaseFile
+  readonly date: Milliseconds | undefined
+  readonly validUntil: Milliseconds | undefined
+  readonly byHash: boolean
+  readonly signature: Signature
+  readonly adopted: Milliseconds
+  readonly indexes: readonly AdoptedIndex[]
+  /** The files it names that were stored when it was read: those clients use. */
+  readonly contents: readonly Listed[]
+}
+
+/** A suite with its generations, the adopted one first. */
+export interface Suite {
+  /** The key of its directory, without a slash at the end. */
+  readonly at: string
+  readonly generations: readonly Generation[]
+}
+
+/** Past generations that are kept beside the adopted one. */
+export const pastGenerations = 3
+
+/** The key of a file in a suite, by its path; undefined when it can have none. */
+export function keyIn(at: string, path: string): string | undefined {
+  const uri = parseUri(`${at}/${encodeURI(path)}`)
+  const spelt = 'problem' in uri ? undefined : canonicalUri(uri)
+  return spelt && formatUri(spelt)
+}
+
+/** The path by which a file can be asked for by its digest. */
+export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): string {
+  const directory = path.slice(0, path.lastIndexOf('/') + 1)
+  return `${directory}by-hash/SHA256/${digest}`
+}
+
+/** The decoded URL of a suite's directory. */
+export function baseOf({ at }: Pick<Suite, 'at'>): string {
+  return nameOf(at) ?? at
+}
+
+/** A suite with a generation that is adopted in place of the last. */
+export function succeeded(
+  suite: Suite | undefined,
+  { at, next }: { readonly at: string; readonly next: Generation },
+): Suite {
+  const past = (suite?.generations ?? []).filter(one => one.release.digest !== next.release.digest)
+  return { at, generations: [next, ...past.slice(0, pastGenerations)] }
+}
+
+const version = 1
+
+export function encodeSuite(suite: Suite): string {
+  return `${JSON.stringify({ version, ...suite })}\n`
+}
+
+/** The suite in a file; undefined when the file is damaged or of another version. */
+export function decodeSuite(text: string): Suite | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (!isRecord(value) || value['version'] !== version) return undefined
+  const { at, generations } = value
+  if (typeof at !== 'string' || !Array.isArray(generations)) return undefined
+  const read = generations.map(readGeneration)
+  if (read.length === 0 || !read.every(one => one !== undefined)) return undefined
+  return { at, generations: read }
+}
+
+function readGeneration(value: unknown): Generation | undefined {
+  if (!isRecord(value)) return undefined
+  const { date, validUntil, byHash, adopted } = value
+  const release = readReleaseFile(value['release'])
+  const signature = readSignature(value['signature'])
+  const indexes = readList(value['indexes'], readIndex)
+  const contents = readList(value['contents'], readListed)
+  if (release === undefined || signature === undefined || typeof adopted !== 'number') return
+  if (indexes === undefined || contents === undefined) return undefined
+  return {
+    release,
+    date: typeof date === 'number' ? date : undefined,
+    validUntil: typeof validUntil === 'number' ? validUntil : undefined,
+    byHash: byHash === true,
+    signature,
+    adopted,
+    indexes,
+    contents,
+  }
+}
+
+function readReleaseFile(value: unknown): ReleaseFile | undefined {
+  if (!isRecord(value)) return undefined
+  const { name } = value
+  if (name !== 'InRelease' && name !== 'Release') return undefined
+  const content = readContent(value)
+  const signedBy = readContent(value['signedBy'])
+  return content && { name, ...content, ...(signedBy && { signedBy }) }
+}
+
+function readContent(value: unknown): Content | undefined {
+  if (!isRecord(value)) return undefined
+  const { digest, size } = value
+  if (typeof digest !== 'string' || !isDigest(digest) || typeof size !== 'number') return undefined
+  return { digest, size }
+}
+
+function readSignature(value: unknown): Signature | undefined {
+  if (!isRecord(value)) return undefined
+  const { is, by } = value
+  const known = findings.find(one => one === is)
+  if (known === undefined) return undefined
+  return typeof by === 'string' ? { is: known, by } : { is: known }
+}
+
+const findings = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked'] as const
+
+function readIndex(value: unknown): AdoptedIndex | undefined {
+  if (!isRecord(value)) return undefined
+  const { table, root } = value
+  if (typeof table !== 'string' || !isDigest(table) || typeof root !== 'string') return undefined
+  return { table, root }
+}
+
+function readListed(value: unknown): Listed | undefined {
+  if (!isRecord(value)) return undefined
+  const { path } = value
+  const content = readContent(value)
+  return content && typeof path === 'string' ? { path, ...content } : undefined
+}
+
+function readList<One>(
+  value: unknown,
+  read: (one: unknown) => One | undefined,
+): readonly One[] | undefined {
+  if (!Array.isArray(value)) return undefined
+  const all = value.map(read)
+  return all.every(one => one !== undefined) ? all : undefined
+}

@@ -1,0 +1,45 @@
+/**
+ * Remembers which Release of a suite a client was given last: its update ends with the indexes that Release names.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Peer } from '../../http/message/message.ts'
+
+/** An update takes minutes at most, over the slowest line. */
+const lifetime: Milliseconds = 10 * 60 * 1000
+/** The most that are remembered, two for a client and a suite. */
+const capacity = 32_768
+
+/** Where a client is. */
+export type Client = Pick<Peer, 'address' | 'port'>
+
+export class GivenReleases {
+  readonly #clock: Clock
+  readonly #given = new LRUCache<string, { readonly digest: string; readonly at: Milliseconds }>({
+    max: capacity,
+  })
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A client gets the Release with this SHA-256 of the suite in the directory with this key. */
+  note(client: Client, suite: string, digest: string): void {
+    const given = { digest, at: this.#clock.elapsed() }
+    for (const name of namesOf(client, suite)) this.#given.set(name, given)
+  }
+
+  /** SHA-256 of the Release the client was given; undefined when that was too long ago. */
+  to(client: Client, suite: string): string | undefined {
+    for (const name of namesOf(client, suite)) {
+      const given = this.#given.get(name)
+      if (given !== undefined && this.#clock.elapsed() - given.at <= lifetime) return given.digest
+    }
+    return undefined
+  }
+}
+
+/** By its connection, which lasts for an update, and by its address, which clients may share. */
+function namesOf({ address, port }: Client, suite: string): readonly string[] {
+  return [`${address} ${port} ${suite}`, `${address} ${suite}`]
+}

@@ -1,0 +1,64 @@
+/**
+ * Decides whether a Release file may be adopted: its signature, its dates, and the policy of its archive. Pure.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import type { Release } from '../archive/release.ts'
+import type { Generation, Signature } from './generation.ts'
+
+/** How an archive's Release files are judged. */
+export interface Policy {
+  readonly verify: 'require' | 'prefer'
+  /** Files and directories of keys. */
+  readonly keyrings: readonly string[]
+}
+
+/** A Release file as it is judged. */
+export type Judged = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
+
+/** Clocks of archives run a little ahead. */
+const ahead: Milliseconds = 24 * 3600 * 1000
+
+/** Why a Release file may not be adopted, in words; undefined when it may. */
+export function acceptable(
+  { date, validUntil, signature }: Judged,
+  {
+    policy,
+    adopted,
+    now,
+  }: {
+    readonly policy: Policy
+    readonly adopted: Generation | undefined
+    readonly now: Milliseconds
+  },
+): string | undefined {
+  const required = policy.verify === 'require'
+  if (signature.is === 'bad') return 'its signature does not fit it'
+  if (required && signature.is !== 'good') return unproven[signature.is]
+  if (date !== undefined && date > now + ahead) {
+    return `it is dated in the future (${new Date(date).toISOString()})`
+  }
+  if (required && validUntil !== undefined && validUntil < now) {
+    return `it was valid until ${new Date(validUntil).toISOString()}`
+  }
+  return olderThan({ date, signature }, adopted)
+}
+
+const unproven = {
+  'unknown-key': 'it is signed by no known key',
+  unsigned: 'it is not signed',
+  unchecked: 'there is no keyring to check its signature with',
+} as const
+
+/** A Release of before the adopted one: a mirror lags, or an attacker plays back. One with a better signature counts anyway. */
+function olderThan(
+  { date, signature }: Omit<Judged, 'validUntil'>,
+  adopted: Generation | undefined,
+): string | undefined {
+  if (adopted === undefined) return undefined
+  if (signature.is === 'good' && adopted.signature.is !== 'good') return undefined
+  if (adopted.signature.is === 'good' && signature.is === 'unsigned') {
+    return 'the one adopted before has a good signature and this one has none'
+  }
+  if (date === undefined || adopted.date === undefined || date >= adopted.date) return undefined
+  return `it is older than the one adopted before (${new Date(adopted.date).toISOString()})`
+}

@@ -1,0 +1,304 @@
+/**
+ * What the adopted indexes of archives say about files (docs/decisions/0030-what-adopted-indexes-say.md): told what is stored
+ * and given to clients, asked what a file must be.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { whenReady } from '../../async/ready.ts'
+import type { Logger } from '../../log/log.ts'
+import type { ArchivePath } from '../archive/path.ts'
+import { Disk } from '../store/disk/disk.ts'
+import { Layout } from '../store/disk/layout.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import type { Standing } from '../store/upkeep/rules.ts'
+import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
+import type { Missing } from './adopt.ts'
+import { Adoptions } from './adoptions.ts'
+import type { Generation, ReleaseFile, Suite } from './generation.ts'
+import { type Client, GivenReleases } from './given-releases.ts'
+import { KnownSuites, type Source } from './known-suites.ts'
+import type { Policy } from './policy.ts'
+import { type Named, pathName, type Table } from './table.ts'
+import { Tables } from './tables.ts'
+
+/** What an index says about a file, and where it says so. */
+export interface Claim extends Named {
+  /** Key of the directory of the Release file that names the index. */
+  readonly suite: string
+  readonly generation: Generation
+}
+
+export interface SuitesParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+  readonly store: Pick<Store, 'get' | 'put'>
+  /** Bytes of memory for tables. */
+  readonly memory: number
+  /** How long a request waits for the adoption of a suite that may name its file. */
+  readonly wait: () => Milliseconds
+  /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
+  readonly policyOf: (at: string) => Policy | undefined
+}
+
+/** A file that is asked for. */
+export interface AskedFile {
+  readonly key: string
+  readonly archive: ArchivePath
+  readonly client: Client
+  readonly stored: Entry | undefined
+}
+
+/** The kinds of files that go with a Release file: it names them, or signs it. */
+const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
+
+/** The part of the time from Date to Valid-Until in which it comes close. */
+const lastPart = 0.1
+
+export class Suites {
+  readonly #parts: SuitesParts
+  readonly #known: KnownSuites
+  readonly #tables: Tables
+  readonly #adoptions: Adoptions
+  readonly #given: GivenReleases
+  /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
+  #agreeing = new WeakSet<Entry>()
+  /** Tables that were not there when they were needed. */
+  readonly #lost = new Set<string>()
+
+  private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
+    this.#parts = parts
+    this.#known = known
+    this.#tables = tables
+    this.#given = new GivenReleases(parts.clock)
+    this.#adoptions = new Adoptions({
+      ...parts,
+      known,
+      tables,
+      onAdopted: () => {
+        this.#agreeing = new WeakSet()
+      },
+    })
+  }
+
+  /** Reads what an earlier run knew. Never rejects. */
+  static async open(parts: SuitesParts): Promise<Suites> {
+    const { clock, log, memory, cacheDirectory } = parts
+    const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), log }
+    const known = await KnownSuites.open(around)
+    const tables = new Tables({ ...around, memory })
+    await tables.warm(known.tables())
+    return new Suites(parts, known, tables)
+  }
+
+  get all(): readonly Suite[] {
+    return this.#known.all
+  }
+
+  /** Suites that are being adopted. */
+  get adopting(): number {
+    return this.#adoptions.count
+  }
+
+  /** What adopted indexes say of a content, for retention. */
+  standing(digest: string): Standing {
+    if (this.#known.names(digest)) return 'generation'
+    return this.#tables.names(digest) ? 'named' : 'unknown'
+  }
+
+  /** Whether an entry is the Release file of a suite that is adopted or about to be. */
+  governs({ key }: Entry): boolean {
+    const at = suiteOfRelease(key)
+    if (at === undefined || key.endsWith('.gpg')) return false
+    return this.#known.at(at) !== undefined || this.#adoptions.pending(at) !== undefined
+  }
+
+  /** The generation that a stored Release file belongs to. */
+  generationOf({ key, digest }: Entry): Generation | undefined {
+    const at = suiteOfRelease(key)
+    const suite = at === undefined ? undefined : this.#known.at(at)
+    return suite?.generations.find(({ release }) => release.digest === digest)
+  }
+
+  /** From when on the origin is asked about a Release file however fresh it is: its Valid-Until comes close. */
+  checkFrom(entry: Entry): Milliseconds | undefined {
+    const { date, validUntil } = this.generationOf(entry) ?? {}
+    if (validUntil === undefined) return undefined
+    return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
+  }
+
+  /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
+  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+    return this.#adoptions.prepare(at, release)
+  }
+
+  /** An entry was stored: if indexes may say something else now, its suite is adopted. */
+  stored({ key, digest }: Entry): void {
+    const suite = suiteOfRelease(key)
+    if (suite !== undefined) {
+      const { release } = this.#known.at(suite)?.generations[0] ?? {}
+      const known = release?.digest === digest || release?.signedBy?.digest === digest
+      if (!known) this.#adoptions.queue(suite)
+      return
+    }
+    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
+    for (const at of directoriesOf(key)) {
+      const generation = this.#known.at(at)?.generations[0]
+      if (generation?.contents.some(listed => listed.digest === digest)) return
+      const waits = this.#adoptions.pending(at) !== undefined
+      if (waits || generation !== undefined) this.#adoptions.queue(at)
+    }
+  }
+
+  /** A client gets this stored Release file. One that was never adopted is adopted now. */
+  given(client: Client, entry: Entry): void {
+    const suite = suiteOfRelease(entry.key)
+    if (suite === undefined || entry.key.endsWith('.gpg')) return
+    this.#given.note(client, suite, entry.digest)
+    if (this.#known.at(suite) === undefined) this.stored(entry)
+  }
+
+  /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
+  claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
+    const { key, archive, stored } = asked
+    if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
+    if (archive.kind === 'by-hash') return undefined
+    if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
+    if (stored !== undefined && this.#agreeing.has(stored)) return undefined
+    const name = nameOf(key)
+    if (name === undefined) return undefined
+    const pending = this.#pendingFor(name, asked)
+    return pending === undefined
+      ? this.#find(name, asked)
+      : this.#withinWait(pending).then(done => (done ? this.#find(name, asked) : undefined))
+  }
+
+  async close(): Promise<void> {
+    await this.#adoptions.close()
+  }
+
+  #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
+    if (asked.archive.kind === 'release') return this.#findSignature(asked)
+    const agreeing = this.#agreeing
+    const found = indexKinds.has(asked.archive.kind)
+      ? this.#findIndex(name, asked.client)
+      : this.#findFile(name)
+    return whenReady(found, claim => {
+      const { stored, archive } = asked
+      const agrees = claim === undefined || claim.digest === stored?.digest
+      if (stored !== undefined && agrees && archive.immutable) agreeing.add(stored)
+      return claim
+    })
+  }
+
+  /** The signature that belongs to the Release the client was given. */
+  #findSignature({ key, client }: AskedFile): Claim | undefined {
+    const at = parentOf(key)
+    const digest = this.#given.to(client, at)
+    const generation = this.#known.at(at)?.generations.find(one => one.release.digest === digest)
+    const { signedBy } = generation?.release ?? {}
+    return generation && signedBy && { ...signedBy, suite: at, generation }
+  }
+
+  /** What the Release the client was given says about an index under its plain name. */
+  #findIndex(name: string, client: Client): Claim | undefined | Promise<Claim | undefined> {
+    for (const base of directoriesOf(name)) {
+      const suite = this.#known.based(base)
+      if (suite === undefined) continue
+      const digest = this.#given.to(client, suite.at)
+      const generation = suite.generations.find(({ release }) => release.digest === digest)
+      if (generation === undefined) return undefined
+      const source = { suite, generation, table: generation.release.digest }
+      return this.#ask([source], pathName(name.slice(base.length + 1)))
+    }
+    return undefined
+  }
+
+  /** What the indexes of packages say about a file. */
+  #findFile(name: string): Claim | undefined | Promise<Claim | undefined> {
+    for (const root of directoriesOf(name)) {
+      const sources = this.#known.rootedAt(root)
+      if (sources.length > 0) return this.#ask(sources, pathName(name.slice(root.length + 1)))
+    }
+    return undefined
+  }
+
+  #ask(sources: readonly Source[], path: Buffer): Claim | undefined | Promise<Claim | undefined> {
+    for (const source of sources) {
+      const table = this.#tables.hot(source.table)
+      if (table === undefined) return this.#askDisk(sources, path)
+      const claim = claimIn(table, source, path)
+      if (claim !== undefined) return claim
+    }
+    return undefined
+  }
+
+  async #askDisk(sources: readonly Source[], path: Buffer): Promise<Claim | undefined> {
+    for (const source of sources) {
+      const { table: digest, suite } = source
+      const table = this.#tables.hot(digest) ?? (await this.#tables.load(digest))
+      if (table === undefined) {
+        // What cannot be made again is not tried again and again.
+        if (!this.#lost.has(digest)) this.#adoptions.queue(suite.at)
+        this.#lost.add(digest)
+        continue
+      }
+      const claim = claimIn(table, source, path)
+      if (claim !== undefined) return claim
+    }
+    return undefined
+  }
+
+  /**
+   * The adoption under way whose suite may name the file. What is stored does not wait for one, unless it is an index and the
+   * client has a Release that is not adopted yet.
+   */
+  #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
+    if (this.#adoptions.count === 0) return undefined
+    const index = indexKinds.has(archive.kind)
+    if (stored !== undefined && !index) return undefined
+    for (const at of this.#adoptions.waiting) {
+      const base = nameOf(at) ?? at
+      const dists = base.lastIndexOf('/dists/')
+      const root = index || dists < 0 ? base : base.slice(0, dists)
+      if (!name.startsWith(`${root}/`)) continue
+      const given = index && this.#given.to(client, at)
+      const adopted = this.#known
+        .at(at)
+        ?.generations.some(({ release }) => release.digest === given)
+      if (!index || (given !== undefined && adopted !== true)) return this.#adoptions.pending(at)
+    }
+    return undefined
+  }
+
+  /** Whether it settles before the request has waited long enough. */
+  async #withinWait(pending: Promise<void>): Promise<boolean> {
+    const { clock, wait } = this.#parts
+    let cancel = (): void => undefined
+    const late = new Promise<false>(resolve => {
+      cancel = clock.after(wait(), () => resolve(false))
+    })
+    try {
+      return await Promise.race([pending.then(() => true), late])
+    } finally {
+      cancel()
+    }
+  }
+}
+
+function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {
+  const found = table.find(path)
+  return found && { ...found, suite: suite.at, generation }
+}
+
+/** The key of the directory of a Release file or its signature; undefined for other files. */
+function suiteOfRelease(key: string): string | undefined {
+  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
+}
+
+/** The directories a URL lies in, the innermost first, without slashes at their ends. */
+function* directoriesOf(name: string): Generator<string> {
+  const authority = name.indexOf('://') + 3
+  for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
+}

@@ -1,0 +1,188 @@
+/**
+ * The table of an index: for each path its size and SHA-256, found by the digest of the path. Pure: bytes in memory.
+ *
+ * # Format
+ * 32 bytes of header: `cachesvc-table-1`, the number of rows, the CRC-32 of all that follows, the length of the common directory
+ * in bytes, four zeroes. Then the common directory as UTF-8, then the rows in order: the first 16 bytes of SHA-256(path), the
+ * size (6 bytes), the SHA-256 of the content (32 bytes). Then the numbers of the rows (4 bytes) in the order of their contents'
+ * SHA-256. Numbers are big-endian.
+ */
+import { hash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+
+/** What an index says about a path. */
+export interface Named {
+  /** Bytes. */
+  readonly size: number
+  /** SHA-256, lower-case hex. */
+  readonly digest: string
+}
+
+const magic = Buffer.from('cachesvc-table-1')
+const headerBytes = 32
+const nameBytes = 16
+const rowBytes = nameBytes + 6 + 32
+/** Where the digest of the content stands in a row. */
+const digestAt = nameBytes + 6
+const numberBytes = 4
+/** No index has more, by far: 16 million rows are 900 MB. */
+const mostRows = 1 << 24
+
+/** The name a path has in a table. */
+export function pathName(path: string): Buffer {
+  return hash('sha256', path, 'buffer')
+}
+
+/** Makes a table of what is added. */
+export class TableBuilder {
+  #rows = Buffer.alloc(1024 * rowBytes)
+  #count = 0
+  #common: string | undefined
+
+  /** Throws a RangeError when an index names more than can be. */
+  add(path: string, { size, digest }: Named): void {
+    if (this.#count >= mostRows) throw new RangeError('the index names too many files')
+    const at = this.#count * rowBytes
+    if (at === this.#rows.length) {
+      const larger = Buffer.alloc(this.#rows.length * 2)
+      this.#rows.copy(larger)
+      this.#rows = larger
+    }
+    pathName(path).copy(this.#rows, at, 0, nameBytes)
+    this.#rows.writeUIntBE(size, at + nameBytes, 6)
+    this.#rows.write(digest, at + nameBytes + 6, 'hex')
+    this.#count += 1
+    this.#common = commonDirectory(this.#common, path)
+  }
+
+  /** The table. A path that was named twice with different contents is in it no more. */
+  finish(): Buffer {
+    const rows = this.#rows
+    const name = (row: number): Buffer => rows.subarray(row * rowBytes, row * rowBytes + nameBytes)
+    const order = Array.from({ length: this.#count }, (_, row) => row)
+    order.sort((a, b) => name(a).compare(name(b)))
+    const kept: number[] = []
+    for (let i = 0; i < order.length; ) {
+      const first = order[i] ?? 0
+      let next = i + 1
+      let same = true
+      for (; next < order.length && name(order[next] ?? 0).equals(name(first)); next += 1) {
+        same &&= rowOf(rows, order[next] ?? 0).equals(rowOf(rows, first))
+      }
+      if (same) kept.push(first)
+      i = next
+    }
+    const common = Buffer.from(this.#common ?? '')
+    const numbers = headerBytes + common.length + kept.length * rowBytes
+    const table = Buffer.alloc(numbers + kept.length * numberBytes)
+    common.copy(table, headerBytes)
+    kept.forEach((row, i) => {
+      rowOf(rows, row).copy(table, headerBytes + common.length + i * rowBytes)
+    })
+    const content = (row = 0): Buffer => rowOf(rows, row).subarray(digestAt)
+    const byContent = kept.map((_, i) => i)
+    byContent.sort((a, b) => content(kept[a]).compare(content(kept[b])))
+    byContent.forEach((row, i) => {
+      table.writeUInt32BE(row, numbers + i * numberBytes)
+    })
+    magic.copy(table)
+    table.writeUInt32BE(kept.length, 16)
+    table.writeUInt32BE(crc32(table.subarray(headerBytes)), 20)
+    table.writeUInt32BE(common.length, 24)
+    return table
+  }
+}
+
+function rowOf(rows: Buffer, row: number): Buffer {
+  return rows.subarray(row * rowBytes, (row + 1) * rowBytes)
+}
+
+/** The longest directory that all paths so far lie in; empty when there is none. */
+function commonDirectory(before: string | undefined, path: string): string {
+  let common = before ?? path.slice(0, Math.max(0, path.lastIndexOf('/')))
+  while (common !== '' && !(path.startsWith(common) && path[common.length] === '/')) {
+    common = common.slice(0, Math.max(0, common.lastIndexOf('/')))
+  }
+  return common
+}
+
+/** A table for looking things up. */
+export class Table {
+  /** Bytes of memory. */
+  readonly bytes: number
+  /** The directory all its paths lie in; empty when there is none. */
+  readonly common: string
+  readonly #rows: Buffer
+  readonly #byContent: Buffer
+  readonly #count: number
+
+  private constructor(file: Buffer, rows: number, count: number) {
+    const numbers = rows + count * rowBytes
+    this.bytes = file.length
+    this.common = file.toString('utf8', headerBytes, rows)
+    this.#rows = file.subarray(rows, numbers)
+    this.#byContent = file.subarray(numbers)
+    this.#count = count
+  }
+
+  /** The table in a file; undefined when the file is damaged or none. */
+  static read(file: Buffer): Table | undefined {
+    if (file.length < headerBytes || !file.subarray(0, magic.length).equals(magic)) return undefined
+    const rows = headerBytes + file.readUInt32BE(24)
+    const count = file.readUInt32BE(16)
+    if (file.length !== rows + count * (rowBytes + numberBytes)) return undefined
+    if (crc32(file.subarray(headerBytes)) !== file.readUInt32BE(20)) return undefined
+    return new Table(file, rows, count)
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** What the index says about a path, given its `pathName`. */
+  find(name: Buffer): Named | undefined {
+    const row = this.#rowOf(name)
+    if (row === undefined) return undefined
+    const at = row * rowBytes + nameBytes
+    return {
+      size: this.#rows.readUIntBE(at, 6),
+      digest: this.#rows.toString('hex', at + 6, at + 6 + 32),
+    }
+  }
+
+  /** Whether the index names content with this SHA-256, in bytes. */
+  names(digest: Buffer): boolean {
+    let [low, high] = [0, this.#count - 1]
+    while (low <= high) {
+      const middle = (low + high) >> 1
+      const at = this.#byContent.readUInt32BE(middle * numberBytes) * rowBytes + digestAt
+      const order = digest.compare(this.#rows, at, at + digest.length)
+      if (order === 0) return true
+      if (order < 0) high = middle - 1
+      else low = middle + 1
+    }
+    return false
+  }
+
+  /**
+   * Digests are spread evenly, so where one must be can be computed. An archive could choose its paths so that they are not:
+   * after some steps the middle is tried.
+   */
+  #rowOf(name: Buffer): number | undefined {
+    const rows = this.#rows
+    const wanted = name.readUInt32BE(0)
+    let [low, high] = [0, this.#count - 1]
+    let [least, most] = [0, 0x1_0000_0000]
+    for (let step = 0; low <= high; step += 1) {
+      const share = step < 8 && most > least ? (wanted - least) / (most - least) : 0.5
+      const row = Math.min(high, low + Math.floor(share * (high - low + 1)))
+      const at = row * rowBytes
+      const order = name.compare(rows, at, at + nameBytes, 0, nameBytes)
+      if (order === 0) return row
+      const found = rows.readUInt32BE(at)
+      if (order < 0) [high, most] = [row - 1, found]
+      else [low, least] = [row + 1, found]
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The tables of adopted indexes in memory, within a bound; read from disk when they are needed.
+ */
+import { LRUCache } from 'lru-cache'
+import { SingleFlight } from '../../async/single-flight.ts'
+import { explainError, systemCode } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import type { Disk } from '../store/disk/disk.ts'
+import type { Layout } from '../store/disk/layout.ts'
+import { tablePath, tableSuffix } from './adopt.ts'
+import { Table } from './table.ts'
+
+export interface TablesParts {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly log: Logger
+  /** Bytes of memory. */
+  readonly memory: number
+}
+
+export class Tables {
+  readonly #parts: TablesParts
+  readonly #memory: LRUCache<string, Table>
+  readonly #loads = new SingleFlight<Table | undefined>()
+
+  constructor(parts: TablesParts) {
+    this.#parts = parts
+    this.#memory = new LRUCache({
+      maxSize: Math.max(1, parts.memory),
+      sizeCalculation: table => table.bytes,
+    })
+  }
+
+  /** The table of the index with this SHA-256, when it is in memory. */
+  hot(digest: string): Table | undefined {
+    return this.#memory.get(digest)
+  }
+
+  /** The same, read from disk if need be. Undefined when it is missing or damaged; a damaged one is removed. Never rejects. */
+  load(digest: string): Promise<Table | undefined> {
+    return this.#loads.run(digest, async () => {
+      const { disk, layout, log } = this.#parts
+      const path = tablePath(layout, digest)
+      try {
+        const table = await this.#read(path)
+        if (table !== undefined) this.#memory.set(digest, table)
+        else await disk.remove(path)
+        return table
+      } catch (error) {
+        log.warn('cannot read the table of an index', { digest, because: explainError(error) })
+        return undefined
+      }
+    })
+  }
+
+  /** Reads these tables as far as memory goes, for `names`. Never rejects. */
+  async warm(digests: Iterable<string>): Promise<void> {
+    for (const digest of digests) {
+      if (this.#memory.calculatedSize >= this.#parts.memory / 2) return
+      if (!this.#memory.has(digest)) await this.load(digest)
+    }
+  }
+
+  /** Whether a table in memory names content with this SHA-256. */
+  names(digest: string): boolean {
+    const bytes = Buffer.from(digest, 'hex')
+    for (const table of this.#memory.values()) if (table.names(bytes)) return true
+    return false
+  }
+
+  /** Removes the tables that are not among these. */
+  async keepOnly(needed: ReadonlySet<string>): Promise<void> {
+    const { disk, layout, log } = this.#parts
+    try {
+      for (const name of await disk.names(layout.suites)) {
+        const digest = name.slice(0, -tableSuffix.length)
+        if (!name.endsWith(tableSuffix) || needed.has(digest)) continue
+        this.#memory.delete(digest)
+        await disk.remove(tablePath(layout, digest))
+      }
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return
+      log.warn('cannot remove tables of indexes', { because: explainError(error) })
+    }
+  }
+
+  async #read(path: string): Promise<Table | undefined> {
+    const file = await this.#parts.disk.openIfThere(path)
+    if (file === undefined) return undefined
+    try {
+      return Table.read(await file.bytes(0, (await file.look()).size))
+    } finally {
+      file.close()
+    }
+  }
+}

@@ -1,0 +1,282 @@
+/**
+ * Updates an adopted suite as a whole: a new Release file takes the place of the old one only when all files clients use it
+ * names are in the store. Until then clients get the old one, and what it names.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
+import { parseUri } from '../../http/message/target.ts'
+import type { Logger } from '../../log/log.ts'
+import { classify } from '../archive/path.ts'
+import type { Fetcher } from '../fetch/fetch.ts'
+import type { Found, Wanted } from '../fetch/found.ts'
+import { isGone, isIllness } from '../fetch/revalidation.ts'
+import type { StaleReason } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+import { parentOf } from '../verify/inventory.ts'
+import type { Missing } from './adopt.ts'
+import { byHashPath, keyIn, type Listed } from './generation.ts'
+import type { Suites } from './suites.ts'
+
+/** What a client gets that asks for the Release file of an adopted suite. */
+export type Updated =
+  | { readonly use: 'store'; readonly because: 'validated' | 'changed'; readonly entry: Entry }
+  | { readonly use: 'stale'; readonly because: StaleReason }
+  /** It came and cannot be stored. */
+  | { readonly use: 'again' }
+  | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
+
+export interface UpdatesParts {
+  readonly suites: Suites
+  readonly fetcher: Fetcher
+  readonly store: Pick<Store, 'get' | 'put' | 'remove'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** How long a client waits for the origin's word, and how long for the files of a new generation. */
+  readonly patience: () => { readonly asking: Milliseconds; readonly updating: Milliseconds }
+}
+
+/** Files of a new generation that are fetched at the same time. */
+const atOnce = 4
+
+/** How long the origin is not asked again when it had not all files of its Release, or one that may not be adopted. */
+const pauseAfterFailure: Milliseconds = 5000
+
+const mostBehind = 1000
+
+interface Behind {
+  readonly because: StaleReason
+  /** Until when the origin is not asked again, by `elapsed`. */
+  readonly until: Milliseconds
+}
+
+interface UnderWay {
+  readonly done: Promise<Updated>
+  /** The origin has sent another Release file. */
+  changed: boolean
+}
+
+export class Updates {
+  readonly #parts: UpdatesParts
+  readonly #underWay = new Map<string, UnderWay>()
+  /** Suites whose Release the origin did not confirm when it was last asked, by the keys of their directories. */
+  readonly #behind = new LRUCache<string, Behind>({ max: mostBehind })
+
+  constructor(parts: UpdatesParts) {
+    this.#parts = parts
+  }
+
+  /** Whether `check` answers for an entry: it is the Release file of an adopted suite. */
+  governs(entry: Entry): boolean {
+    return this.#parts.suites.governs(entry)
+  }
+
+  /**
+   * Whether a file goes with a Release that the origin did not confirm when it was last asked. Then that the origin has no such
+   * file is no answer.
+   */
+  isBehind(key: string): boolean {
+    if (this.#behind.size === 0) return false
+    for (let at = parentOf(key); at.length > 'https://'.length; at = parentOf(at)) {
+      if (this.#behind.has(at)) return true
+    }
+    return false
+  }
+
+  /**
+   * Asks the origin whether the stored Release file still holds, and updates the suite when it does not: once for all clients
+   * that ask at the same time, and not again at once when it failed. The update goes on when a client has waited long enough.
+   * Never rejects.
+   */
+  async check(wanted: Wanted, entry: Entry): Promise<Updated> {
+    const { suites, clock, patience } = this.#parts
+    const { asking, updating } = patience()
+    const at = parentOf(entry.key)
+    const { because, until = 0 } = this.#behind.get(at) ?? {}
+    if (because !== undefined && clock.elapsed() < until) return { use: 'stale', because }
+    const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
+    const first = await this.#within(running.done, asking)
+    if (first !== undefined) return first
+    const late = running.changed
+      ? await this.#within(running.done, Math.max(0, updating - asking))
+      : undefined
+    if (late !== undefined) return late
+    const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
+    if (suites.governs(entry)) this.#behind.set(at, { because: slow, until: 0 })
+    return { use: 'stale', because: slow }
+  }
+
+  #begin(wanted: Wanted, entry: Entry): UnderWay {
+    const underWay: UnderWay = {
+      changed: false,
+      done: this.#update(wanted, entry, () => {
+        underWay.changed = true
+      })
+        .catch((error: unknown): Updated => {
+          this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
+          return { use: 'stale', because: 'stale-suite-incomplete' }
+        })
+        .then(updated => this.#noted(entry, updated))
+        .finally(() => this.#underWay.delete(entry.key)),
+    }
+    this.#underWay.set(entry.key, underWay)
+    return underWay
+  }
+
+  #noted({ key }: Entry, updated: Updated): Updated {
+    const at = parentOf(key)
+    if (updated.use !== 'stale') this.#behind.delete(at)
+    else {
+      const pause = updated.because.startsWith('stale-suite') ? pauseAfterFailure : 0
+      const until = this.#parts.clock.elapsed() + pause
+      this.#behind.set(at, { because: updated.because, until })
+    }
+    return updated
+  }
+
+  async #update(wanted: Wanted, entry: Entry, onChanged: () => void): Promise<Updated> {
+    const { fetcher, store } = this.#parts
+    const at = parentOf(entry.key)
+    const key = `${entry.key}${incoming}`
+    const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
+    if (found.kind !== 'filling') return unchanged(found)
+    if (!found.filling.download.stored) return { use: 'again' }
+    const settled = await found.filling.settled
+    if (settled.kind === 'passed') return { use: 'again' }
+    if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
+    if (!(await settled.kept)) return { use: 'again' }
+    try {
+      const come = { ...settled.entry, key: entry.key }
+      if (come.digest === entry.digest) return this.#place(come, 'validated')
+      onChanged()
+      const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
+      if (pair === undefined) return { use: 'stale', because: 'stale-suite-incomplete' }
+      const kept = await this.#prepared(settled.entry, entry, pair.signature)
+      if (kept !== undefined) return { use: 'stale', because: kept }
+      if (pair.signature !== undefined) store.put({ ...pair.signature, key: signatureIn(at) })
+      return this.#place(come, 'changed')
+    } finally {
+      store.remove(key)
+      store.remove(`${signatureIn(at)}${incoming}`)
+    }
+  }
+
+  /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
+  async #signature(
+    at: string,
+    { uri }: Wanted,
+  ): Promise<{ readonly signature?: Entry } | undefined> {
+    const { fetcher, store } = this.#parts
+    const key = signatureIn(at)
+    const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
+    const wanted = { key: `${key}${incoming}`, uri: { ...uri, path }, stored, insist: true }
+    const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
+    if (found.kind === 'validated') return { signature: found.entry }
+    if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
+    const settled = found.kind === 'filling' ? await found.filling.settled : found
+    const come = settled.kind === 'stored' && (await settled.kept)
+    return come ? { signature: settled.entry } : undefined
+  }
+
+  #place(entry: Entry, because: 'validated' | 'changed'): Updated {
+    this.#parts.store.put(entry)
+    return { use: 'store', because, entry }
+  }
+
+  /** Fetches what the new Release names. Why it must not take the old one's place; undefined when it may. */
+  async #prepared(
+    { digest, size }: Entry,
+    entry: Entry,
+    signedBy: Entry | undefined,
+  ): Promise<StaleReason | undefined> {
+    const { suites, clock, log } = this.#parts
+    const at = parentOf(entry.key)
+    const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
+    const missing = await suites.prepare(at, {
+      ...{ name, digest, size },
+      signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
+    })
+    if (missing === undefined) return 'stale-suite-refused'
+    const failed = await this.#fetchAll(at, missing)
+    if (failed.length === 0) return undefined
+    const generation = suites.generationOf(entry)
+    const expired = (generation?.validUntil ?? Number.POSITIVE_INFINITY) < clock.now()
+    log.warn('a new Release file names files that cannot be had; clients get the one before', {
+      key: entry.key,
+      missing: failed.map(({ path }) => path),
+      ...(expired && { but: 'the one before has expired, so they get the new one' }),
+    })
+    return expired ? undefined : 'stale-suite-incomplete'
+  }
+
+  /** The files that could not be fetched. */
+  async #fetchAll(at: string, { files, byHash }: Missing): Promise<readonly Listed[]> {
+    const waiting = [...files]
+    const failed: Listed[] = []
+    const work = async (): Promise<void> => {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        const come =
+          (byHash && (await this.#fetchOne(at, next, byHashPath(next)))) ||
+          (await this.#fetchOne(at, next, next.path))
+        if (!come) failed.push(next)
+      }
+    }
+    await Promise.all(Array.from({ length: atOnce }, work))
+    return failed
+  }
+
+  /** Whether the file has come and is kept under the name that its digest gives it. */
+  async #fetchOne(at: string, listed: Listed, path: string): Promise<boolean> {
+    const { fetcher, store } = this.#parts
+    const [key, kept] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
+    const uri = key === undefined ? undefined : parseUri(key)
+    if (key === undefined || kept === undefined || uri === undefined || 'problem' in uri)
+      return false
+    const { size, digest } = listed
+    const claim = { size, digest, suite: at }
+    const staged = key === kept ? key : `${key}${incoming}`
+    const archive = classify(uri.path)
+    const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
+    const found = await fetcher.fetch(wanted).found
+    const settled = found.kind === 'filling' ? await found.filling.settled : found
+    if (settled.kind !== 'stored' && settled.kind !== 'validated') return false
+    if (settled.kind === 'stored' && !(await settled.kept)) return false
+    if (settled.entry.digest !== listed.digest) return false
+    if (staged === kept) return true
+    const { stored } = store.put({ ...settled.entry, key: kept, verified: { by: 'name' } })
+    store.remove(staged)
+    return stored
+  }
+
+  async #within<Result>(promise: Promise<Result>, wait: Milliseconds): Promise<Result | undefined> {
+    let cancel = (): void => undefined
+    const late = new Promise<undefined>(resolve => {
+      cancel = this.#parts.clock.after(wait, () => resolve(undefined))
+    })
+    try {
+      return await Promise.race([promise, late])
+    } finally {
+      cancel()
+    }
+  }
+}
+
+/** Ends the keys of files that wait to take the place of others; no target has such a key. */
+const incoming = '#incoming'
+
+/** The key of the detached signature of a suite. */
+function signatureIn(at: string): string {
+  return `${at}/Release.gpg`
+}
+
+/** What a client gets when no other Release file came. */
+function unchanged(found: Exclude<Found, { kind: 'filling' }>): Updated {
+  if (found.kind === 'validated') {
+    return { use: 'store', because: 'validated', entry: found.entry }
+  }
+  if (found.kind === 'answered' && !isIllness(found.status)) {
+    return { use: 'answer', status: found.status, fields: found.fields }
+  }
+  return { use: 'stale', because: 'stale-origin-failed' }
+}

@@ -1,0 +1,89 @@
+/**
+ * Generations on disk, and where the paths of an index begin.
+ */
+import t from 'tap'
+import {
+  baseOf,
+  byHashPath,
+  decodeSuite,
+  encodeSuite,
+  type Generation,
+  keyIn,
+  pastGenerations,
+  type Suite,
+  succeeded,
+} from '../../../lib/cache/suites/generation.ts'
+import { rootOf } from '../../../lib/cache/verify/suites.ts'
+
+const at = 'http://archive.example.org/debian/dists/b%2Bc'
+
+function generation(letter: string): Generation {
+  return {
+    release: { name: 'InRelease', digest: letter.repeat(64), size: 10 },
+    date: 1000,
+    validUntil: 2000,
+    byHash: true,
+    signature: { is: 'good', by: 'abcd' },
+    adopted: 1500,
+    indexes: [{ table: letter.repeat(64), root: 'http://archive.example.org/debian' }],
+    contents: [{ path: 'main/Packages', size: 5, digest: letter.repeat(64) }],
+  }
+}
+
+t.test('a suite is read as it was written, and anything else is none', async t => {
+  const suite: Suite = { at, generations: [generation('a'), generation('b')] }
+  t.strictSame(decodeSuite(encodeSuite(suite)), suite)
+  const { date: _, validUntil: __, ...undated } = generation('c')
+  const without = { at, generations: [{ ...undated, date: undefined, validUntil: undefined }] }
+  t.strictSame(decodeSuite(encodeSuite(without)), without)
+  const one = generation('a')
+  const wrong: readonly unknown[] = [
+    undefined,
+    [],
+    { version: 2, at, generations: [one] },
+    { version: 1, at, generations: [] },
+    { version: 1, at: 1, generations: [one] },
+    { version: 1, at, generations: [{ ...one, release: undefined }] },
+    { version: 1, at, generations: [{ ...one, release: { ...one.release, name: 'Packages' } }] },
+    { version: 1, at, generations: [{ ...one, signature: { is: 'splendid' } }] },
+    { version: 1, at, generations: [{ ...one, indexes: [{ table: '../x', root: '' }] }] },
+    { version: 1, at, generations: [{ ...one, contents: [1] }] },
+    { version: 1, at, generations: [{ ...one, adopted: 'today' }] },
+  ]
+  for (const value of wrong) {
+    const text = JSON.stringify(value) ?? ''
+    t.equal(decodeSuite(text), undefined, text.slice(0, 60))
+  }
+})
+
+t.test('so many past generations are kept, each once', async t => {
+  let suite: Suite | undefined
+  for (const letter of 'abcdefa') suite = succeeded(suite, { at, next: generation(letter) })
+  const kept = suite?.generations.map(({ release }) => release.digest[0]).join('')
+  t.equal(kept, 'afed')
+  t.equal(suite?.generations.length, pastGenerations + 1)
+  t.equal(suite && baseOf(suite), 'http://archive.example.org/debian/dists/b+c')
+})
+
+t.test('where the paths of an index begin', async t => {
+  const host = 'http://archive.example.org'
+  const cases: ReadonlyArray<readonly [base: string, common: string, root: string]> = [
+    [`${host}/debian/dists/stable`, 'pool/main', `${host}/debian`],
+    [`${host}/debian/dists/stable/updates`, 'pool', `${host}/debian`],
+    [`${host}/flat`, '', `${host}/flat`],
+    [`${host}/flat/sub`, '', `${host}/flat/sub`],
+    [`${host}/flat/sub`, 'sub', `${host}/flat`],
+    [`${host}/flat/sub`, 'sub/more', `${host}/flat`],
+    [`${host}/flat/sub`, 'subway', `${host}/flat/sub`],
+    [`${host}/flat/sub`, 'flat/sub', host],
+    [host, 'pool', host],
+  ]
+  for (const [base, common, root] of cases) t.equal(rootOf(base, common), root, `${base} ${common}`)
+})
+
+t.test('names of the files of a suite', async t => {
+  const digest = 'a'.repeat(64)
+  t.equal(byHashPath({ path: 'main/x/Packages', digest }), `main/x/by-hash/SHA256/${digest}`)
+  t.equal(byHashPath({ path: 'Packages', digest }), `by-hash/SHA256/${digest}`)
+  t.equal(keyIn(at, 'main/a+b c'), `${at}/main/a%2Bb%20c`)
+})

@@ -1,0 +1,146 @@
+/**
+ * Suites updated as a whole: whatever a mirror does in the middle of an update, clients get a Release and indexes that fit each
+ * other.
+ */
+import t from 'tap'
+import { asked, changingArchive, changingArchives } from '../../fixtures/changing-archive.ts'
+import { reply } from '../../fixtures/scripted-origin.ts'
+import { hexOf } from '../../fixtures/tiny-archive.ts'
+
+t.test('a new Release comes with its indexes, by hash and by name', async t => {
+  const archiveAt = await changingArchives(t)
+  for (const byHash of [true, false]) {
+    const archive = archiveAt(byHash ? 'hashed' : 'plain')
+    const first = await archive.ofDay(1, { byHash })
+    archive.serve(first)
+    t.strictSame(await archive.update(), { day: '1', fits: true })
+    archive.serve(await archive.ofDay(2, { byHash }))
+    await archive.until('2', t)
+    const old = first.get(archive.index) ?? Buffer.alloc(0)
+    const kept = await archive.get(archive.hashed(old))
+    t.ok(kept.content.equals(old), 'what the generation before had can still be had by hash')
+  }
+})
+
+t.test('while a mirror has only half of an update, clients get the one before', async t => {
+  const archiveAt = await changingArchives(t)
+  for (const byHash of [true, false]) {
+    const archive = archiveAt(byHash ? 'hashed' : 'plain')
+    archive.serve(await archive.ofDay(1, { byHash }))
+    await archive.update()
+    const next = await archive.ofDay(2, { byHash })
+    archive.serve(next, path => path === archive.release)
+    for (let n = 0; n < 4; n += 1) {
+      t.strictSame(await archive.update(), { day: '1', fits: true })
+    }
+    archive.serve(next)
+    await archive.until('2', t)
+  }
+})
+
+t.test('the answer says that the one before was given', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  archive.serve(await archive.ofDay(2), path => path === archive.release)
+  const answer = await archive.get(archive.release)
+  t.match(answer.fields.get('Cache-Status'), 'detail=stale-suite-incomplete')
+  t.equal(answer.fields.get('X-Cache'), 'HIT')
+  const { length } = archive.origin.seen(`/${archive.release}`)
+  await archive.get(archive.release)
+  t.equal(archive.origin.seen(`/${archive.release}`).length, length, 'asked again after a while')
+})
+
+t.test('that a file of the one before is gone is not said while it is given', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  const other = `${archive.suite}/main/binary-all/Packages.xz`
+  t.equal((await archive.get(other)).status, 404)
+  archive.serve(await archive.ofDay(2), path => path === archive.release)
+  await archive.update()
+  const answer = await archive.get(other)
+  t.equal(answer.status, 503)
+  t.match(answer.fields.get('Cache-Status'), 'detail=SUITE_BEHIND')
+})
+
+t.test('a mirror that has its indexes before its Release', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  const next = await archive.ofDay(2)
+  archive.serve(next, path => path !== archive.release)
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  archive.serve(next)
+  await archive.until('2', t)
+})
+
+t.test('a client in the middle of its update ends it with the indexes of its Release', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  const url = (path: string): string => archive.origin.url(`/${path}`)
+  const client = await archive.cache.client()
+  const own = await client.get(url(archive.release), asked)
+  archive.serve(await archive.ofDay(2))
+  await archive.until('2', t)
+  // Another client at the same address has the newer one by now; the connection tells them apart.
+  const packages = await client.get(url(archive.index), asked)
+  t.ok(own.text.includes(hexOf('sha256', packages.content)))
+})
+
+t.test('a mirror that goes back to an older archive is not followed', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(2))
+  await archive.update()
+  archive.serve(await archive.ofDay(1))
+  t.strictSame(await archive.update(), { day: '2', fits: true })
+  const answer = await archive.get(archive.release)
+  t.match(answer.fields.get('Cache-Status'), 'detail=stale-suite-refused')
+  archive.serve(await archive.ofDay(3))
+  await archive.until('3', t)
+})
+
+t.test('clients wait so long for a new generation and no longer', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  archive.serve(await archive.ofDay(2), path => path === archive.release)
+  archive.origin.at(`/${archive.index}`, async answer => {
+    await answer.write('HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n')
+  })
+  let done = false
+  const answer = archive.get(archive.release).finally(() => {
+    done = true
+  })
+  await archive.cache.until(() => done)
+  t.match((await answer).text, 'Version: 1')
+})
+
+t.test('an origin that has gone, and one that says no, as ever', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  archive.origin.at(`/${archive.release}`, reply({ status: 503, content: 'busy' }))
+  const stale = await archive.get(archive.release)
+  t.match(stale.fields.get('Cache-Status'), 'detail=stale-origin-failed')
+  archive.origin.at(`/${archive.release}`, reply({ status: 404, content: 'gone' }))
+  t.equal((await archive.get(archive.release)).status, 404)
+  t.equal((await archive.get(archive.release)).status, 404, 'and it is not stored any more')
+})
+
+t.test('Valid-Until that comes close makes a fresh Release be asked about', async t => {
+  const settings = { freshness: { floor: '0s', index: '1d' } }
+  const archive = await changingArchive(t, { settings, now: Date.parse('2025-01-01T01:10:00Z') })
+  const more = 'Valid-Until: Wed, 01 Jan 2025 02:40:00 UTC\n'
+  archive.serve(await archive.ofDay(1, { more }))
+  await archive.update()
+  const plainly = async (): Promise<string | undefined> => {
+    const answer = await archive.cache.get(archive.origin.url(`/${archive.release}`))
+    return /detail=([\w-]+)/.exec(answer.fields.get('Cache-Status') ?? '')?.[1]
+  }
+  t.equal(await plainly(), 'fresh')
+  archive.clock.advance(82 * 60_000)
+  t.equal(await plainly(), 'validated')
+  t.equal(await plainly(), 'validated')
+})

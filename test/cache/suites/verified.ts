@@ -1,0 +1,223 @@
+/**
+ * Files compared with the indexes of their archive, on the wire: no client ever gets the whole of wrong content, and nothing
+ * wrong is ever a hit.
+ */
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { TestCache } from '../../fixtures/cache.ts'
+import type { RawResponse } from '../../fixtures/raw-client.ts'
+import { file, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { tinyArchive } from '../../fixtures/tiny-archive.ts'
+
+const base = 'debian/dists/stable'
+const index = `${base}/main/binary-all/Packages.gz`
+const small = 'pool/main/s/small_1_all.deb'
+const large = 'pool/main/l/large_1_all.deb'
+const contents: Readonly<Record<string, string>> = {
+  [small]: 'small content',
+  [large]: 'large content '.repeat(50_000),
+}
+const now = Date.parse('2025-03-14T12:00:00Z')
+const modified = 'Wed, 01 Jan 2025 00:00:00 GMT'
+
+interface Published {
+  readonly packages?: Readonly<Record<string, string>>
+  readonly date?: string
+}
+
+/** Puts an archive in place at an origin, by plain names. */
+function publish(origin: ScriptedOrigin, { packages = contents, date }: Published = {}): void {
+  const files = tinyArchive({ base, packages, root: 'debian', ...(date && { date }) })
+  for (const [path, content] of files) {
+    const name = path.replace(/Release$/, 'InRelease')
+    origin.at(`/${name}`, file({ content, etag: `"${date}"`, lastModified: modified }))
+  }
+}
+
+/** A cache whose client has updated from an archive. */
+async function updated(t: Test, published: Published = {}) {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin], clock: new ManualClock(now) })
+  publish(origin, published)
+  const url = (path: string): string => origin.url(`/debian/${path}`)
+  const update = async (): Promise<RawResponse> => {
+    await cache.warm(origin.url(`/${base}/InRelease`), { 'Cache-Control': 'max-age=0' })
+    const answer = await cache.warm(origin.url(`/${index}`), { 'Cache-Control': 'max-age=0' })
+    await adopted(cache)
+    return answer
+  }
+  await update()
+  return { origin, cache, url, update }
+}
+
+/** Waits until no suite is being adopted. */
+async function adopted(cache: TestCache): Promise<void> {
+  await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
+}
+
+/** The content a client gets; undefined when it is not whole or not 200. */
+async function whole(cache: TestCache, url: string): Promise<string | undefined> {
+  try {
+    const answer = await cache.get(url)
+    return answer.status === 200 ? answer.text : undefined
+  } catch {
+    return undefined
+  }
+}
+
+t.test('what an index names is verified, and the answer and the explanation say so', async t => {
+  const { cache, url } = await updated(t)
+  for (const [path, content] of Object.entries(contents)) {
+    const miss = await cache.warm(url(path))
+    t.equal(miss.text, content ?? '')
+    t.match(miss.fields.get('Cache-Status'), /fwd=uri-miss.*detail=absent; verified=index$/)
+    const hit = await cache.get(url(path))
+    t.equal(hit.text, content)
+    t.equal(hit.fields.get('Cache-Status'), 'cachesvc; hit; detail=immutable; verified=index')
+  }
+  const { text } = await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(url(small))}`)
+  t.match(text, /an index of .*dists\/stable, without a good signature/)
+})
+
+t.test('wrong content never reaches a client whole and is never stored', async t => {
+  type Lie = (right: string) => Parameters<ScriptedOrigin['at']>[1]
+  const lies: Readonly<Record<string, Lie>> = {
+    'other bytes': right => file({ content: `X${right.slice(1)}`, lastModified: modified }),
+    'other last byte': right => file({ content: `${right.slice(0, -1)}X`, lastModified: modified }),
+    'more than there is': right =>
+      file({ content: right, claims: right.length + 100, lastModified: modified }),
+    'less than there is': right =>
+      file({ content: right, claims: right.length - 5, lastModified: modified }),
+    'a shorter file': right => file({ content: right.slice(0, -5), lastModified: modified }),
+    'a longer file': right => file({ content: `${right}and more`, lastModified: modified }),
+    'a longer file in chunks': right => reply({ content: `${right}and more`, framing: 'chunked' }),
+    'a shorter file to the end': right => reply({ content: right.slice(0, -5), framing: 'close' }),
+    'another package': () => file({ content: 'of another package' }),
+  }
+  const cases = Object.entries(lies).flatMap(([name, lie]) =>
+    ['small', 'large'].map(size => {
+      const path = `pool/main/${size}/${name.replaceAll(' ', '-')}_1_all.deb`
+      const right = `${name} `.repeat(size === 'small' ? 2 : 40_000)
+      return { name, lie, path, right }
+    }),
+  )
+  const packages = Object.fromEntries(cases.map(({ path, right }) => [path, right]))
+  const { origin, cache, url } = await updated(t, { packages })
+  for (const { name, lie, path, right } of cases) {
+    origin.at(`/debian/${path}`, lie(right))
+    t.equal(await whole(cache, url(path)), undefined, `${name}, ${path}`)
+    await cache.quiet()
+    t.notOk((await cache.stored()).includes(url(path)), `${name} is not stored`)
+    origin.at(`/debian/${path}`, file({ content: right, lastModified: modified }))
+    await cache.until(async () => (await whole(cache, url(path))) !== undefined)
+    t.equal(await whole(cache, url(path)), right, `${name}: the origin is itself again`)
+  }
+})
+
+t.test('a wrong answer is counted, and not fetched again for each client', async t => {
+  const { origin, cache, url } = await updated(t)
+  origin.at(`/debian/${small}`, file({ content: 'wrong content', lastModified: modified }))
+  for (let n = 0; n < 5; n += 1) t.equal(await whole(cache, url(small)), undefined)
+  t.ok(origin.seen(`/debian/${small}`).length <= 2)
+  const { text } = await cache.get('/_cachesvc/metrics')
+  t.match(text, /cachesvc_wrong_content_total\{code="wrong-digest"\} [12]\n/)
+  const answer = await cache.get(url(small))
+  t.equal(answer.status, 503)
+  t.match(answer.fields.get('Cache-Status'), 'detail=wrong-digest')
+})
+
+t.test('what a client keeps of wrong content is not joined to the right one', async t => {
+  const { origin, cache, url } = await updated(t)
+  const right = contents[large] ?? ''
+  origin.at(`/debian/${large}`, file({ content: `X${right.slice(1)}`, lastModified: modified }))
+  t.equal(await whole(cache, url(large)), undefined)
+  origin.at(`/debian/${large}`, file({ content: right, lastModified: modified }))
+  await cache.until(async () => (await whole(cache, url(large))) !== undefined)
+  const rest = await cache.get(url(large), { Range: 'bytes=1000-', 'If-Range': modified })
+  t.equal(rest.status, 200, 'all of it, from the start')
+  t.equal(rest.text, right)
+})
+
+t.test('what was stored before its index was read is no hit when it is wrong', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin], clock: new ManualClock(now) })
+  const url = origin.url(`/debian/${small}`)
+  origin.at(`/debian/${small}`, file({ content: 'wrong content', lastModified: modified }))
+  t.equal((await cache.warm(url)).text, 'wrong content', 'nothing is known of this archive')
+  publish(origin)
+  await cache.warm(origin.url(`/${base}/InRelease`))
+  await cache.warm(origin.url(`/${index}`))
+  await adopted(cache)
+  const answer = await cache.warm(url)
+  t.equal(answer.text, contents[small])
+  t.match(answer.fields.get('Cache-Status'), /fwd=stale.*detail=superseded/)
+  t.not(answer.fields.get('Last-Modified'), modified)
+  t.equal((await cache.get(url)).fields.get('X-Cache'), 'HIT')
+})
+
+t.test('a package rebuilt under its old name is fetched again after the update', async t => {
+  const { origin, cache, url, update } = await updated(t, { date: 'Wed, 01 Jan 2025 00:00:00 UTC' })
+  t.equal((await cache.warm(url(small))).text, contents[small])
+  const rebuilt = { ...contents, [small]: 'rebuilt content' }
+  publish(origin, { packages: rebuilt, date: 'Thu, 02 Jan 2025 00:00:00 UTC' })
+  await cache.until(async () => {
+    await update()
+    return (await cache.get(url(small))).text === 'rebuilt content'
+  })
+  t.equal((await cache.get(url(small))).text, 'rebuilt content')
+})
+
+t.test('content that lies under another name is not fetched again', async t => {
+  const other = 'pool/main/o/other_1_all.deb'
+  const packages = { ...contents, [other]: contents[small] ?? '' }
+  const { origin, cache, url } = await updated(t, { packages })
+  await cache.warm(url(small))
+  const answer = await cache.get(url(other))
+  t.equal(answer.text, contents[small])
+  t.equal(answer.fields.get('X-Cache'), 'HIT')
+  t.equal(origin.seen(`/debian/${other}`).length, 0)
+})
+
+t.test('an index that is not the one of the client’s Release is not served', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin], clock: new ManualClock(now) })
+  publish(origin)
+  const lagging = file({ content: gzipSync('Package: old\n'), lastModified: modified })
+  origin.at(`/${index}`, lagging)
+  const ask = { 'Cache-Control': 'max-age=0' }
+  await cache.warm(origin.url(`/${base}/InRelease`), ask)
+  await adopted(cache)
+  const answer = await cache.get(origin.url(`/${index}`), ask).catch(() => undefined)
+  t.not(answer?.status, 200)
+  publish(origin)
+  await cache.until(async () => (await whole(cache, origin.url(`/${index}`))) !== undefined)
+})
+
+t.test('what is known outlives a restart, and what is damaged is made again', async t => {
+  const { origin, cache, url } = await updated(t)
+  await cache.restart()
+  origin.at(`/debian/${small}`, file({ content: 'wrong content' }))
+  t.equal(await whole(cache, url(small)), undefined)
+  await cache.stop()
+  const directory = join(cache.directory, 'v2/suites')
+  for (const name of await readdir(directory)) await writeFile(join(directory, name), 'damaged')
+  await cache.restart()
+  await cache.get(origin.url(`/${base}/InRelease`))
+  await adopted(cache)
+  t.equal(await whole(cache, url(small)), undefined)
+})
+
+t.test('an archive for which it is switched off is left alone', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const archives = [{ origins: [`127.0.0.1:${origin.port}/debian`], verify: 'off' }]
+  const cache = await TestCache.start(t, { origins: [origin], settings: { archives } })
+  publish(origin)
+  await cache.warm(origin.url(`/${base}/InRelease`))
+  await cache.warm(origin.url(`/${index}`))
+  await adopted(cache)
+  origin.at(`/debian/${small}`, file({ content: 'wrong content' }))
+  t.equal(await whole(cache, origin.url(`/debian/${small}`)), 'wrong content')
+})
