@@ -46,5 +46,8 @@ export function explainError(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {
     return error.errors.map(explainError).join('; ')
   }
-  return error.cause === undefined ? own : `${own}: ${explainError(error.cause)}`
+  if (error.cause === undefined) return own
+  // Messages that wrap others often repeat them.
+  const cause = explainError(error.cause)
+  return own.includes(cause) ? own : `${own}: ${cause}`
 }

@@ -33,7 +33,9 @@ export const authproxy = program({
       ...{ value: 'DIR', read: pathOption, default: defaultConfigDirectory },
       help: `look for instances in DIR instead of ${defaultConfigDirectory}`,
     },
-    'check-config': { help: 'check the configuration, print every problem, exit' },
+    'check-config': {
+      help: 'check the configuration, the metadata and the places it writes to, print every problem, exit',
+    },
     now: {
       ...{ of: ['rotate-keys'] },
       help: 'the new keys sign at once, and not when the others know them',

@@ -2,11 +2,14 @@
  * The commands of authproxy that need an instance. Each loads what it needs when it runs.
  */
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { systemClock } from '../../async/clock.ts'
+import { explainError } from '../../errors.ts'
+import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import { type Diagnosis, linesOf, sumUp } from '../doctor/check.ts'
+import { type Diagnosis, linesOf, sumUp, wrong } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
@@ -25,13 +28,12 @@ export async function command(line: Line): Promise<ExitCode> {
     const problems = count === 1 ? '1 problem' : `${count} problems`
     await tell(`failed to load configuration from ${loaded.from}: ${problems}`)
     for (const problem of loaded.problems) await tell(problem)
+    const bare = operands.length === 0 && options.config === undefined
+    if (bare && !existsSync(loaded.from)) await tell(firstSteps)
     return exitCodes.configuration
   }
   const config = loaded.value
-  if (options['check-config']) {
-    await print(`${loaded.from}: no problems\n`)
-    return exitCodes.success
-  }
+  if (options['check-config']) return checkAround(loaded)
   switch (run) {
     case 'rotate-keys':
       return rotate(config, options.now)
@@ -49,6 +51,37 @@ export async function command(line: Line): Promise<ExitCode> {
       return serveWith(config, load)
     }
   }
+}
+
+const firstSteps =
+  'no instance is set up. To try authproxy on this machine: authproxy demo. To set one up: authproxy(8), or docs/authproxy.md'
+
+/** What `--check-config` looks at beyond the settings: what the service reads at start, and where it writes. */
+async function checkAround({
+  value: config,
+  from,
+}: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
+  const [keys, idp, { readBrand }] = await Promise.all([
+    import('../doctor/checks/keys.ts'),
+    import('../doctor/checks/idp.ts'),
+    import('../pages/brand.ts'),
+  ])
+  const about = { config, from, warnings: [], groups: undefined }
+  const of = { ...about, clock: systemClock, random: randomBytes }
+  const logo = readBrand(config.pages).then(
+    () => [],
+    error => wrong(explainError(error), 'make it readable for the user of the service'),
+  )
+  const found = (
+    await Promise.all([keys.file(of), keys.owners(of), idp.available(of), logo])
+  ).flat()
+  const bad = found.filter(one => one !== undefined).filter(({ state }) => state !== 'right')
+  for (const { state, found, mend = '' } of bad) {
+    await tell(`${state === 'wrong' ? '' : 'warning: '}${printable(found)}; ${printable(mend)}`)
+  }
+  if (bad.some(({ state }) => state === 'wrong')) return exitCodes.configuration
+  await print(`${from}: no problems\n`)
+  return exitCodes.success
 }
 
 async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {

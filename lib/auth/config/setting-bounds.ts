@@ -4,7 +4,7 @@
 import { duration, integer, size } from '../../config/setting-kinds.ts'
 import { group, setting } from '../../config/settings.ts'
 
-export const timeouts = group('How long is waited, for whom.', {
+export const timeouts = group('Time limits.', {
   connect: setting(duration('100ms', '5m'), '10s').says(
     'Time limit for a connection to the backend, for each of name look-up, TCP and TLS.',
   ),
@@ -34,8 +34,8 @@ export const timeouts = group('How long is waited, for whom.', {
   ),
 })
 
-export const limits = group('How much is taken.', {
-  head: setting(size('8K', '4M'), '1M').says('The size of a request’s head.'),
+export const limits = group('Limits on sizes and numbers.', {
+  head: setting(size('8K', '4M'), '1M').says('Most bytes of the head of a request.'),
   fields: setting(integer(20, 2000, 'a number of fields'), 900).says(
     'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
   ),
@@ -43,7 +43,7 @@ export const limits = group('How much is taken.', {
     'Most bytes of the head of a backend’s response.',
   ),
   connections: setting(integer(10, 1_000_000, 'a number of connections'), 10_000).says(
-    'Connections of clients.',
+    'Most connections of clients.',
   ),
   backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
     'Most connections to the backend, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again.',

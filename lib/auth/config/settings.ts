@@ -38,10 +38,10 @@ export const settings = group('', {
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
-    'Where the metadata of the identity provider is fetched from: at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached.',
+    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached.',
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
-    'A file with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+    'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
   ),
   idpEntityID: optional(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
@@ -50,7 +50,7 @@ export const settings = group('', {
     absolutePath,
     'none: the signature of metadata is not checked',
   ).says(
-    'A PEM file with the certificates the metadata has to be signed with. Metadata that is not is refused.',
+    'PEM file with the certificates the metadata has to be signed with. Metadata without such a signature is refused.',
   ),
   samlRequestSigning: setting(requestSigning, 'auto').says(
     'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks; `true` is `always`, `false` is `never`.',
@@ -66,9 +66,9 @@ export const settings = group('', {
   passthroughTokens: listOfGroups(
     'list of tokens',
     {
-      name: setting(text, '').says('What the token is called in the log.'),
+      name: setting(text, '').says('Name of the token in the log.'),
       token: optional(token).says(
-        'The token itself. Better is `sha256`, which is of no use to a reader of the file.',
+        'The token itself. Better is `sha256`: a person who reads the file cannot use that.',
       ),
       sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
       expires: optional(moment, 'never').says(
@@ -77,30 +77,30 @@ export const settings = group('', {
     },
     'passthroughTokens:\n  - name: monitoring\n    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n    expires: 2030-12-31',
   ).says(
-    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are good for the whole instance. The field never reaches the backend.',
+    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are valid for the whole instance. This header never reaches the backend.',
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file.',
     'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` makes new keys and keeps all sessions valid.',
   ),
 
-  proxy: group('What is listened on and what is forwarded to.', {
+  proxy: group('Addresses: where authproxy listens, and where it forwards to.', {
     listenAddress: required(
       listenAddress,
       'name an address with a port, such as 127.0.0.1:8080',
       'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
     ).says('The address to listen on, another one for every instance.'),
     targetURL: required(origin, 'name the backend, such as http://127.0.0.1:3000').says(
-      'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity fields.',
+      'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
     ),
     targetDisableSSLVerify: setting(boolean, false).says(
-      'Takes any certificate from the backend. Leave it off; see `targetCertificates`.',
+      'Whether any certificate of the backend is accepted. Leave it off; see `targetCertificates`.',
     ),
     targetCertificates: optional(absolutePath, 'the well-known authorities alone').says(
-      'A PEM file with authorities that the backend’s certificate may come from.',
+      'PEM file with authorities that the backend’s certificate may come from.',
     ),
     useBasicAuth: setting(boolean, false).says(
-      'Sends the subject to the backend as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
+      'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
     ),
     trustedProxies: setting(
       listOf(network, 'networks'),
@@ -119,25 +119,25 @@ export const settings = group('', {
       'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long. An open WebSocket alone is no use.',
+      'Idle timeout of a session: it ends when it is not used for so long. An open WebSocket alone does not keep it alive.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
     revocation: setting(boolean, true).says(
-      'Keeps a list of ended sessions beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
+      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so.',
     ),
   }),
 
-  identity: group('How attributes of an assertion are used.', {
+  identity: group('Use of the attributes of an assertion.', {
     attributes: listOfGroups(
       'list of attributes',
       {
         name: setting(attributeName, 'attribute').says(
-          'Its name here; the field is `X-Authproxy-` and this name.',
+          'Name of the attribute here; its header is `X-Authproxy-` and this name.',
         ),
         from: setting(listOf(text, 'attribute names'), []).says(
-          'Its names in assertions. The first one with a value is used.',
+          'Names of the attribute in assertions. The first one with a value is used.',
         ),
         list: setting(boolean, false).says('Whether it is a list whose commas have to be encoded.'),
       },
@@ -147,7 +147,7 @@ export const settings = group('', {
       'The attributes that are kept. Fewer make smaller cookies.',
     ),
     looseNames: setting(boolean, false).says(
-      'Also compares the last segment of attribute names without regard to case: for names typed by hand at the identity provider.',
+      'Comparison of the last segment of attribute names as well, without regard to case: for names typed by hand at the identity provider.',
     ),
     groups: setting(
       listOf(text, 'patterns'),
@@ -155,7 +155,7 @@ export const settings = group('', {
       'identity:\n  groups: ["app-*", "cn=staff,*"]',
     ).says('Groups that are kept, `*` for any text; all are when the list is empty.'),
     groupForm: setting(oneOf('whole', 'name'), 'whole').says(
-      '`name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
+      'Form of the groups that are kept. `name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
     ),
     stripDomains: setting(
       listOf(text, 'domain names'),
@@ -165,18 +165,18 @@ export const settings = group('', {
       'Domains that are taken from account names of the form `DOMAIN\\user`, without regard to case. A name of any other domain stays as it was sent, so that the `admin` of one domain is not the `admin` of another.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
-      'How values reach the backend: as UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or with `percent` everything but visible ASCII and spaces, and `%` itself.',
+      'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
     ),
     fieldSize: setting(size('256', '512K'), '64K').says(
-      'The longest value of one field. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
-      'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a field. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the field is left out.',
+      'Longest value of one header. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
+      'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
     ),
     token: setting(boolean, false).says(
-      'Sends the identity of the user also as a signed JWT (ES256) in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
+      'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
       'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
     ),
     tokenAudience: optional(text, '`https://` and `domain`').says(
-      'The audience (`aud`) of the JWT: by what name the backend knows itself.',
+      'Audience (`aud`) of the JWT: the name that the backend has for itself.',
     ),
   }),
 
@@ -196,11 +196,11 @@ export const settings = group('', {
       'none: there is no such listener',
       'admin:\n  listenAddress: 127.0.0.1:9080',
     ).says(
-      'Where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
+      'Address where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
     ),
   }),
 
-  log: group('What is written to the log.', {
+  log: group('Lines of the log.', {
     level: setting(oneOf('debug', 'info', 'warn', 'error'), 'info').says(
       'The least severe lines that are written.',
     ),

@@ -64,10 +64,13 @@ export function timeText(at: Milliseconds): string {
 }
 
 function answer(type: string, text: string, { status, reason, fields }: Answered): Response {
+  const given = fields ?? Fields.empty
+  // A page may set these in another way; Vary adds up.
+  const own = ownFields.filter(([name]) => name === 'Vary' || !given.has(name))
   return {
     status,
     ...(reason === undefined ? {} : { reason }),
-    fields: Fields.of(['Content-Type', type], ...ownFields, ...(fields ?? [])),
+    fields: Fields.of(['Content-Type', type], ...own, ...given),
     content: { kind: 'bytes', bytes: Buffer.from(text) },
   }
 }

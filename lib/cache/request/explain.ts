@@ -5,6 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { requestDirectives } from '../../http/message/cache-control.ts'
+import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, parseTarget } from '../../http/message/target.ts'
 import { compileModes, tunnelMode } from '../intercept/tunnel-mode.ts'
@@ -76,7 +77,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   else {
     find('Stored', `${size(stored.size)}, ${moment(stored.stored)}`)
     find('SHA-256', stored.digest)
-    find('Last-Modified', stored.lastModified)
+    const modified = parseDate(stored.lastModified, parts.now)
+    find('Last-Modified', modified === undefined ? stored.lastModified : moment(modified))
     if (stored.validated === unconfirmed) find('Validated', 'not since cachesvc refresh')
     else {
       find('Validated', moment(stored.validated))

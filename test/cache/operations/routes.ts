@@ -4,7 +4,14 @@ import t from 'tap'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { packageRoot } from '../../../lib/package.ts'
-import { ask, fullSources, hostileSources, sources, textOf } from '../../fixtures/operations.ts'
+import {
+  ask,
+  fullSources,
+  hostileSources,
+  plainConfig,
+  sources,
+  textOf,
+} from '../../fixtures/operations.ts'
 
 const paths = [
   '/',
@@ -184,6 +191,20 @@ t.test('explain has a form, and shows what was asked as text', async t => {
   t.match(page, /<dt>Rule<\/dt><dd class="words">domains: archive\.example\.org</)
   t.match(page, 'value="http://a.example/x%2b1?a=b&#38;c=&#34;&#62;&#60;script&#62;"')
   t.notMatch(page, '<script>')
+})
+
+t.test('index.clients keeps others from the pages, and leaves what clients need', async t => {
+  const of = (clients: readonly string[]) =>
+    fullSources({ config: { ...plainConfig, index: { ...plainConfig.index, clients } } })
+  const closed = ['', 'cache', 'stats', 'explain', 'api/stats', 'metrics']
+  const open = ['setup', 'setup.sh', 'cachesvc.crt', 'revocation.crl', 'healthz', 'style.css']
+  const status = async (clients: readonly string[], path: string) =>
+    (await ask(of(clients), `/_cachesvc/${path}`)).status
+  for (const path of [...closed, ...open]) t.equal(await status([], path), 200, path)
+  for (const path of closed) t.equal(await status(['198.51.100.0/24'], path), 403, path)
+  for (const path of closed) t.equal(await status(['192.0.2.64/26'], path), 200, path)
+  for (const path of open) t.equal(await status(['198.51.100.0/24'], path), 200, path)
+  t.equal((await ask(of(['198.51.100.0/24']), '/')).status, 406, 'proxies are still detected')
 })
 
 t.test('explain leads with the verdict, and has examples until it is asked', async t => {

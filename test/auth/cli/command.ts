@@ -1,0 +1,74 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { attempt } from '../../fixtures/command.ts'
+import { ScriptedIdp } from '../../fixtures/idp.ts'
+import { ownDirectory } from '../../fixtures/whole-gateway.ts'
+
+async function said(...parameters: readonly string[]) {
+  const { code, stdout, stderr } = await attempt(process.execPath, [
+    'dist/bin/authproxy.js',
+    ...parameters,
+  ])
+  return { code, out: stdout.toString(), err: stderr }
+}
+
+/** Writes the file of an instance in a directory of its own, with metadata; `more` are lines of it. */
+async function instance(t: Test, more = (_: string): string => '') {
+  const directory = await ownDirectory(t)
+  await writeFile(
+    join(directory, 'idp.xml'),
+    new ScriptedIdp('keycloak', { now: Date.now }).metadata(),
+  )
+  const lines = [
+    'domain: app.example.org',
+    `idpMetadataFile: ${directory}/idp.xml`,
+    `configPath: ${directory}/app.json`,
+    'proxy: { listenAddress: "127.0.0.1:8080", targetURL: "http://127.0.0.1:3000" }',
+  ]
+  const changed = more(directory)
+  const kept = lines.filter(line => !changed.startsWith(`${line.split(':')[0]}:`))
+  await writeFile(join(directory, 'app.yaml'), `${[...kept, changed].join('\n')}\n`)
+  return said('app', '--config-dir', directory, '--check-config')
+}
+
+t.setTimeout(120_000)
+
+t.test('--check-config reads the metadata and looks at the places it will write', async t => {
+  t.match(await instance(t), { code: 0, out: /app\.yaml: no problems\n$/, err: '' })
+  for (const [more, expected] of [
+    [() => 'idpMetadataFile: /nonexistent/idp.xml', /idp\.xml cannot be read: ENOENT/],
+    [() => 'configPath: /nonexistent/app.json', /\/nonexistent does not exist; make it/],
+    [() => 'pages: { logo: /nonexistent/logo.png }', /cannot read pages\.logo: ENOENT/],
+    [(at: string) => `idpMetadataFile: ${at}/app.yaml`, /app\.yaml/],
+  ] as const) {
+    const { code, out, err } = await instance(t, more)
+    t.equal(code, 78)
+    t.equal(out, '')
+    t.match(err, expected)
+    t.notMatch(err, /(ENOENT.*){2}/, 'the reason is told once')
+  }
+})
+
+t.test('a file of keys that was made for another instance is refused', async t => {
+  const directory = await ownDirectory(t)
+  const other = [
+    'domain: other.example.org',
+    'idpMetadataFile: /idp.xml',
+    `configPath: ${directory}/other.json`,
+    'proxy: { listenAddress: "127.0.0.1:8081", targetURL: "http://127.0.0.1:3000" }',
+  ]
+  await writeFile(join(directory, 'other.yaml'), other.join('\n'))
+  t.equal((await said('rotate-keys', 'other', '--config-dir', directory)).code, 0)
+  const { code, err } = await instance(t, () => `configPath: ${directory}/other.json`)
+  t.equal(code, 78)
+  t.match(err, /other\.json was made for https:\/\/other\.example\.org.*a configPath of its own/)
+})
+
+t.test('without an instance it says how to begin', async t => {
+  const directory = await ownDirectory(t)
+  const { code, err } = await said('--config-dir', directory)
+  t.equal(code, 78)
+  t.match(err, /no instance is set up\. To try authproxy on this machine: authproxy demo\./)
+  t.notMatch((await said('app', '--config-dir', directory)).err, /authproxy demo/)
+})
