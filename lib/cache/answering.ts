@@ -42,6 +42,7 @@ export interface Answering {
   readonly negative: NegativeMemory
   readonly answerer: Answerer
   readonly suites: Suites
+  readonly updates: Updates
 }
 
 /** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
@@ -108,7 +109,7 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     revalidationBudget: () => rules().config.timeouts.revalidation,
     onReleaseGiven: (client, entry) => suites.given(client, entry),
   })
-  return { fetcher, negative, answerer, suites }
+  return { fetcher, negative, answerer, suites, updates }
 }
 
 /** One question about a file, with the fields of this question: conditions and ranges. */
