@@ -18,8 +18,8 @@ export interface Option {
   readonly default?: string
   /** Whether it may be repeated. */
   readonly many?: true
-  /** The only command that takes it. */
-  readonly of?: string
+  /** The only commands that take it. */
+  readonly of?: readonly string[]
   readonly help: string
 }
 
@@ -128,8 +128,8 @@ export function readArguments<P extends Program>(
   const values: Record<string, unknown> = {}
   for (const [name, option] of Object.entries(table.options)) {
     const found = given.get(name)
-    if (found !== undefined && option.of !== undefined && option.of !== run) {
-      throw new WrongUsage(`--${name} is an option of ${option.of} alone`)
+    if (found !== undefined && option.of !== undefined && !option.of.includes(run)) {
+      throw new WrongUsage(`--${name} is an option of ${spoken(option.of)} alone`)
     }
     if (option.value === undefined) values[name] = found !== undefined
     else if (option.many === true) values[name] = found ?? []
@@ -137,6 +137,12 @@ export function readArguments<P extends Program>(
     else values[name] = readText(option, option.default, { rawName: `--${name}`, directory })
   }
   return invocationOf<P>(run, operands, values)
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+function spoken(names: readonly string[]): string {
+  const others = names.slice(0, -1)
+  return others.length === 0 ? names.join() : `${others.join(', ')} and ${names.at(-1)}`
 }
 
 /** Every value was read by its entry in the table, which is where its type comes from. */
@@ -254,7 +260,7 @@ export function helpText({ name, usage, about, commands, options, notes }: Progr
     ([word, option]: readonly [string, Option]) => {
       const { short, value = '', of, help } = option
       const label = `${short === undefined ? '   ' : `-${short},`} --${word} ${value}`.trimEnd()
-      return [label, of === undefined ? help : `${of}: ${help}`] as const
+      return [label, of === undefined ? help : `${of.join(', ')}: ${help}`] as const
     },
   )
   const lengths = [...named, ...chosen].map(([label]) => label.length)

@@ -3,13 +3,13 @@
  *
  * # Facts
  * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second one ends at once.
- * - SIGHUP reloads. A reload that has problems changes nothing and logs them all. Signals that come during a reload lead to one
- *   more after it.
+ * - SIGHUP reloads, and so does a command that asks for it. A reload that has problems changes nothing and logs them all. What
+ *   comes during a reload leads to one more after it.
  * - An uncaught exception or an unhandled rejection ends the daemon with code 1: what state it left behind cannot be known, and
  *   the supervisor starts a clean one within a second. It still stops in order, within seconds: statistics are saved.
  */
 import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
-import { Failure } from './errors.ts'
+import { explainError, Failure } from './errors.ts'
 import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
@@ -44,8 +44,7 @@ export interface Service {
   readonly status: string
   /** The steps of stopping, in their order. */
   readonly stop: readonly StopStep[]
-  /** Reads the configuration again. Answers what is wrong with it; nothing when it has taken effect. */
-  readonly reload: () => Promise<readonly string[]>
+  readonly reload: Reload
 }
 
 /** What a service is started with. */
@@ -62,9 +61,13 @@ export interface Signals {
   removeListener(event: string, listener: (...facts: unknown[]) => void): unknown
 }
 
+/** Reads the configuration again, as after SIGHUP. Answers what is wrong with it; nothing when it has taken effect. */
+export type Reload = () => Promise<readonly string[]>
+
 export interface DaemonOptions {
   readonly log: Log
-  readonly start: (start: Start) => Promise<Service>
+  /** Starts the service. It may call `reload` once it runs. */
+  readonly start: (start: Start, reload: Reload) => Promise<Service>
   readonly signals?: Signals
   readonly environment?: Readonly<Record<string, string | undefined>>
   readonly clock?: Clock
@@ -114,15 +117,19 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   const hurrying = new AbortController()
   let service: Service | undefined
   let crashed = false
-  let reloading = false
-  let reloadAgain = false
+  let begun = (): void => {}
+  const ready = new Promise<void>(resolve => {
+    begun = resolve
+  })
+  let reloading: ReturnType<Reload> | undefined
+  let next: ReturnType<Reload> | undefined
 
   return { run, stop, crash, reload }
 
   async function run(sockets: readonly InheritedSocket[]): Promise<ExitCode> {
     const { signal } = stopping
     try {
-      const started = start({ sockets, signal })
+      const started = start({ sockets, signal }, reload)
       // When it loses the race below, its failure is not reported any more.
       started.catch(() => undefined)
       service = await Promise.race([started, startOverdue()])
@@ -140,7 +147,7 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
       log.info('ready', { status: service.status })
       void notifier.ready(service.status)
       beat()
-      if (reloadAgain) void reload()
+      begun()
       await fired(signal)
     }
     await stopInOrder(service.stop)
@@ -167,23 +174,35 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     if (!stopping.signal.aborted) stop(what)
   }
 
-  async function reload(): Promise<void> {
-    reloadAgain = true
-    if (reloading || service === undefined) return
-    reloading = true
-    while (reloadAgain && !stopping.signal.aborted) {
-      reloadAgain = false
-      await reloadOnce(service)
-    }
-    reloading = false
+  /** Reloads now, or after the reload under way, once for all calls that come meanwhile. Never rejects. */
+  function reload(): Promise<readonly string[]> {
+    if (next !== undefined) return next
+    if (service !== undefined && reloading === undefined) return beginReload()
+    next = Promise.resolve(reloading ?? ready).then(() => {
+      next = undefined
+      return beginReload()
+    })
+    return next
   }
 
-  async function reloadOnce(service: Service): Promise<void> {
+  function beginReload(): Promise<readonly string[]> {
+    reloading = Promise.resolve()
+      .then(reloadOnce)
+      .finally(() => {
+        reloading = undefined
+      })
+    return reloading
+  }
+
+  async function reloadOnce(): Promise<readonly string[]> {
+    if (service === undefined || stopping.signal.aborted) return ['the service stops']
     void notifier.reloading()
     let status = 'reload failed, the old configuration stays'
+    let problems: readonly string[]
     try {
-      const problems = await within(RELOAD_DEADLINE, service.reload())
-      if (problems === undefined) throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s`)
+      const found = await within(RELOAD_DEADLINE, service.reload())
+      if (found === undefined) throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s`)
+      problems = found
       for (const problem of problems) log.error(problem)
       if (problems.length > 0) {
         log.error('not reloaded: the old configuration stays', { problems: problems.length })
@@ -192,10 +211,12 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
         log.info('reloaded', { status })
       }
     } catch (error) {
+      problems = [explainError(error)]
       log.error('not reloaded: the old configuration stays', { error })
     }
     // systemd waits for this after RELOADING=1, also after a reload that failed.
     if (!stopping.signal.aborted) void notifier.ready(status)
+    return problems
   }
 
   async function stopInOrder(steps: readonly StopStep[]): Promise<void> {

@@ -167,6 +167,29 @@ t.test('reloads that come during one are one more, and a stuck one is given up',
   t.equal(begun, 2, 'no reload while stopping')
 })
 
+t.test('a service can ask for a reload, and learns what is wrong', async t => {
+  const answers = [['f.yaml:1:1: wrong'], []]
+  const asked: Promise<readonly string[]>[] = []
+  const d = daemon(
+    {},
+    {
+      start: async (_start, ask) => {
+        asked.push(ask())
+        const reload = async () => {
+          if (asked.length === 1) asked.push(ask())
+          return answers.shift() ?? []
+        }
+        return { status: 'here', stop: [], reload }
+      },
+    },
+  )
+  await settle()
+  t.strictSame(await asked[0], ['f.yaml:1:1: wrong'], 'asked before the start was over')
+  t.strictSame(await asked[1], [], 'asked during a reload')
+  d.signals.emit('SIGTERM')
+  t.equal(await d.code, 0)
+})
+
 t.test('a start that fails, and one that is told to stop', async t => {
   const failing = daemon({}, { start: () => Promise.reject(new Error('address in use')) })
   t.equal(await failing.code, 1)

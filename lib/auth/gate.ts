@@ -9,6 +9,7 @@ import { isNavigation } from './access/navigation.ts'
 import { checkToken, passthroughPrefix } from './access/passthrough.ts'
 import type { Config } from './config/config.ts'
 import { keySetPath } from './identity/key-set.ts'
+import { logoPath } from './pages/brand.ts'
 import type { ReadSession } from './session/token.ts'
 
 export type Verdict =
@@ -18,6 +19,8 @@ export type Verdict =
   | { readonly verdict: 'saml' }
   /** It asks for the keys of the signed identity, which are public. */
   | { readonly verdict: 'key-set' }
+  /** It asks for the logo of the pages, which is public. */
+  | { readonly verdict: 'logo' }
   | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
   | { readonly verdict: 'authenticated'; readonly session: ReadSession }
   /** From a person who opens a page, or a program that can do nothing with one. */
@@ -47,13 +50,14 @@ export async function gate(
     readonly instanceId: string
     readonly session: () => Promise<ReadSession | undefined>
   },
-  rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken'>,
+  rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken' | 'pages'>,
 ): Promise<Verdict> {
   const { request, path, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
-  // Without signed identities that path is the backend's like any other.
+  // Without signed identities, or a logo, that path is the backend's like any other.
   if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
+  if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
   const prefix = passthroughPrefix(path, rules.passthroughPaths)
   if (prefix !== undefined) return { verdict: 'passthrough', because: 'path', name: prefix }
   // A wrong token never falls back to a login page.

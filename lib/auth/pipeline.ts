@@ -22,6 +22,7 @@ import type { AnswerProbe } from './doctor/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate } from './gate.ts'
+import type { Brand } from './pages/brand.ts'
 import { type FailurePage, failed } from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
 import { cannotLogIn, challenge, needsLogin } from './pages/needs-login.ts'
@@ -32,6 +33,8 @@ import type { Sessions } from './session/sessions.ts'
 export interface Rules {
   readonly config: Config
   readonly backend: Backend
+  /** What the pages show of the organisation. */
+  readonly brand: Brand
 }
 
 export interface PipelineParts {
@@ -43,6 +46,8 @@ export interface PipelineParts {
   readonly instanceId: string
   /** Answers with the keys of the signed identity. */
   readonly keySet: Handler
+  /** Answers with the logo of the pages. */
+  readonly logo: Handler
   readonly readForm: FormReader
   readonly clock: Clock
 }
@@ -94,6 +99,8 @@ export async function answer<A extends Response | TakenOver>(
     }
     case 'key-set':
       return told(await parts.keySet(request), { outcome: 'key-set' })
+    case 'logo':
+      return told(await parts.logo(request), { outcome: 'logo' })
     case 'passthrough': {
       const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
       return pass({ request, session: undefined }, facts)
@@ -152,7 +159,7 @@ async function login(
       request,
       code: 'request_not_kept',
       words: { because: whyNotKept[form], login },
-      details: form === 'too-large' ? [['Limit', `${config.saml.stashLimit} bytes`]] : [],
+      details: form === 'too-large' ? [['Limit', `${config.saml.replaySize} bytes`]] : [],
       fields: challenge(login),
       facts: { because: form },
     })

@@ -29,6 +29,7 @@ import { IdentityTokens } from './identity/identity-token.ts'
 import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
+import { logoHandler, readBrand } from './pages/brand.ts'
 import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
 import { pageMaker } from './pages/page.ts'
@@ -105,12 +106,17 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     const tokens = new IdentityTokens({ keys, clock, config: from })
     return new Backend({ config: from, clock, instanceId, closing: closing.signal, tokens })
   }
-  let rules: Rules = { config, backend: backendOf(config) }
+  let rules: Rules = {
+    config,
+    backend: backendOf(config),
+    brand: await readBrand(config.pages),
+  }
   /** Settings that wait for a restart. */
   let waiting: readonly string[] = []
 
   const clientAddress = (request: Request) => rules.backend.client(request).address
-  const page = pageMaker(Templates.read(join(packageRoot(), 'templates', 'auth')), random)
+  const templates = Templates.read(join(packageRoot(), 'templates', 'auth'))
+  const page = pageMaker({ templates, random, brand: () => rules.brand })
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
     ...{ ...tools, page, records, clientAddress },
@@ -138,6 +144,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
+    logo: logoHandler(() => rules.brand),
     readForm: formReader(clock),
   }
   let tunnels = 0
@@ -230,7 +237,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const again = await options.reload()
       if ('problems' in again) return again.problems
       const next = inForce(config, again.config)
-      // This may fail, so it comes first: a reload takes effect whole or not at all.
+      // These may fail, so they come first: a reload takes effect whole or not at all.
+      const brand = await readBrand(next.pages)
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
       waiting = needRestart(config, again.config)
@@ -239,7 +247,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       }
       log.setLevel(next.log.level)
       // Requests that are under way keep their old backend; its connections go when they are idle.
-      rules = { config: next, backend }
+      rules = { config: next, backend, brand }
       await keys.check()
       return []
     },

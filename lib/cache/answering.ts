@@ -8,6 +8,7 @@ import { Fields } from '../http/message/field.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { Answerer } from './answer/answerer.ts'
+import { offlineFailure } from './answer/errors.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
 import { impatient } from './fetch/origin-client.ts'
@@ -59,13 +60,15 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     impatient: () => impatient(rules().config),
     onFailover: parts.onFailover,
   })
-  const ask = asking({
+  const online = asking({
     origin,
     mirrors,
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
     via: `1.1 ${pseudonym}`,
     agent: `cachesvc/${version}`,
   })
+  const ask: Ask = (method, question) =>
+    rules().config.offline ? Promise.reject(offlineFailure()) : online(method, question)
   const fetcher = new Fetcher({
     store,
     clock,

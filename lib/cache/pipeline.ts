@@ -99,6 +99,7 @@ export function pipeline(parts: PipelineParts): Handler {
           directives: allowed.directives,
           authorization,
           passthrough,
+          offline: rules.config.offline,
           settings: rules.config.freshness,
           now: allowed.tools.now,
         })
@@ -140,7 +141,7 @@ function answer(
     case 'negative':
       return originSaid(request, { status: 404, because: decision.because }, about)
     case 'fail':
-      return notStored(request, about)
+      return notStored(request, decision.because, about)
     case 'origin':
       if (decision.because === 'absent') return answerer.fetched(allowed)
       return relay(request, uri, about, {

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
-import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
+import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/name-lookup.ts'
 import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
@@ -17,6 +17,7 @@ import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { needRestart } from './config/reload.ts'
+import { control } from './control/control.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
@@ -48,6 +49,8 @@ export interface ServiceOptions {
   readonly start: Start
   /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
+  /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
+  readonly reloadDaemon?: Reload
   readonly clock?: Clock
   /** The resolver of names, for tests; the system's unless told. */
   readonly lookup?: Lookup
@@ -153,7 +156,11 @@ async function startWith(
     onWarning: () => metrics.verificationWarning(),
   })
   const activity = new Activity(clock)
-  const { metrics, handler: operationsHandler } = await operationsOf({
+  const {
+    metrics,
+    sources,
+    handler: operationsHandler,
+  } = await operationsOf({
     rules: () => rules,
     warnings: () => warnings,
     ...{ clock, version, listeners, servers, https, store, negative, origin, fetcher },
@@ -185,6 +192,7 @@ async function startWith(
     const outcome = exchange.response.facts?.['outcome']
     if (outcome === 'hit') statistics.hit(exchange.sent)
     else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+    else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
     metrics.exchange(exchange)
     activity.note(exchange)
   }
@@ -230,14 +238,16 @@ async function startWith(
   }
   retain(config)
 
-  const reload = async (): Promise<readonly string[]> => {
+  let pending: readonly string[] = []
+  const reload: Reload = async () => {
     const loaded = await options.reload()
     if ('problems' in loaded) return loaded.problems
     const fresh = loaded.config
     warnings = loaded.warnings ?? []
-    for (const setting of needRestart(config, fresh)) {
-      log.warn(`${setting} has changed; it takes effect when the service is restarted`)
-    }
+    pending = needRestart(config, fresh).map(
+      setting => `${setting} has changed; it takes effect when the service is restarted`,
+    )
+    for (const sentence of pending) log.warn(sentence)
     config = fresh
     rules = rulesOf(config)
     https.use(config)
@@ -245,13 +255,24 @@ async function startWith(
     log.setLevel(config.log.level)
     return []
   }
+  store.answerCommands(
+    control({
+      ...{ sources, store, negative, rules: () => rules },
+      evict: wrong => verification.evict(wrong),
+      reload: options.reloadDaemon ?? reload,
+      remarks: () => [...warnings, ...pending],
+    }),
+  )
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),
     stopStep('finish what is being fetched', drain, signal => fetcher.close(signal)),
-    stopStep('break off a verification', 5000, () => verification.close()),
+    stopStep('break off a verification', 5000, () => {
+      store.answerCommands(undefined)
+      return verification.close()
+    }),
     stopStep('break off the reading of indexes', 5000, () => suites.close()),
     stopStep('close connections to origins', 5000, () => origin.close()),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),

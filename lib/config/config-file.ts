@@ -79,8 +79,12 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
   try {
     found = withoutEmpty(document.toJS({ maxAliasCount: MOST_ALIAS_NODES }))
   } catch (error) {
-    const why = error instanceof ReferenceError ? error.message : 'it is nested too deeply'
-    return failed(`${name}: cannot be read as YAML: ${why}`)
+    const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
+    const why =
+      alias === undefined
+        ? 'it is nested too deeply, or has too many aliases'
+        : `put *${alias} in quotes`
+    return failed(`${name}: ${why}`)
   }
 
   const checked = check(found ?? {})
@@ -187,8 +191,12 @@ function yamlSentence(code: string, message: string): string {
     case 'BAD_DQ_ESCAPE':
       return 'a backslash in double quotes begins an escape, and this is none: use single quotes'
     case 'BAD_INDENT':
-    case 'BLOCK_AS_IMPLICIT_KEY':
       return 'this line is not indented as the lines above; entries of one group begin in the same column'
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'this line is not indented as the lines above, or a value with a colon and a space in it needs quotes'
+    case 'UNEXPECTED_TOKEN':
+      return 'this character is not expected here: put values that have it in quotes'
+    case 'MISSING_CHAR':
     case 'MULTILINE_IMPLICIT_KEY':
       return 'this is neither `key: value` nor part of the line above; is a colon missing?'
     default:

@@ -89,7 +89,7 @@ function roffInEntry(block: Block, index: number): string {
   return roffBlock(block)
 }
 
-/** Running text, a line a sentence as man(7) asks, literal words in bold. */
+/** Running text: a sentence begins a line, as man(7) asks, and lines are short; literal words are bold. */
 function roffText(text: string): string {
   const parts = text.split('`')
   const marked = parts
@@ -97,7 +97,8 @@ function roffText(text: string): string {
     .join('')
   return marked
     .split(/(?<=[.?]) (?=[A-Z`\\])/)
-    .map(protectLine)
+    .flatMap(sentence => sentence.match(/.{1,78}(?:\s|$)|\S+/g) ?? [])
+    .map(line => protectLine(line.trimEnd()))
     .join('\n')
 }
 

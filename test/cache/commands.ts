@@ -26,11 +26,17 @@ t.test('list and explain tell what a running service has', async t => {
 
   const list = await run('list')
   t.equal(list.code, 0)
-  const [size, used, digest, key] = list.text.trimEnd().split('\t')
+  const [head, line = ''] = list.text.split('\n')
+  t.equal(head, 'bytes\tlast used\tSHA-256\tURL')
+  const [size, used, digest, key] = line.split('\t')
   t.strictSame([size, key], ['5', origin.url(deb)])
   t.match(digest, /^[0-9a-f]{64}$/)
   t.ok(Math.abs(Date.parse(used ?? '') - Date.now()) < 60_000)
   t.equal((await run('list', 'debian*hello')).text, list.text)
+  t.match(JSON.parse((await run('list', '--json')).text), [
+    { url: origin.url(deb), bytes: 5, sha256: digest, lastUsed: used },
+  ])
+  t.match(await run('list', 'other', '--json'), { code: 1, text: '[\n]\n' })
   t.match(await run('list', 'other'), {
     code: 1,
     text: '',
@@ -42,8 +48,8 @@ t.test('list and explain tell what a running service has', async t => {
   for (const line of [
     /Admitted by +127\.0\.0\.1:\d+ \(at any address\)/,
     /Kind +pool, never changes/,
-    /Stored +\S+, 5 bytes/,
-    /A request now +is answered from the store \(immutable\)/,
+    /Stored +5 bytes, \d{4}-\d\d-\d\d \d\d:\d\d UTC/,
+    /^A request now +is answered from the store \(immutable\)/,
   ]) {
     t.match(explained.text, line)
   }

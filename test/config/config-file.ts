@@ -60,6 +60,10 @@ t.test('what is not YAML is told with its place', t => {
     ['a: {b: [c, d}\n', /^f.yaml:1:8: the \[ that begins here is not closed/],
     ['a:\n  b: {c: 1\n', /^f.yaml:2:6: the \{ that begins here is not closed: a \} is missing/],
     ['a:\n  - b\n - c\n', /^f.yaml:3:[12]: this line is not indented as the lines above/],
+    ['a: b: c\n', /^f.yaml:1:4: .* a value with a colon and a space in it needs quotes/],
+    ['a: b\nc = d\n', /^f.yaml:2:1: this is neither `key: value` nor part of the line above/],
+    ['a: [1,,2]\n', /^f.yaml:1:7: this character is not expected here/],
+    ['a: *b\n', /^f.yaml: put \*b in quotes$/],
     ['a:\n  b: 1\n   c: 2\n', /^f.yaml:[23]:\d+: (this line is not indented|.*a colon missing)/],
     ['a 1\nb: 2\n', /^f.yaml:1:1: .*is a colon missing\?$/],
     ['a: @x\n', /^f.yaml:1:4: .*put the value in quotes$/],
@@ -82,7 +86,7 @@ t.test('a hostile file costs little and is refused', t => {
   for (let i = 1; i < 12; i += 1) {
     bomb += `l${i}: &l${i} [${Array.from({ length: 9 }, () => `*l${i - 1}`).join(', ')}]\n`
   }
-  t.match(problemsOf(bomb)[0], /cannot be read as YAML/)
+  t.match(problemsOf(bomb)[0], /nested too deeply, or has too many aliases/)
   for (const deep of ['['.repeat(50_000), '{a: '.repeat(20_000), '- '.repeat(20_000)]) {
     const problems = problemsOf(deep)
     t.ok(problems.length > 0 && problems.length <= 5, deep.slice(0, 8))

@@ -4,7 +4,7 @@
 import type { BrowserContext } from 'playwright-core'
 import t from 'tap'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
-import { users } from '../fixtures/sso/users.ts'
+import { type IdpUser, users } from '../fixtures/sso/users.ts'
 
 t.setTimeout(300_000)
 
@@ -54,6 +54,29 @@ t.test('logging in', { skip: noStage, timeout: 300_000 }, async t => {
     t.equal(await told(page, 'Displayname'), 'Gwen')
     t.equal(await told(page, 'Groups'), 'library')
     await page.context().close()
+  })
+
+  await t.test('accounts of two domains are two users, and a domain goes when told', async t => {
+    const subjectOf = async (user: IdpUser) => {
+      const page = await stage.signedIn(user)
+      const subject = await told(page, 'User')
+      await page.context().close()
+      return subject
+    }
+    t.equal(await subjectOf(users.hugo), 'CORP\\hugo')
+    t.equal(await subjectOf(users.hugh), 'PARTNER\\hugo')
+    await stage.restart({ identity: { stripDomains: ['corp'] } })
+    t.equal(await subjectOf(users.hugo), 'hugo')
+    t.equal(await subjectOf(users.hugh), 'PARTNER\\hugo')
+    await stage.restart({ identity: { stripDomains: [] } })
+  })
+
+  await t.test('an identity provider that signs by RSA with SHA-384', async t => {
+    await stage.idp.behave({ algorithm: 'rsa-sha384' })
+    const page = await stage.signedIn(users.ada)
+    t.equal(await told(page, 'User'), 'ada@example.test')
+    await page.context().close()
+    await stage.idp.behave({ algorithm: 'rsa-sha256' })
   })
 
   await t.test(
@@ -208,4 +231,15 @@ t.test('logging in', { skip: noStage, timeout: 300_000 }, async t => {
       await signed.context().close()
     },
   )
+})
+
+t.test('an identity provider that signs by ECDSA P-256', { skip: noStage }, async t => {
+  const stage = await setStage(t, { idp: { algorithm: 'ecdsa-sha256', key: 'curve' } })
+  const page = await stage.signedIn(users.ada, '/curve')
+  t.equal(page.url(), `${stage.base}/curve`)
+  t.equal(await told(page, 'User'), 'ada@example.test')
+  await page.goto(`${stage.base}/saml/slo`)
+  await page.waitForLoadState()
+  t.equal((await stage.ask('/curve', { as: page.context() })).status, 302, 'signed out')
+  await page.context().close()
 })

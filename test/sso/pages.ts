@@ -22,6 +22,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   resubmission_foreign: 'resubmission_gone',
   login_refused: 'signature_missing',
   clocks_differ: 'too_old',
+  clocks_differ_late: 'too_old',
   logout_refused: 'logout_query',
   logout_idp_metadata: 'logout_form_too_large',
   logout_verifier_busy: 'logout_form_too_large',

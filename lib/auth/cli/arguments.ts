@@ -35,11 +35,11 @@ export const authproxy = program({
     },
     'check-config': { help: 'check the configuration, print every problem, exit' },
     now: {
-      ...{ of: 'rotate-keys' },
+      ...{ of: ['rotate-keys'] },
       help: 'the new keys sign at once, and not when the others know them',
     },
     groups: {
-      ...{ value: 'NUMBER', of: 'doctor', read: readGroups },
+      ...{ value: 'NUMBER', of: ['doctor'], read: readGroups },
       help: 'how many groups a user is in',
     },
   },

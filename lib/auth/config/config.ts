@@ -24,7 +24,7 @@ export function configOf(values: SettingValues, instance: string) {
     aliases: from,
   }))
   const { encoding, fieldSize: limit } = identity
-  const { nameIDFormat, allowSHA1, replaySize, ...saml } = values.saml
+  const { nameIDFormat, allowSHA1, ...saml } = values.saml
   return {
     instance,
     /** Public host name, with its port when that is not 443. */
@@ -61,10 +61,9 @@ export function configOf(values: SettingValues, instance: string) {
       requestSigning: values.samlRequestSigning,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
       allowSha1: allowSHA1,
-      /** Bytes of a form post that may be kept while its user logs in; 0 keeps none. */
-      stashLimit: replaySize,
     },
     session: values.session,
+    pages: values.pages,
     identity: { claims, looseNames, stripDomains, groups, groupForm, only },
     identityFields: { claims, encoding, limit, basicAuth: proxy.useBasicAuth },
     /** Undefined: no signed identity is sent. Without an audience of its own it is the public origin. */

@@ -26,6 +26,7 @@ import {
   url,
   webOrigin,
 } from './setting-kinds.ts'
+import { pages } from './setting-pages.ts'
 import { saml } from './setting-saml.ts'
 
 export const settings = group('', {
@@ -180,6 +181,7 @@ export const settings = group('', {
   }),
 
   saml,
+  pages,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
       'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate. The new key signs after half of it (`rotate-keys --now`: at once).',

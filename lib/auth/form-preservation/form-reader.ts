@@ -40,7 +40,7 @@ export type FormReader = (
 /** Makes the reader, with room for the forms that are being read. */
 export function formReader(clock: Clock): FormReader {
   const rooms = { known: new Room(MOST_READING.known), unknown: new Room(MOST_READING.unknown) }
-  return async (request, { baseUrl, saml: { stashLimit: size } }, sender) => {
+  return async (request, { baseUrl, saml: { replaySize: size } }, sender) => {
     if (request.method !== 'POST' || !hasContent(request)) return undefined
     if (size === 0) return 'off'
     if (!isOwnPost(request, baseUrl)) return 'foreign'

@@ -17,6 +17,8 @@ import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
+import type { Sentence } from './languages/german.ts'
+import { filled, type Say } from './languages/language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
@@ -55,7 +57,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
-    const { category, status, reason, title, text, advice, details, action } = said
+    const { category, status, reason, title } = said
     const client = clientAddress(request)
     const about = { category, code, id: request.id, client, status }
     const error = cause === undefined ? {} : { error: cause }
@@ -70,35 +72,43 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     const { id: requestId } = request
     const answer = wantsPage(request)
       ? page({
-          template: 'failure',
-          ...answered,
-          view: {
-            ...{ title, text, category, requestId, time: timeText(now), action: action ?? false },
-            ...{ hasAdvice: advice.length > 0, advice, hasDetails: details.length > 0, details },
-          },
+          ...{ request, template: 'failure', ...answered },
+          view: say => ({
+            ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
+            askingForHelp: say('If you ask for help, give this reference:'),
+            contactLabel: say('You can ask here for help:'),
+            forTheAdministrator: say('For the administrator'),
+          }),
         })
-      : json({ error: category, title, message: text, requestId }, answered)
+      : json({ error: category, title, message: said.text, requestId }, answered)
     return { ...answer, facts: { outcome: 'failed', category, code, client } }
   }
 }
 
-/** What is said of a failure, its words filled in. */
-export function textOf(report: FailureReport) {
+/** What is said of a failure, its words filled in: to the person in the language of `say`, to the administrator in English. */
+export function textOf(report: FailureReport, say: Say = sentence => sentence) {
   const { words = {} } = report
-  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => words[name] ?? '')
   const found: FailureText = failures['as' in report ? report.as : report.code]
-  const { person = [], administrator, action, details = [] } = found
+  const { category, status, reason, title, text, administrator, action } = found
+  const person = found.person ?? tellAdministrator
+  const fill = (sentence: Sentence) => filled(say(sentence), words, say)
+  const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
-    ...found,
-    text: fill(found.text),
-    advice: administrator === undefined ? person : [...person, `Administrator: ${administrator}`],
-    details: [
-      ...details.map(([name, value]) => ({ name, value: fill(value) })),
-      ...(report.details ?? []).map(([name, value]) => ({ name, value })),
-    ],
-    action: action && { href: fill(action.href), label: fill(action.label) },
+    ...{ category, status, reason },
+    title: say(title),
+    text: fill(text),
+    advice: person.map(say),
+    administrator: administrator ?? false,
+    hasDetails: details.length > 0,
+    details: details.map(([name, value]) => {
+      return { name, value: filled(value, words, sentence => sentence) }
+    }),
+    action: action && { href: filled(action.href, words, say), label: fill(action.label) },
   }
 }
+
+/** What a person can do who can change nothing. */
+const tellAdministrator: readonly Sentence[] = ['Tell your administrator the reference below.']
 
 /** A person gets a page; so does a form that was posted, whatever it accepts. */
 function wantsPage(request: Request): boolean {
@@ -131,10 +141,8 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
     const facts = { ...origins.facts, problem: origins.publicText }
     return failurePage({ request, code, as: 'backend', facts, cause: error })
   }
-  const known = error instanceof Failure
-  const problem = known ? error.publicText : 'The service made a mistake.'
-  const code = known ? error.code.toLowerCase() : 'internal'
-  return failurePage({ request, code, as: 'internal', words: { problem }, cause: error })
+  const code = error instanceof Failure ? error.code.toLowerCase() : 'internal'
+  return failurePage({ request, code, as: 'internal', cause: error })
 }
 
 const gone: Response = {

@@ -1,9 +1,10 @@
 /**
  * The status and the texts of every failure, by its code.
  *
- * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person may try and what the
- * administrator does are apart, because the page has to say which of the two is meant.
+ * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person reads is said in the
+ * language of the browser. What the administrator reads is in English, like the log, the settings and the manuals.
  */
+import type { Sentence } from './languages/german.ts'
 import { samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
@@ -11,16 +12,16 @@ export interface FailureText {
   readonly status: number
   /** Reason phrase when it differs from the standard one. */
   readonly reason?: string
-  readonly title: string
+  readonly title: Sentence
   /** What happened. */
-  readonly text: string
+  readonly text: Sentence
   /** What the person may try, a sentence each. */
-  readonly person?: readonly string[]
+  readonly person?: readonly Sentence[]
   /** What the administrator does about it. */
   readonly administrator?: string
   /** A link below the text, to a path of ours or an address of the IdP. */
-  readonly action?: { readonly href: string; readonly label: string }
-  /** Small public figures that help. */
+  readonly action?: { readonly href: string; readonly label: Sentence }
+  /** Small public figures that help the administrator. */
   readonly details?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
@@ -63,7 +64,7 @@ export const failures = {
   request_unfit: proxying({
     status: 400,
     title: 'This request cannot be forwarded',
-    text: 'A field of the request has characters that are not allowed in fields.',
+    text: 'A header of the request has characters that are not allowed in headers.',
     person: ['Delete the cookies of this site in your browser and try again.'],
   }),
   foreign_target: proxying({
@@ -72,7 +73,7 @@ export const failures = {
     text: 'The request names another server, or no path at all.',
     person: ['Open the address of the application in your browser.'],
     administrator:
-      'this service is a gateway for one application; browsers must not use it as their proxy.',
+      'This service is a gateway for one application; browsers must not use it as their proxy.',
   }),
   wrong_host: proxying({
     status: 421,
@@ -80,7 +81,7 @@ export const failures = {
     text: 'You cannot sign in under this host name: the cookies of the login would belong to another one.',
     person: ['Use the address below.'],
     administrator:
-      'if the browser shows that address already, the edge in front of this service does not preserve the Host.',
+      'If the browser shows that address already, the edge in front of this service does not preserve the Host.',
     action: { href: '{base}/', label: 'Go to {domain}' },
     details: [
       ['Host of this service', '{domain}'],
@@ -93,7 +94,7 @@ export const failures = {
     text: 'Your browser came here by http, without TLS. The cookies of a login are sent over https only, so you cannot sign in this way.',
     person: ['Open the address below, which begins with https.'],
     administrator:
-      'the edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with every request that came over TLS.',
+      'The edge in front of this service has to redirect http to https, and to send X-Forwarded-Proto: https with every request that came over TLS.',
     action: { href: '{base}{returnTo}', label: 'Go to {base}' },
     details: [['X-Forwarded-Proto of this request', 'http']],
   }),
@@ -115,7 +116,7 @@ export const failures = {
   internal: proxying({
     status: 500,
     title: 'Something went wrong here',
-    text: '{problem}',
+    text: 'The service made a mistake.',
     person: ['Please try again in a moment.', again],
   }),
 
@@ -134,6 +135,6 @@ export const whyNotKept = {
   late: 'it did not arrive in time',
   busy: 'too many others are being kept at the moment',
   spent: 'it was sent already',
-}
+} satisfies Readonly<Record<string, Sentence>>
 
 export type NotKept = keyof typeof whyNotKept

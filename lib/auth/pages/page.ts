@@ -1,18 +1,23 @@
 /**
  * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed.
+ * Pages are in the language of the browser, with the logo and the colours of the organisation.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Response } from '../../http/message/message.ts'
+import type { Request, Response } from '../../http/message/message.ts'
 import type { Templates } from '../../template.ts'
+import type { Brand } from './brand.ts'
+import { languageOf, type Say } from './languages/language.ts'
 
 /** Makes an HTML page from templates/auth. */
 export type PageMaker = (page: Page) => Response
 
 export interface Page extends Partial<Answered> {
+  /** Says which languages the person reads. */
+  readonly request: Pick<Request, 'fields'>
   /** Name of the template. It is given `nonce` besides the view, for its `<script nonce="…">`. */
   readonly template: string
-  readonly view: Readonly<Record<string, unknown>>
+  readonly view: (say: Say) => Readonly<Record<string, unknown>>
   /** Whether the page has a script of its own. */
   readonly script?: boolean
   /** Origins its forms may be sent to, besides ours; `https:` for any with TLS. */
@@ -26,13 +31,25 @@ interface Answered {
 }
 
 /** Makes pages from `templates`; each gets a fresh nonce for its style and its script. */
-export function pageMaker(templates: Templates, random: (size: number) => Buffer): PageMaker {
+export function pageMaker(tools: {
+  readonly templates: Templates
+  readonly random: (size: number) => Buffer
+  readonly brand: () => Brand
+}): PageMaker {
   return page => {
-    const nonce = random(16).toString('base64')
-    const html = templates.render(page.template, { ...page.view, nonce })
+    const nonce = tools.random(16).toString('base64')
+    const { tag, say } = languageOf(page.request.fields)
+    const brand = tools.brand().shown
+    const view = { ...page.view(say), ...{ nonce, brand, language: tag, english: tag === 'en' } }
+    const html = tools.templates.render(page.template, view)
     const { status = 200, reason, fields = Fields.empty } = page
-    const policy = Fields.of(['Content-Security-Policy', policyOf(page, nonce)], ...fields)
-    return answer('text/html; charset=utf-8', html, { status, reason, fields: policy })
+    const own = Fields.of(
+      ['Content-Language', tag],
+      ['Vary', 'Accept-Language'],
+      ['Content-Security-Policy', policyOf(page, { nonce, logo: brand.logo })],
+      ...fields,
+    )
+    return answer('text/html; charset=utf-8', html, { status, reason, fields: own })
   }
 }
 
@@ -63,13 +80,17 @@ const ownFields = [
   ['X-Frame-Options', 'DENY'],
 ] as const
 
-function policyOf({ script = false, formAction = [] }: Page, nonce: string): string {
+function policyOf(
+  { script = false, formAction = [] }: Page,
+  { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
+): string {
   const targets = formAction.filter(source =>
     /^https:$|^https?:\/\/[A-Za-z0-9.\-[\]:]+$/.test(source),
   )
   return [
     "default-src 'none'",
     `style-src 'nonce-${nonce}'`,
+    ...(logo ? ["img-src 'self'"] : []),
     ...(script ? [`script-src 'nonce-${nonce}'`] : []),
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",

@@ -26,9 +26,9 @@ const login = {
 const tooMuch = {
   ...login,
   text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
-  person: [],
+  person: ['Tell your administrator the reference below.'],
   administrator:
-    'have the identity provider send the groups this application needs, and no others.',
+    'Have the identity provider send the groups this application needs, and no others.',
 } as const
 
 const noLogin = {
@@ -98,7 +98,7 @@ export const samlFailures = {
     text: 'What is known of the identity provider is out of date.',
     person: ['Try again in a few minutes.'],
     administrator:
-      'the log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
+      'The log says why the metadata could not be refreshed, and authproxy doctor what is wrong with it.',
   },
 
   login_refused: {
@@ -109,8 +109,14 @@ export const samlFailures = {
   /** The time is signed by the IdP and no secret, and the administrator can correct it. */
   clocks_differ: {
     ...login,
-    text: 'The clocks of this server and of the identity provider differ by about {difference}.',
-    administrator: 'set both clocks by NTP.',
+    text: 'The clocks of this server and of the identity provider differ by about {seconds} seconds.',
+    administrator: 'Set both clocks by NTP.',
+  },
+  /** As `clocks_differ`, when the answer is too old. */
+  clocks_differ_late: {
+    ...login,
+    text: 'The clocks of this server and of the identity provider differ by about {seconds} seconds, or its answer was that long on its way.',
+    administrator: 'Set both clocks by NTP.',
   },
   'xml_too-large': tooMuch,
   'xml_too-many-elements': tooMuch,
@@ -174,7 +180,7 @@ export const samlFailures = {
     text: '{said} This server is reached under another host name than it is configured for, so the cookie belongs to that name.',
     person: ['Open the address below instead.'],
     administrator:
-      'the edge proxy has to pass the public Host on, and `domain` has to be equal to it.',
+      'The edge proxy has to pass the public Host on, and `domain` has to be equal to it.',
     action: goThere,
   },
   lost_http_edge: {
@@ -182,7 +188,7 @@ export const samlFailures = {
     text: '{said} The edge in front of this service says that the request came without TLS, and browsers do not send session cookies over such connections.',
     person: ['Open the address below instead, with https.'],
     administrator:
-      'the edge proxy has to send X-Forwarded-Proto: https and redirect http to https.',
+      'The edge proxy has to send X-Forwarded-Proto: https and redirect http to https.',
     action: goThere,
   },
   lost_cookie_invalid: {
@@ -190,13 +196,13 @@ export const samlFailures = {
     text: '{said} The browser sent a session cookie, but not one that is valid here.',
     person: ['Delete the cookies of this site and try again.'],
     administrator:
-      'look whether another site of the parent domain sets a cookie of the same name, or several servers with different keys answer under this name.',
+      'Look whether another site of the parent domain sets a cookie of the same name, or several servers with different keys answer under this name.',
   },
   lost_clock: {
     ...lost,
-    text: '{said} The clocks of this server and of the identity provider differ by about {difference}.',
+    text: '{said} The clocks of this server and of the identity provider differ by about {seconds} seconds.',
     person: ['Try again in a few minutes.'],
-    administrator: 'set both clocks by NTP.',
+    administrator: 'Set both clocks by NTP.',
   },
   lost_cookie_missing: {
     ...lost,
@@ -204,20 +210,20 @@ export const samlFailures = {
     person: [
       'Allow cookies for this site, and leave private mode or switch off extensions that block them.',
     ],
-    administrator: 'if only people with many groups are affected, limit the groups that are kept.',
+    administrator: 'If only people with many groups are affected, limit the groups that are kept.',
   },
 
   subject_missing: {
     ...noSubject,
     text: 'The SAML session has no usable subject identifier.',
     administrator:
-      'the identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
+      'The identity provider has to send the attribute email or sAMAccountName, or a NameID that is not empty.',
   },
   subject_unfit: {
     ...noSubject,
     text: 'The SAML session has no usable subject identifier. The one it has contains control characters or white space other than spaces.',
     administrator:
-      'the identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters and white space other than spaces.',
+      'The identity provider has to send the attribute email or sAMAccountName, or a NameID, without control characters and white space other than spaces.',
   },
   subject_not_basic: {
     ...denied,
@@ -232,7 +238,7 @@ export const samlFailures = {
     text: 'The identity provider says that your session there has ended already.',
     person: ['Sign in again.'],
     administrator:
-      'if it happens at once, compare the clocks of this server and of the identity provider.',
+      'If it happens at once, compare the clocks of this server and of the identity provider.',
     action: { href: '/', label: 'Sign in again' },
   },
   cookie_too_large: {
@@ -240,7 +246,7 @@ export const samlFailures = {
     title: 'Your session is too large for the browser',
     text: 'You have signed in, but what the identity provider says about you does not fit the cookies a browser keeps.',
     administrator:
-      'have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
+      'Have the identity provider send fewer groups or attributes, or keep fewer (identity.groups, identity.only, session.cookieSize).',
   },
   resubmission_gone: {
     ...notSent,

@@ -165,6 +165,7 @@ async function withoutLogin(
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
   if (heldBack && !again && isPlain) {
     return formPage(saml, {
+      request,
       title: 'Signing in',
       label: 'Continue to sign in',
       action: '/saml/acs?again',

@@ -64,6 +64,7 @@ export async function startLogin(
   saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
+    request,
     title: 'Signing in',
     label: 'Continue to sign in',
     to: endpoint,
@@ -105,9 +106,9 @@ function keepForm(
   id: string,
   { form, returnTo }: LoginStart,
 ): string | undefined {
-  const { stashLimit, loginTime, baseUrl } = saml.config()
+  const { replaySize, loginTime, baseUrl } = saml.config()
   if (form === undefined || !isOwnPost(request, baseUrl)) return undefined
-  if (form.content.length > stashLimit || safeReturn(returnTo) !== returnTo) return undefined
+  if (form.content.length > replaySize || safeReturn(returnTo) !== returnTo) return undefined
   const { address: network } = clientOf(saml, request, false)
   const place = { owner: lastOwner(saml, request), target: returnTo, network }
   return saml.forms.put(id, form, place, loginTime)

@@ -5,6 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import type { Sentence } from '../pages/languages/german.ts'
 import { timeText } from '../pages/page.ts'
 import type { CookieDiagnosis } from '../session/sessions.ts'
 import type { LoginState } from './login-state.ts'
@@ -15,7 +16,7 @@ const said = {
     'You have been signed in several times, but each time the next request came without a valid session.',
   session_cookie_missing:
     'The identity provider has signed you in, but no valid session came back with the next request.',
-} as const
+} as const satisfies Readonly<Record<string, Sentence>>
 
 /** Answers with the page. `setCookie` changes the state cookie. */
 export async function lostSession(
@@ -38,7 +39,7 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      difference: `${Math.round(Math.abs(ahead) / 1000)} seconds`,
+      seconds: `${Math.round(Math.abs(ahead) / 1000)}`,
       cookies: `${count} (${bytes} bytes)`,
       clock: timeText(saml.clock.now()),
       base: saml.config().baseUrl,

@@ -40,7 +40,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     const resumes = query.has('resume')
     if (!query.has('again')) {
       const href = `${backAddress(baseUrl, id, resumes ? 'resume' : 'flow')}&again=1`
-      return linkPage(saml, { title: 'Signing in', label: 'Continue', href })
+      return linkPage(saml, { request, title: 'Signing in', label: 'Continue', href })
     }
     return resumes
       ? begin(saml, request, { returnTo: '/', instead: id })
@@ -48,7 +48,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
   const flow = state.flows.find(each => each.id === id)
-  const signedIn = { title: 'Signed in', label: 'Continue', restore: id }
+  const signedIn = { request, title: 'Signed in', label: 'Continue', restore: id } as const
   // A login nothing is known of any more, or a reload: only the tab can know where it was going.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
   const fields = Fields.of(['Set-Cookie', dropFlow(id)])
@@ -61,6 +61,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     return notSent(saml, request, { because: place.because, target: flow.returnTo, fields })
   }
   return formPage(saml, {
+    request,
     title: 'Sending your form',
     label: 'Send the form you filled in',
     action: `${baseUrl}${place.target}`,

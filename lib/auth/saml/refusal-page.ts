@@ -1,7 +1,7 @@
 /**
  * The page for a message of the IdP that is refused. Its text is in the table of failures; what was checked is in the log.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
@@ -24,13 +24,12 @@ export function refused(saml: Saml, request: Request, refusal: Refusal): Respons
   saml.outcomes.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
-  const late = (seconds ?? 0) < 0 ? ', or its answer was that long on its way' : ''
   return saml.failurePage({
     request,
     code,
-    as: seconds === undefined ? textFor(code) : 'clocks_differ',
+    as: textFor(code, seconds),
     words: {
-      difference: `${Math.abs(seconds ?? 0)} seconds${late}`,
+      seconds: `${Math.abs(seconds ?? 0)}`,
       base: saml.config().baseUrl,
       clock: timeText(saml.clock.now()),
     },
@@ -56,7 +55,8 @@ export function logoutRefused(saml: Saml, request: Request, refusal: Refusal): R
   })
 }
 
-function textFor(code: string): FailureCode {
+function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
+  if (clockAhead !== undefined) return clockAhead < 0 ? 'clocks_differ_late' : 'clocks_differ'
   if (isFailureCode(code)) return code
   return code.startsWith('logout_') ? 'logout_refused' : 'login_refused'
 }

@@ -2,8 +2,9 @@
  * Sends browsers on, to an address, by a form that posts itself, or to the IdP with a message.
  */
 import { Fields } from '../../http/message/field.ts'
-import { noContent, type Response } from '../../http/message/message.ts'
+import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
+import type { Sentence } from '../pages/languages/german.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
@@ -11,9 +12,11 @@ import { signElement } from './signature/sign.ts'
 
 /** What a page that sends the browser on by itself shows until it does, or where scripts are switched off. */
 interface Shown {
-  readonly title: string
+  /** What is answered. */
+  readonly request: Request
+  readonly title: Sentence
   /** Of the link or button. */
-  readonly label: string
+  readonly label: Sentence
   /**
    * The login under whose ID the tab keeps where it was going: `address` with the fragment, which never leaves the browser, or
    * what it kept for the login `of`.
@@ -78,9 +81,13 @@ export function linkPage(
     readonly restore?: string
   },
 ): Response {
-  const { title, label, href, keep, restore = '', fields = Fields.empty } = link
-  const view = { title, label, href, keep: keptView(keep), restore }
-  return saml.page({ template: 'saml-go', view, fields, script: true })
+  const { request, title, label, href, keep, restore = '', fields = Fields.empty } = link
+  return saml.page({
+    ...{ request, template: 'saml-go', fields, script: true },
+    view: say => {
+      return { title: say(title), label: say(label), href, keep: keptView(keep), restore }
+    },
+  })
 }
 
 /** A page whose form posts itself. */
@@ -93,12 +100,16 @@ export function formPage(
     readonly formAction?: readonly string[]
   },
 ): Response {
-  const { title, label, keep, action, values, formAction = [], fields = Fields.empty } = form
+  const { request, title, label, keep, action, values, formAction = [] } = form
   const inputs = Object.entries(values)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
-  const view = { title, label, keep: keptView(keep), action, fields: inputs }
-  return saml.page({ template: 'saml-form', view, fields, script: true, formAction })
+  return saml.page({
+    ...{ request, template: 'saml-form', fields: form.fields, script: true, formAction },
+    view: say => {
+      return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
+    },
+  })
 }
 
 /** Without a login there is nothing to keep. */

@@ -4,6 +4,7 @@
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import type { Sentence } from '../pages/languages/german.ts'
 import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
 import { logoutResponseXml } from './binding/message-xml.ts'
 import type { MessageHead } from './core/read-assertion.ts'
@@ -55,7 +56,7 @@ export async function answerRequest(
   saml.outcomes.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
   const [endpoint] = saml.source.current()?.singleLogout ?? []
-  if (endpoint === undefined) return signedOut(saml, 'yes', fields)
+  if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
   const issued = saml.clock.now()
@@ -67,7 +68,7 @@ export async function answerRequest(
   }
   const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
   return sendMessage(saml, {
-    ...signingOut,
+    ...{ ...signingOut, request },
     to: { binding, location },
     message: { name: 'SAMLResponse', xml, id, relayState },
     ...(fields === undefined ? {} : { fields }),
@@ -92,7 +93,10 @@ export async function takeAnswer(
     return logoutRefused(saml, request, { code: 'in_response_to' })
   }
   const done = signed && ours && message.status === status.success
-  return signedOut(saml, done ? 'yes' : 'partly', ours ? saml.sessions.end(request) : undefined)
+  return signedOut(saml, request, {
+    where: done ? 'yes' : 'partly',
+    fields: ours ? saml.sessions.end(request) : undefined,
+  })
 }
 
 function checkHead(saml: Saml, message: MessageHead): string | undefined {
@@ -115,13 +119,19 @@ function checkEnd(saml: Saml, { notOnOrAfter }: LogoutRequest): string | undefin
 }
 
 /** The end of a session, with a link to begin another: the page does not sign in by itself. */
-export function signedOut(saml: Saml, where: keyof typeof sentences, fields?: Fields): Response {
-  const href = `${saml.config().baseUrl}/`
-  const view = { title: 'You are signed out', sentences: sentences[where], href }
+export function signedOut(
+  saml: Saml,
+  request: Request,
+  ended: { readonly where: keyof typeof sentences; readonly fields: Fields | undefined },
+): Response {
   return saml.page({
-    template: 'saml-signed-out',
-    view: { ...view, label: 'Sign in again' },
-    fields,
+    ...{ request, template: 'saml-signed-out', fields: ended.fields },
+    view: say => ({
+      title: say('You are signed out'),
+      sentences: sentences[ended.where].map(say),
+      href: `${saml.config().baseUrl}/`,
+      label: say('Sign in again'),
+    }),
   })
 }
 
@@ -139,4 +149,4 @@ const sentences = {
     closeBrowser,
   ],
   unknown: ['There is no session here.'],
-}
+} satisfies Readonly<Record<string, readonly Sentence[]>>

@@ -25,7 +25,7 @@ type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
   // A HEAD comes from a program that looks ahead, never from a person.
-  if (request.method === 'HEAD') return askFirst(saml)
+  if (request.method === 'HEAD') return askFirst(saml, request)
   const message = request.method === 'POST' ? await readPosted(saml, request) : readQuery(request)
   if (message === undefined) return beginAsked(saml, request)
   return 'code' in message
@@ -58,11 +58,22 @@ async function readPosted(saml: Saml, request: Request): Promise<Message | Refus
  */
 async function beginAsked(saml: Saml, request: Request): Promise<Response> {
   const { baseUrl } = saml.config()
-  return isForeign(request, baseUrl) || isUnmeant(request) ? askFirst(saml) : begin(saml, request)
+  return isForeign(request, baseUrl) || isUnmeant(request)
+    ? askFirst(saml, request)
+    : begin(saml, request)
 }
 
-function askFirst(saml: Saml): Response {
-  return saml.page({ template: 'saml-confirm-logout', view: { title: 'Sign out?' } })
+function askFirst(saml: Saml, request: Request): Response {
+  return saml.page({
+    request,
+    template: 'saml-confirm-logout',
+    view: say => ({
+      title: say('Sign out?'),
+      question: say('A link or another site asked to sign you out. Do you want to sign out?'),
+      yes: say('Sign out'),
+      no: say('Stay signed in'),
+    }),
+  })
 }
 
 /**
@@ -137,7 +148,7 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     last === undefined
       ? cookies
       : cookies.plus('Set-Cookie', keepKnown(saml, logout === undefined ? {} : { logout }))
-  if (session === undefined) return signedOut(saml, 'unknown', fields)
+  if (session === undefined) return signedOut(saml, request, { where: 'unknown', fields })
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')
   saml.log.info('signed out', { request: request.id, session: session.id, by: 'person' })
@@ -145,7 +156,7 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   const [endpoint] = idp?.singleLogout ?? []
   const { nameId, sessionIndex } = session
   if (endpoint === undefined || nameId === undefined || session.issuer !== idp?.entityId) {
-    return signedOut(saml, 'no', fields)
+    return signedOut(saml, request, { where: 'no', fields })
   }
   const id = newId(saml)
   const issued = saml.clock.now()
@@ -158,7 +169,7 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   }
   const xml = logoutRequestXml({ ...head, nameId, sessionIndex })
   return sendMessage(saml, {
-    ...signingOut,
+    ...{ ...signingOut, request },
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
     fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),

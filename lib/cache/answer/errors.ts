@@ -13,6 +13,7 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { RedirectRefused } from '../fetch/redirects.ts'
 import type { DenyRule } from '../policy/policy.ts'
+import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type About, cacheName } from './representation.ts'
 
@@ -61,7 +62,11 @@ export function isAnswer(status: number): boolean {
 }
 
 /** Failures that trying again does not mend, which is what apt makes of 503. */
-const statusOf: Readonly<Record<string, number>> = { REDIRECT_LOOP: 502, STALE_FORBIDDEN: 504 }
+const statusOf: Readonly<Record<string, number>> = {
+  REDIRECT_LOOP: 502,
+  STALE_FORBIDDEN: 504,
+  offline: 504,
+}
 
 /** The origin could not be asked, and there is nothing stored to give instead. */
 export function unavailable(request: Request, failure: Failure, about: About): Response {
@@ -86,14 +91,29 @@ export function unavailable(request: Request, failure: Failure, about: About): R
   )
 }
 
-/** 504 to only-if-cached (RFC 9111 section 5.2.1.7). */
-export function notStored(request: Request, about: About): Response {
+const whyNotFetched: Readonly<Record<FailReason, string>> = {
+  'only-if-cached': 'The file is not stored here and the request forbids to fetch it.',
+  offline:
+    'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.',
+}
+
+/** 504 to what is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
+export function notStored(request: Request, because: FailReason, about: About): Response {
   return forMethod(
     request,
-    textResponse(504, 'The file is not stored here and the request forbids to fetch it.', {
-      facts: { outcome: 'failed', because: 'only-if-cached', ...about } satisfies OutcomeFacts,
+    textResponse(504, whyNotFetched[because], {
+      facts: { outcome: 'failed', because, ...about } satisfies OutcomeFacts,
     }),
   )
+}
+
+/** What asking an origin fails with while the service is offline. */
+export function offlineFailure(): Failure {
+  return new Failure('the service is offline', {
+    code: 'offline' satisfies FailReason,
+    fault: 'upstream',
+    publicText: whyNotFetched.offline,
+  })
 }
 
 /** A refusal by policy: 403 and the sentence that names the rule. */

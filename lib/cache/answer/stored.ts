@@ -86,6 +86,7 @@ const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
   'fresh',
   'validated-just-now',
   'max-stale',
+  'offline',
   'as-released',
 ])
 

@@ -16,6 +16,14 @@ export const cachesvc = program({
     'verify-repos': { summary: 'check all stored files, remove wrong ones' },
     explain: { operands: 'URL', summary: 'say how a request for URL would be answered, and why' },
     list: { operands: '[PATTERN]', summary: 'list stored files' },
+    status: { summary: 'say whether the running proxy is well, and what it does' },
+    stats: { summary: 'show requests and traffic, today and by day' },
+    remove: { operands: 'URL|PATTERN', summary: 'remove stored files' },
+    refresh: {
+      operands: 'URL|PATTERN',
+      summary: 'have the next request for stored files ask the origin',
+    },
+    reload: { summary: 'have the running proxy read its configuration again' },
   },
   options: {
     config: {
@@ -28,8 +36,11 @@ export const cachesvc = program({
       help: 'listen there; may be repeated; [IPV6]:PORT and :PORT are understood as well',
     },
     'check-config': { help: 'check the configuration, print all problems, exit' },
-    'dry-run': { of: 'verify-repos', help: 'remove nothing' },
-    json: { of: 'verify-repos', help: 'report as JSON' },
+    'dry-run': {
+      of: ['verify-repos', 'remove', 'refresh'],
+      help: 'change nothing, only say what would be changed',
+    },
+    json: { of: ['verify-repos', 'list', 'status', 'stats'], help: 'print JSON' },
   },
   notes: `Environment:
   CACHESVC_CONFIG          configuration file when --config is not given

@@ -38,13 +38,31 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     }
     case 'list': {
       const { printList } = await import('./list.ts')
-      return printList(operands[0], config)
+      return printList(operands[0], config, { json: options.json })
     }
+    case 'remove':
+    case 'refresh': {
+      const [of = ''] = operands
+      if (options['dry-run']) {
+        const { printChosen } = await import('./choose.ts')
+        return printChosen(of, config)
+      }
+      return ask(config, { do: run, of })
+    }
+    case 'status':
+    case 'stats':
+    case 'reload':
+      return ask(config, { do: run, json: options.json })
     case 'verify-repos': {
       const { verifyRepos } = await import('../verify/command.ts')
       return verifyRepos(config, { json: options.json, dryRun: options['dry-run'] })
     }
   }
+}
+
+async function ask({ cacheDirectory }: Config, request: object): Promise<ExitCode> {
+  const { askService } = await import('./ask.ts')
+  return askService(cacheDirectory, request)
 }
 
 async function fileProblemsOf(config: Config): Promise<readonly string[]> {

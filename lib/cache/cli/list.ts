@@ -1,31 +1,72 @@
 /**
  * `cachesvc list [PATTERN]`: prints the entries of the store, beside a running daemon as well.
  */
-import { systemClock } from '../../async/clock.ts'
-import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import type { Listed } from '../store/catalogue/catalogue.ts'
-import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
+import { withStore } from './read-only.ts'
 
 /**
- * Prints every entry whose key matches, a line each: bytes, last use, digest and key, separated by tabs for other programs to
- * read. A failure when no entry matches.
+ * Prints every entry whose key matches, by key: a line each under a head line, fields separated by tabs for other programs to
+ * read, or JSON. A failure when no entry matches.
  */
-export async function printList(pattern: string | undefined, config: Config): Promise<ExitCode> {
-  const matches = matcher(pattern)
-  let found = 0
+export async function printList(
+  pattern: string | undefined,
+  config: Config,
+  { json }: { readonly json: boolean },
+): Promise<ExitCode> {
+  const found = await sorted(config, matcher(pattern))
+  if (found.length === 0) {
+    const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
+    await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
+  }
+  if (json) await printJson(found)
+  else if (found.length > 0) {
+    await print('bytes\tlast used\tSHA-256\tURL\n')
+    await printLines(found, lineOf)
+  }
+  return found.length > 0 ? exitCodes.success : exitCodes.failure
+}
+
+/** The entries whose keys match, by key. */
+export async function sorted(config: Config, matches: (key: string) => boolean): Promise<Listed[]> {
+  const found: Listed[] = []
   await withStore(config, async store => {
     for await (const some of store.list()) {
-      const lines = some.filter(({ key }) => matches(key)).map(lineOf)
-      found += lines.length
-      if (lines.length > 0) await print(lines.join(''))
+      for (const one of some) if (matches(one.key)) found.push(one)
     }
   })
-  if (found > 0) return exitCodes.success
-  const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
-  await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
-  return exitCodes.failure
+  return found.sort((a, b) => (a.key < b.key ? -1 : 1))
+}
+
+/** Lines that are written at once. */
+const batch = 1000
+
+/** Prints a line for each, many at a time. */
+export async function printLines(
+  all: readonly Listed[],
+  line: (one: Listed) => string,
+): Promise<void> {
+  for (let at = 0; at < all.length; at += batch) {
+    await print(
+      all
+        .slice(at, at + batch)
+        .map(line)
+        .join(''),
+    )
+  }
+}
+
+async function printJson(all: readonly Listed[]): Promise<void> {
+  await print('[')
+  let separator = '\n'
+  await printLines(all, ({ key, size, digest, lastUsed }) => {
+    const used = new Date(lastUsed).toISOString()
+    const line = `${separator}${JSON.stringify({ url: key, bytes: size, lastUsed: used, sha256: digest })}`
+    separator = ',\n'
+    return line
+  })
+  await print('\n]\n')
 }
 
 function lineOf({ key, size, digest, lastUsed }: Listed): string {
@@ -43,22 +84,5 @@ function matcher(pattern: string | undefined): (key: string) => boolean {
       from = at + part.length
     }
     return true
-  }
-}
-
-/** Opens the store for reading as long as `act` runs. */
-export async function withStore(
-  config: Config,
-  act: (store: ReadableStore) => Promise<void>,
-): Promise<void> {
-  const store = await openStoreForReading({
-    directory: config.cacheDirectory,
-    clock: systemClock,
-    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
-  })
-  try {
-    await act(store)
-  } finally {
-    await store.close()
   }
 }

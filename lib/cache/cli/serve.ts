@@ -35,8 +35,8 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
   }
   return serve({
     log,
-    start: async start => {
-      const service = await startService({ config, warnings, log, start, reload })
+    start: async (start, reloadDaemon) => {
+      const service = await startService({ config, warnings, log, start, reload, reloadDaemon })
       // For a user who tries it out: an installed service has a file and no terminal.
       if (file === undefined || isatty(1)) {
         const url = reachableAt(config, machineAddresses(), service.listeners)

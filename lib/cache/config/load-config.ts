@@ -1,9 +1,11 @@
 /**
  * Loads the configuration: command line before environment before file before defaults.
  */
+import { dirname, resolve } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
+import { isRecord } from '../../json.ts'
 import { checkRouting } from './check-routing.ts'
 import { type Config, configOf, type FileValues, type Overrides } from './config.ts'
 import { exists, namedCacheDirectory, nonEmpty, type Surroundings } from './environment.ts'
@@ -22,14 +24,45 @@ export async function loadConfig(
   surroundings: Surroundings,
 ): Promise<Loaded<Config> & { readonly file: string | undefined }> {
   const check = configCheck(overrides, surroundings)
-  const named = file ?? nonEmpty(surroundings.environment['CACHESVC_CONFIG'])
+  const { environment } = surroundings
+  const named = file ?? nonEmpty(environment['CACHESVC_CONFIG'])
+  const notRead = named === undefined ? foreignVariable(environment) : []
   if (named === undefined && !exists(defaultConfigFile)) {
-    return { ...bare(check({})), file: undefined }
+    const loaded = bare(check({}))
+    return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: undefined }
   }
   const path = named ?? defaultConfigFile
   // The YAML parser is loaded only for a file.
   const { loadConfigFile } = await import('../../config/config-file.ts')
-  return { ...(await loadConfigFile(path, check)), file: path }
+  const loaded = await loadConfigFile(path, found => check(absolutePaths(found, dirname(path))))
+  return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: path }
+}
+
+/** GoAPTCacher names its file by CONFIG. Here a variable of such a common name is not read. */
+function foreignVariable({ CONFIG }: Surroundings['environment']): readonly string[] {
+  if (CONFIG === undefined || !/\.ya?ml$/.test(CONFIG)) return []
+  return [`the variable CONFIG is not read; write CACHESVC_CONFIG=${CONFIG} or --config ${CONFIG}`]
+}
+
+/** Paths of GoAPTCacher's files may be relative. They count from the directory of the file. */
+function absolutePaths(found: unknown, directory: string): unknown {
+  if (!isRecord(found)) return found
+  const absolute = (path: unknown) =>
+    typeof path === 'string' && /^(?!~)[^\0]+$/.test(path) ? resolve(directory, path) : path
+  const { cache_directory, https } = found
+  return {
+    ...found,
+    ...(cache_directory === undefined ? {} : { cache_directory: absolute(cache_directory) }),
+    ...(isRecord(https)
+      ? {
+          https: Object.fromEntries(
+            Object.entries(https).map(([key, value]) => {
+              return ['cert', 'key'].includes(key) ? [key, absolute(value)] : [key, value]
+            }),
+          ),
+        }
+      : {}),
+  }
 }
 
 /** The defaults alone, as without a configuration file. */

@@ -215,3 +215,34 @@ function canonicalHost(written: string): string | undefined {
   const authority = parseAuthority(isIP(name) === 6 ? `[${name}]` : name, 80)
   return 'problem' in authority ? undefined : authority.host
 }
+
+/** Ports from the first to the last, both included. */
+export interface PortRange {
+  readonly first: number
+  readonly last: number
+}
+
+/** Ports and ranges of ports. */
+export type Ports = ReadonlyArray<number | PortRange>
+
+/** A port, or a range such as `8000-8100`. */
+export const portOrRange: Kind<number | PortRange> = kind(
+  { name: 'port', json: { type: ['integer', 'string'] } },
+  found => {
+    const what = 'a port from 1 to 65535, or a range such as 8000-8100'
+    const [, first = '', last = first] =
+      /^(\d{1,5})(?:\s*-\s*(\d{1,5}))?$/.exec(String(found)) ?? []
+    const range = { first: Number(first), last: Number(last) }
+    const fits = first !== '' && range.first >= 1 && range.last <= 65_535
+    if (!fits) return expected(found, what)
+    if (range.first > range.last) return expected(found, what, 'the smaller number comes first')
+    return right(range.first === range.last ? range.first : range)
+  },
+)
+
+/** Whether a port is one of `ports`, or in a range of them. */
+export function hasPort(ports: Ports, port: number): boolean {
+  return ports.some(each =>
+    typeof each === 'number' ? each === port : each.first <= port && port <= each.last,
+  )
+}

@@ -22,6 +22,7 @@ import {
   ipAddress,
   mirror,
   parentProxy,
+  portOrRange,
   remapFrom,
   remapTo,
 } from './setting-kinds.ts'
@@ -93,11 +94,11 @@ export const settings = group('', {
   ).says(
     'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer all clients that can connect: use a firewall to restrict them.',
   ),
-  ports: setting(listOf(port, 'ports'), [80, 443]).says(
-    'Ports of origins that are allowed for all hosts. A port in a host pattern is allowed for that host.',
+  ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
+    'Ports of origins that are allowed for all hosts, each a number or a range. A port in a host pattern is allowed for that host.',
   ),
-  connect_ports: setting(listOf(port, 'ports'), [443]).says(
-    'Ports that are allowed for CONNECT. A port in a host pattern is allowed for that host.',
+  connect_ports: setting(listOf(portOrRange, 'ports'), [443]).says(
+    'Ports that are allowed for CONNECT, each a number or a range. A port in a host pattern is allowed for that host.',
   ),
   parent_proxy: optional(
     parentProxy,
@@ -105,6 +106,9 @@ export const settings = group('', {
     'parent_proxy: http://proxy.example.org:3128',
   ).says(
     'HTTP proxy for all requests to origins, tunnels included. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
+  ),
+  offline: setting(boolean, false).says(
+    'Whether origins are left alone. Stored files are served whatever their age, also those whose origin forbids it (`freshness.serve_stale`). Nothing is fetched: a file that is not stored is answered 504, and so is a tunnel. For a site without a connection, see `cachesvc export`. A reload changes it.',
   ),
 
   remap: listOfGroups(

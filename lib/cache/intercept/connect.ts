@@ -74,6 +74,11 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
         return { status: 200, sent: 0, facts }
       }
     }
+    if (parts.rules().config.offline) {
+      const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts
+      const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
+      return textResponse(504, sentence, { facts })
+    }
     return tunnel(
       request,
       { client: socket, head },

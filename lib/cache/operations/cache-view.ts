@@ -23,8 +23,11 @@ export interface CacheFacts {
 
 export function cacheView({ config, usage, verification, suites, now }: CacheFacts): View {
   const { objects, bytes } = usage
-  const { total, used, free } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
-  const share = total > 0 ? Math.min(1, used / total) : 0
+  const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
+  // As df does it: what is reserved for root counts neither as used nor as free.
+  const total = used + free
+  const reserved = Math.max(0, whole - total)
+  const share = total > 0 ? used / total : 0
   const { index, other, negative, floor } = config.freshness
   const { unusedDays } = config.expiration
   return {
@@ -39,6 +42,7 @@ export function cacheView({ config, usage, verification, suites, now }: CacheFac
     used: sizeView(used),
     free: sizeView(free),
     total: sizeView(total),
+    reserved: reserved > 0 && size(reserved),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     fresh: {
       index: duration(index),

@@ -1,5 +1,5 @@
 /**
- * Bar charts over days as geometry: rectangles, lines and words with their places, which a template turns into SVG.
+ * Bar charts and line charts over days or hours as geometry: rectangles, lines and words with their places, which a template turns into SVG.
  * Pure. Lengths are units of the drawing, whose height is 220 and width 400.
  */
 
@@ -8,9 +8,9 @@ export interface Series {
   /** In the legend and in the words on each bar. */
   readonly name: string
   /** The style sheet's name for its colour. */
-  readonly colour: 'hits' | 'misses' | 'tunnel'
-  /** One value for each day. */
-  readonly values: readonly number[]
+  readonly colour: 'hits' | 'misses' | 'tunnel' | 'refused' | 'failed'
+  /** One value for each place; undefined where a line has a gap. */
+  readonly values: ReadonlyArray<number | undefined>
 }
 
 export interface ChartData {
@@ -18,13 +18,45 @@ export interface ChartData {
   readonly id: string
   readonly title: string
   readonly description: string
-  /** `YYYY-MM-DD`, oldest first. */
-  readonly dates: readonly string[]
+  /** From left to right. */
+  readonly places: readonly Place[]
   readonly series: readonly Series[]
   /** A value in words. */
   readonly words: (value: number) => string
   /** A value in as few characters as an axis has room for: seven. */
   readonly axis: (value: number) => string
+}
+
+/** A day or an hour on the axis. */
+export interface Place {
+  /** In the words on its bars and points. */
+  readonly name: string
+  readonly label: string
+  /** Below the label. */
+  readonly below: string
+}
+
+/** Days on the axis, of `YYYY-MM-DD`, oldest first: the month stands where it begins. Of many days only some have a label. */
+export function dayPlaces(dates: readonly string[]): readonly Place[] {
+  const step = Math.ceil(dates.length / mostLabels)
+  let month = ''
+  return dates.map((date, i) => {
+    // Counted from today, so that today has a label.
+    const labelled = (dates.length - 1 - i) % step === 0
+    const changed = labelled && date.slice(0, 7) !== month
+    if (changed) month = date.slice(0, 7)
+    const label = labelled ? String(Number(date.slice(8))) : ''
+    return { name: date, label, below: changed ? monthOf(date) : '' }
+  })
+}
+
+/** The hours of a day on the axis. */
+export function hourPlaces(): readonly Place[] {
+  return Array.from({ length: 24 }, (_, hour) => {
+    const two = (value: number) => String(value).padStart(2, '0')
+    const label = hour % 3 === 0 ? two(hour) : ''
+    return { name: `${two(hour)}:00 to ${two(hour + 1)}:00`, label, below: '' }
+  })
 }
 
 /** What templates/operations/chart.mustache is filled with. */
@@ -36,6 +68,8 @@ const top = 10
 const bottom = 178
 /** The part of a day's place its bars take. */
 const fill = 0.72
+/** More labels than these would touch. */
+const mostLabels = 16
 /** The widest place one day gets, when there are few. */
 const widest = 44
 
@@ -49,27 +83,68 @@ export function groupedChart(data: ChartData, ticks: readonly number[]): ChartVi
   return chart(data, ticks, data.series.length)
 }
 
+/** One line for each series: values that change over the days. Days without a value are gaps. */
+export function lineChart(data: ChartData, ticks: readonly number[]): ChartView {
+  const view = chart(data, ticks, 1)
+  const highest = ticks.at(-1) ?? 1
+  const step = (right - left) / Math.max(1, data.places.length)
+  const dots = data.series.flatMap(({ name, colour, values }) =>
+    data.places.map((place, i) => {
+      const value = values[i]
+      return (
+        value !== undefined && {
+          colour,
+          x: round(left + (i + 0.5) * step),
+          y: round(bottom - (value / highest) * (bottom - top)),
+          words: `${place.name}, ${name}: ${data.words(value)}`,
+        }
+      )
+    }),
+  )
+  const curves = runsOf(dots).map(run => ({
+    colour: run[0]?.colour ?? 'hits',
+    points: run.map(({ x, y }) => `${x},${y}`).join(' '),
+  }))
+  return { ...view, bars: [], curves, dots: dots.filter(dot => dot !== false) }
+}
+
+/** Neighbours without a gap between them. */
+function runsOf<T>(list: ReadonlyArray<T | false>): ReadonlyArray<readonly T[]> {
+  const runs: T[][] = [[]]
+  for (const one of list) one === false ? runs.push([]) : runs.at(-1)?.push(one)
+  return runs.filter(run => run.length > 1)
+}
+
+interface Curve {
+  readonly colour: Series['colour']
+  /** As `points` of a polyline. */
+  readonly points: string
+}
+
+type Dot = Readonly<Record<'x' | 'y' | 'words', string>> & { readonly colour: Series['colour'] }
+
 /** `columns`: in how many bars side by side the series of a day are drawn, one or as many as there are series. */
 function chart(data: ChartData, ticks: readonly number[], columns: number) {
-  const { id, title, description, dates, series } = data
+  const { id, title, description, places, series } = data
+  const [curves, dots]: [readonly Curve[], readonly Dot[]] = [[], []]
   const highest = ticks.at(-1) ?? 1
   const height = (value: number) => (value / highest) * (bottom - top)
-  const step = (right - left) / Math.max(1, dates.length)
+  const step = (right - left) / Math.max(1, places.length)
   const width = Math.min(widest, step * fill)
-  const barsOf = (date: string, day: number) => {
+  const barsOf = (place: Place, at: number) => {
     let below = 0
     return series.map(({ name, colour, values }, i) => {
-      const value = values[day] ?? 0
+      const value = values[at] ?? 0
       below = columns === 1 ? below + value : value
       const column = columns === 1 ? 0 : i
       return {
         value,
         colour,
-        x: round(left + (day + 0.5) * step - width / 2 + column * (width / columns)),
+        x: round(left + (at + 0.5) * step - width / 2 + column * (width / columns)),
         y: round(bottom - height(below)),
         width: round(width / columns),
         height: round(Math.max(0.75, height(value))),
-        words: `${date}, ${name}: ${data.words(value)}`,
+        words: `${place.name}, ${name}: ${data.words(value)}`,
       }
     })
   }
@@ -82,12 +157,12 @@ function chart(data: ChartData, ticks: readonly number[], columns: number) {
       const y = bottom - height(tick)
       return { y: round(y), textY: round(y + 4), label: data.axis(tick) }
     }),
-    days: dates.map((date, i) => ({
-      x: round(left + (i + 0.5) * step),
-      day: String(Number(date.slice(8))),
-      month: date.slice(0, 7) === dates[i - 1]?.slice(0, 7) ? '' : monthOf(date),
-    })),
-    bars: dates.flatMap(barsOf).filter(({ value }) => value > 0),
+    places: places
+      .map(({ label, below }, i) => ({ x: round(left + (i + 0.5) * step), label, below }))
+      .filter(({ label }) => label !== ''),
+    bars: places.flatMap(barsOf).filter(({ value }) => value > 0),
+    curves,
+    dots,
   }
 }
 

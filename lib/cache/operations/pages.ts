@@ -5,10 +5,10 @@
 import { redactUrl } from '../../log/redact.ts'
 import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
+import { serviceState } from '../control/state.ts'
 import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
-import { countOf } from './figures.ts'
 import { indexView } from './index-view.ts'
 import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
@@ -16,6 +16,13 @@ import { statsView } from './stats-view.ts'
 
 /** The longest URL `explain` takes. */
 const longestUrl = 2048
+
+/** What the Explain page offers to ask about. */
+const explained = [
+  'http://deb.debian.org/debian/dists/stable/InRelease',
+  'http://archive.ubuntu.com/ubuntu/pool/main/h/hello/hello_2.10-3_amd64.deb',
+  'https://download.docker.com/linux/debian/dists/trixie/InRelease',
+].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
 
 const menu = [
   ['/_cachesvc/', 'Overview'],
@@ -53,7 +60,8 @@ export class Pages {
   }
 
   stats(): string {
-    return this.#page('stats', 'Statistics', statsView(this.#sources.statistics()))
+    const { statistics, history } = this.#sources
+    return this.#page('stats', 'Statistics', statsView(statistics(), history()))
   }
 
   setup(): string {
@@ -70,9 +78,10 @@ export class Pages {
     const url = new URLSearchParams(query ?? '').get('url')?.trim() ?? ''
     const tooLong = url.length > longestUrl
     const asked = url !== '' && !tooLong
-    const explanation = asked ? await this.#sources.explain(url) : []
+    const [verdict = false, ...reasons] = asked ? await this.#sources.explain(url) : []
     const shown = tooLong ? '' : redactUrl(url)
-    return this.#page('explain', 'Explain', { url: shown, tooLong, longestUrl, asked, explanation })
+    const view = { url: shown, tooLong, longestUrl, asked, verdict, reasons }
+    return this.#page('explain', 'Explain', { ...view, examples: asked ? [] : explained })
   }
 
   notFound(): string {
@@ -91,20 +100,12 @@ export class Pages {
 
   /** For the template `state`: not ready, ready with something to look after, or well. */
   async #state(): Promise<View> {
-    const { warnings, https, verification } = this.#sources
-    const health = await this.#sources.health()
-    const wrong = verification().last?.wrong ?? 0
-    const cautions = [
-      ...warnings(),
-      ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
-      ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
-    ]
-    const ready = health.writable
+    const { is, because, cautions } = await serviceState(this.#sources)
     return {
-      ready: ready && cautions.length === 0,
-      doubtful: ready && cautions.length > 0,
-      broken: !ready,
-      because: ready ? '' : health.because,
+      ready: is === 'ready',
+      doubtful: is === 'doubtful',
+      broken: is === 'broken',
+      because,
       cautions,
     }
   }

@@ -8,7 +8,7 @@ import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Answered, Rates, Tally } from '../stats/activity.ts'
-import type { StatisticsReport } from '../stats/report.ts'
+import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
 import type { Signature } from '../suites/generation.ts'
@@ -32,6 +32,7 @@ export interface OperationsSources {
   /** The rules of mirror routing; the first that applies decides. */
   readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
   readonly statistics: () => StatisticsReport
+  readonly history: () => HistoryReport
   readonly activity: () => ActivityReport
   readonly usage: Source<StoreUsage>
   readonly health: Source<Health>

@@ -12,13 +12,13 @@ import { machineAddresses } from '../request/own-identity.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Activity } from '../stats/activity.ts'
 import type { Statistics } from '../stats/counters.ts'
-import { report } from '../stats/report.ts'
+import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
-import type { Listener, SuiteState, Verification } from './sources.ts'
+import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
 export interface OperationsParts {
   readonly clock: Clock
@@ -43,6 +43,7 @@ export interface OperationsParts {
 export async function operationsOf(parts: OperationsParts): Promise<{
   readonly metrics: CacheMetrics
   readonly handler: ReturnType<typeof operations>
+  readonly sources: OperationsSources
 }> {
   const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
@@ -60,7 +61,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     ...https.gauges,
     verification: () => verification.last,
   })
-  const handler = operations({
+  const sources: OperationsSources = {
     clock,
     version,
     get config() {
@@ -77,6 +78,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       return rules().routes
     },
     statistics: () => report(statistics.days, statistics.today),
+    history: () => historyReport(statistics.days, statistics.history, statistics.today),
     activity: () => ({
       ...{ started: activity.started, rates: activity.rates },
       ...{ requests: activity.requests, problems: activity.problems },
@@ -93,8 +95,8 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       return metrics.text()
     },
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
-  })
-  return { metrics, handler }
+  }
+  return { metrics, handler: operations(sources), sources }
 }
 
 function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {

@@ -12,7 +12,7 @@
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import type { HostPattern } from '../config/setting-kinds.ts'
+import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
 import { isOwn, type Own } from '../request/own-identity.ts'
 import { type HostList, hostList, matching } from './host-list.ts'
 
@@ -67,8 +67,8 @@ export interface Policy {
   readonly open: boolean
   readonly domains: HostList
   readonly passthroughDomains: HostList
-  readonly ports: readonly number[]
-  readonly connectPorts: readonly number[]
+  readonly ports: Ports
+  readonly connectPorts: Ports
 }
 
 export type PolicySettings = Pick<
@@ -129,7 +129,7 @@ function circle(authority: Authority): Denied {
 function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
   const target = formatAuthority(authority)
-  if (!ports.includes(authority.port)) {
+  if (!hasPort(ports, authority.port)) {
     const why = `${openly(ports)}; add ${authority.port} there to allow it.`
     return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
   }
@@ -147,7 +147,7 @@ function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): A
   const { setting, ports } = openPorts(kind, policy)
   const { host, port } = authority
   const admits = (pattern: HostPattern) =>
-    pattern.port === undefined ? ports.includes(port) : pattern.port === port
+    pattern.port === undefined ? hasPort(ports, port) : pattern.port === port
   const passthrough = matching(policy.passthroughDomains, host)
   const domains = matching(policy.domains, host)
   const passed = passthrough.find(admits)
@@ -182,9 +182,10 @@ function openPorts(kind: TargetApproach['kind'], { connectPorts, ports }: Policy
     : ({ setting: 'ports', ports } as const)
 }
 
-function openly(ports: readonly number[]): string {
-  if (ports.length === 0) return 'no port is open'
-  return ports.length === 1 ? `only ${ports[0]} is open` : `only ${and(ports)} are open`
+function openly(ports: Ports): string {
+  const names = ports.map(each => (typeof each === 'number' ? each : `${each.first}-${each.last}`))
+  if (names.length === 0) return 'no port is open'
+  return names.length === 1 ? `only ${names[0]} is open` : `only ${and(names)} are open`
 }
 
 function and(items: ReadonlyArray<string | number>): string {

@@ -7,13 +7,16 @@ import { formatDuration } from '../../config/units.ts'
 import { requestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, parseTarget } from '../../http/message/target.ts'
+import { compileModes, tunnelMode } from '../intercept/tunnel-mode.ts'
+import { moment, size } from '../operations/figures.ts'
 import type { Explanation } from '../operations/sources.ts'
+import { admitTarget } from '../policy/policy.ts'
 import { placesOf } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
 import { currentAge } from '../rfc9111/freshness.ts'
 import { type Decision, lookup } from '../rfc9111/lookup.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { Entry, Verified } from '../store/entry.ts'
+import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import type { Signature } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -27,16 +30,25 @@ export interface ExplainParts {
   readonly now: Milliseconds
 }
 
-/** The findings in the order of the pipeline. They end where a request would end. */
+/** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
   const findings: Explanation[] = []
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
   const destination = destinationOf(url, parts.rules)
-  if (typeof destination === 'string') {
-    find('Asked for', destination)
-    return findings
+  if (typeof destination === 'string') return [{ question: 'Asked for', answer: destination }]
+  /** `verdict` is what becomes of a plain request. */
+  const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
+    const unread = unreadTunnel(url, destination, parts.rules)
+    const first =
+      unread === undefined
+        ? [{ question: 'A request now', answer: verdict }]
+        : [
+            { question: 'A request now', answer: unread },
+            { question: 'As http://HTTPS///', answer: verdict },
+          ]
+    return [...first, ...more, ...findings]
   }
   const { rule, key, admission, about, archive, asked, credentials } = destination
   if (rule !== undefined) {
@@ -45,8 +57,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   }
   if ('deny' in admission) {
     find('Refused by', admission.deny)
-    find('Because', admission.sentence)
-    return findings
+    return told(`is refused. ${admission.sentence}`)
   }
   const pattern =
     admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
@@ -63,18 +74,21 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const stored = await parts.store.get(key)
   if (stored === undefined) find('Stored', 'no')
   else {
-    find('Stored', `${new Date(stored.stored).toISOString()}, ${stored.size} bytes`)
+    find('Stored', `${size(stored.size)}, ${moment(stored.stored)}`)
     find('SHA-256', stored.digest)
     find('Last-Modified', stored.lastModified)
-    find('Validated', new Date(stored.validated).toISOString())
-    find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    if (stored.validated === unconfirmed) find('Validated', 'not since cachesvc refresh')
+    else {
+      find('Validated', moment(stored.validated))
+      find('Age', formatDuration(currentAge(stored, parts.now) * 1000))
+    }
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
   }
   const claim = await parts.suites?.claim({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
-    find('Adopted', new Date(adopted).toISOString())
+    find('Adopted', moment(adopted))
     if (claim.digest !== stored?.digest) {
       find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
     }
@@ -89,22 +103,40 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       directives: requestDirectives(request),
       authorization: asked.userinfo !== undefined && credentials,
       passthrough: admission.allow === 'passthrough',
+      offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,
     })
   const plain = decide(Fields.empty)
-  find('A request now', sentenceFor(plain))
-  if (archive.kind === 'pool' || archive.kind === 'other') return findings
+  if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))
   // apt sends this with every request for an index.
   const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
-  if (update.use !== plain.use) find('apt update now', sentenceFor(update))
-  return findings
+  if (update.use === plain.use) return told(sentenceFor(plain))
+  return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** What becomes of an `https://` URL whose TLS is not read here: apt asks for a tunnel to its host. */
+function unreadTunnel(
+  url: string,
+  { asked }: FileDestination,
+  { config, policy }: Rules,
+): string | undefined {
+  if (!/^https:/i.test(url)) return undefined
+  const authority = { host: asked.host, port: asked.port }
+  const admission = admitTarget({ kind: 'connect', authority }, policy)
+  if ('deny' in admission) return `is refused. ${admission.sentence}`
+  const passthrough = admission.allow === 'passthrough'
+  const { mode } = tunnelMode(authority, compileModes(config.https), passthrough)
+  if (mode === 'intercept') return undefined
+  if (mode === 'refuse') return 'is refused by `https.refuse_domains`'
+  const stored = `http://HTTPS///${formatAuthority(asked, 'https')}${asked.path}`
+  return `apt would tunnel it: the proxy carries it unread and stores nothing. Write ${stored} to have it stored`
 }
 
 const unknownClient = { address: '', port: 0 }
 
 /** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
-function destinationOf(url: string, rules: Rules): FileDestination | string {
+export function destinationOf(url: string, rules: Rules): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
   if (target.form !== 'absolute') return 'not an http or https URL'
@@ -134,7 +166,7 @@ function sentenceFor(decision: Decision): string {
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
-      return 'is answered 504'
+      return `is answered 504 (${decision.because})`
     case 'origin':
       return decision.because === 'absent'
         ? 'is fetched from the origin, streamed and stored (absent)'

@@ -16,7 +16,7 @@ import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
-import type { Entry } from '../store/entry.ts'
+import { type Entry, unconfirmed } from '../store/entry.ts'
 
 export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
@@ -71,9 +71,11 @@ export function initialAge(response: Fields, { requested, received }: ResponseTi
 
 /**
  * Whether the content can never change. Below a date that holds if the date had passed when the origin was last asked: an
- * archive answers a date to come with the newest it has, and takes in a day's changes some hours late.
+ * archive answers a date to come with the newest it has, and takes in a day's changes some hours late. No file counts as such
+ * while an operator wants the origin to be asked.
  */
 function isImmutable(stored: Stored, path: ArchivePath): boolean {
+  if (stored.validated === unconfirmed) return false
   if (path.immutable) return true
   return path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING
 }

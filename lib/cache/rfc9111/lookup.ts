@@ -30,13 +30,23 @@ export interface Question {
   readonly authorization: boolean
   /** Whether the policy says passthrough. */
   readonly passthrough: boolean
+  /** Whether no origin may be asked. */
+  readonly offline?: boolean
   readonly settings: FreshnessSettings
   readonly now: Milliseconds
 }
 
-export type StoreReason = 'immutable' | 'fresh' | 'validated-just-now' | 'max-stale' | 'as-released'
+export type StoreReason =
+  | 'immutable'
+  | 'fresh'
+  | 'validated-just-now'
+  | 'max-stale'
+  | 'as-released'
+  | 'offline'
 export type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
 export type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
+
+export type FailReason = 'only-if-cached' | 'offline'
 
 export type Decision =
   | { readonly use: 'store'; readonly because: StoreReason; readonly entry: Entry }
@@ -48,16 +58,24 @@ export type Decision =
   /** Answer with the remembered 404. */
   | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
-  | { readonly use: 'fail'; readonly because: 'only-if-cached' }
+  | { readonly use: 'fail'; readonly because: FailReason }
 
 /** What to answer a request from, and why. */
 export function lookup(question: Question): Decision {
   const decision = withoutAsking(question)
   const asksOrigin = ['origin', 'revalidate', 'replace'].includes(decision.use)
+  if (asksOrigin && question.offline === true) return withoutOrigin(decision)
   // 5.2.1.7: the client wants what is stored, or 504.
   return asksOrigin && question.directives.onlyIfCached
     ? { use: 'fail', because: 'only-if-cached' }
     : decision
+}
+
+/** What is stored, of any age. A request that nothing stored may answer fails. */
+function withoutOrigin(decision: Decision): Decision {
+  return decision.use === 'revalidate'
+    ? { use: 'store', because: 'offline', entry: decision.entry }
+    : { use: 'fail', because: 'offline' }
 }
 
 function withoutAsking(question: Question): Decision {

@@ -33,4 +33,8 @@ export class NegativeMemory {
   forget(key: string): void {
     this.#until.delete(key)
   }
+
+  clear(): void {
+    this.#until.clear()
+  }
 }

@@ -18,6 +18,7 @@ export type HitReason =
   | 'validated-just-now'
   | 'validated'
   | 'max-stale'
+  | 'offline'
   | 'as-released'
   | StaleReason
 

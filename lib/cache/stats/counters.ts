@@ -1,8 +1,9 @@
 /**
- * Counts requests and traffic by calendar day. Knows the clock, not files, requests or responses.
+ * Counts requests and traffic by calendar day, and the requests of today by hour. Knows the clock, not files or responses.
  *
  * # Facts
- * - requests = hits + misses + tunnel, always. Failures, refusals and pages of the operations interface are not counted.
+ * - requests = hits + misses + tunnel, always. Refused and failed requests are counted apart, pages of the operations interface
+ *   not at all.
  * - A hit is a request answered with stored content: fresh, revalidated (a 304 from the origin) or stale.
  * - traffic_up is what clients really got, traffic_down what origins really sent, each byte once: of two clients that share
  *   one fetch the first is a miss with the bytes fetched, the second a hit or a miss with none.
@@ -28,6 +29,31 @@ export type Counters = Readonly<Record<(typeof counterNames)[number], number>>
 /** Counters by date, `YYYY-MM-DD`, in no order. */
 export type Days = ReadonlyMap<string, Counters>
 
+/** Requests that were not answered as asked: those the policy refused, and those that failed here or at an origin. */
+export interface Unanswered {
+  readonly refused: number
+  readonly failed: number
+}
+
+/** What can become of a request, as the hours count it. */
+export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
+
+/** Requests of one day, by outcome and hour of the server's time zone. */
+export interface Hours {
+  readonly date: string
+  readonly counts: Readonly<Record<(typeof outcomeNames)[number], readonly number[]>>
+}
+
+/** What is kept beside the counters of the statistics interface. */
+export interface History {
+  /** By date, in no order. */
+  readonly unanswered: ReadonlyMap<string, Unanswered>
+  /** Of the last day with requests; undefined before the first. */
+  readonly hours: Hours | undefined
+}
+
+export const noHistory: History = { unanswered: new Map(), hours: undefined }
+
 export const noCounters: Counters = {
   requests: 0,
   hits: 0,
@@ -41,23 +67,30 @@ export const noCounters: Counters = {
 export class Statistics {
   readonly #clock: Clock
   readonly #days: Map<string, Counters>
+  readonly #unanswered: Map<string, Unanswered>
+  #hours: { readonly date: string; readonly counts: Record<Outcome, number[]> } | undefined
   #changes = 0
-  /** The day of the last count, kept because the date is asked for with every request. */
-  #day = { date: '', from: 0, until: 0 }
+  /** The hour of the last count, kept because it is asked for with every request. */
+  #now = { date: '', hour: 0, from: 0, until: 0 }
 
-  constructor(clock: Clock, recorded: Days = new Map()) {
+  constructor(clock: Clock, recorded: Days = new Map(), history: History = noHistory) {
     this.#clock = clock
     this.#days = new Map(recorded)
+    this.#unanswered = new Map(history.unanswered)
+    const { date = '', counts } = history.hours ?? {}
+    this.#hours = counts && { date, counts: mapOutcomes(name => [...counts[name]]) }
   }
 
   /** A request answered from the store, with the bytes of content its client got. */
   hit(up: number): void {
     this.#add({ requests: 1, hits: 1, traffic_up: up })
+    this.#count('hits')
   }
 
   /** A request answered from the origin: bytes fetched for it and bytes its client got. */
   miss(bytes: { readonly down: number; readonly up: number }): void {
     this.#add({ requests: 1, misses: 1, traffic_down: bytes.down, traffic_up: bytes.up })
+    this.#count('misses')
   }
 
   /** Bytes fetched from an origin that belong to no request: a background refresh, or the rest of a fetch whose client left. */
@@ -68,6 +101,7 @@ export class Statistics {
   /** A tunnel was opened. */
   tunnel(): void {
     this.#add({ requests: 1, tunnel: 1 })
+    this.#count('tunnel')
   }
 
   /** Bytes a tunnel carried since the last call, both ways together. */
@@ -75,19 +109,47 @@ export class Statistics {
     this.#add({ tunnel_transfer: bytes })
   }
 
+  /** A request that was refused or failed. It is in none of the other counters. */
+  unanswered(how: keyof Unanswered): void {
+    const { today } = this
+    const { refused = 0, failed = 0 } = this.#unanswered.get(today) ?? {}
+    const before = { refused, failed }
+    this.#unanswered.set(today, { ...before, [how]: before[how] + 1 })
+    this.#changes += 1
+    this.#count(how)
+  }
+
   get days(): Days {
     return this.#days
   }
 
+  get history(): History {
+    return { unanswered: this.#unanswered, hours: this.#hours }
+  }
+
   /** Today's date, `YYYY-MM-DD`. */
   get today(): string {
+    return this.#current().date
+  }
+
+  #current() {
     const now = this.#clock.now()
-    // A clock that was set anew falls outside of the day.
-    if (now < this.#day.from || now >= this.#day.until) {
-      const until = new Date(now).setHours(24, 0, 0, 0)
-      this.#day = { date: calendarDate(now), from: now, until }
+    // A clock that was set anew falls outside of the hour.
+    if (now < this.#now.from || now >= this.#now.until) {
+      const hour = new Date(now).getHours()
+      const until = new Date(now).setHours(hour + 1, 0, 0, 0)
+      this.#now = { date: calendarDate(now), hour, from: now, until }
     }
-    return this.#day.date
+    return this.#now
+  }
+
+  #count(outcome: Outcome): void {
+    const { date, hour } = this.#current()
+    if (this.#hours?.date !== date) {
+      this.#hours = { date, counts: mapOutcomes(() => new Array<number>(24).fill(0)) }
+    }
+    const counts = this.#hours.counts[outcome]
+    counts[hour] = (counts[hour] ?? 0) + 1
   }
 
   /** Grows with every change, so that a writer sees whether it has written the latest. */
@@ -99,6 +161,15 @@ export class Statistics {
     const { today } = this
     this.#days.set(today, sum(this.#days.get(today) ?? noCounters, more))
     this.#changes += 1
+  }
+}
+
+type Outcome = (typeof outcomeNames)[number]
+
+function mapOutcomes<T>(of: (name: Outcome) => T): Record<Outcome, T> {
+  return {
+    ...{ hits: of('hits'), misses: of('misses'), tunnel: of('tunnel') },
+    ...{ refused: of('refused'), failed: of('failed') },
   }
 }
 

@@ -2,18 +2,31 @@
  * The format of the statistics file. Pure: text in, values out.
  *
  * # Format
- * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}}}`
+ * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}},`
+ * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"hours":{"date":"2025-01-31","hits":[0,…],…}}`
  *
+ * `unanswered` and `hours` may be absent, as in files of earlier releases; where they make no sense they are left out.
  * A day whose figures make no sense is left out and named; the others stand.
  */
 import { explainError } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
-import { type Counters, counterNames, type Days, noCounters } from './counters.ts'
+import {
+  type Counters,
+  counterNames,
+  type Days,
+  type History,
+  type Hours,
+  noCounters,
+  noHistory,
+  outcomeNames,
+  type Unanswered,
+} from './counters.ts'
 
 const formatVersion = 1
 
 export interface DecodedDays {
   readonly days: Days
+  readonly history: History
   /** Keys of days whose figures make no sense. */
   readonly unreadable: readonly string[]
 }
@@ -37,7 +50,7 @@ export function decodeDays(text: string): DecodedDays {
     if (counters === undefined) unreadable.push(date)
     else days.set(date, counters)
   }
-  return { days, unreadable }
+  return { days, history: decodeHistory(file), unreadable }
 }
 
 function parse(text: string): unknown {
@@ -49,9 +62,47 @@ function parse(text: string): unknown {
 }
 
 /** The file's text, days in order of date. */
-export function encodeDays(days: Days): string {
-  const ordered = [...days].sort(([a], [b]) => (a < b ? -1 : 1))
-  return `${JSON.stringify({ version: formatVersion, daily: Object.fromEntries(ordered) })}\n`
+export function encodeDays(days: Days, { unanswered, hours }: History = noHistory): string {
+  const file = {
+    version: formatVersion,
+    daily: inOrder(days),
+    unanswered: inOrder(unanswered),
+    hours: hours && { date: hours.date, ...hours.counts },
+  }
+  return `${JSON.stringify(file)}\n`
+}
+
+function inOrder(byDate: ReadonlyMap<string, unknown>): object {
+  return Object.fromEntries([...byDate].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function decodeHistory(file: Readonly<Record<string, unknown>>): History {
+  const unanswered = new Map<string, Unanswered>()
+  const found = isRecord(file['unanswered']) ? file['unanswered'] : {}
+  for (const [date, value] of Object.entries(found)) {
+    if (!isDate(date) || !isRecord(value)) continue
+    const { refused, failed } = value
+    if (isCount(refused) && isCount(failed)) unanswered.set(date, { refused, failed })
+  }
+  return { unanswered, hours: decodeHours(file['hours']) }
+}
+
+function decodeHours(found: unknown): Hours | undefined {
+  if (!isRecord(found)) return undefined
+  const { date } = found
+  if (typeof date !== 'string' || !isDate(date)) return undefined
+  const counts = { hits: [], misses: [], tunnel: [], refused: [], failed: [] }
+  const read: Record<(typeof outcomeNames)[number], readonly number[]> = counts
+  for (const name of outcomeNames) {
+    const hours = found[name]
+    if (!Array.isArray(hours) || hours.length !== 24 || !hours.every(isCount)) return undefined
+    read[name] = hours
+  }
+  return { date, counts: read }
+}
+
+function isCount(found: unknown): found is number {
+  return typeof found === 'number' && Number.isSafeInteger(found) && found >= 0
 }
 
 function decodeCounters(value: unknown): Counters | undefined {
@@ -59,7 +110,7 @@ function decodeCounters(value: unknown): Counters | undefined {
   const counters: Record<keyof Counters, number> = { ...noCounters }
   for (const name of counterNames) {
     const found = value[name]
-    if (typeof found !== 'number' || !Number.isSafeInteger(found) || found < 0) return undefined
+    if (!isCount(found)) return undefined
     counters[name] = found
   }
   const { requests, hits, misses, tunnel } = counters

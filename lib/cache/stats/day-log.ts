@@ -12,7 +12,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
-import { type Days, Statistics } from './counters.ts'
+import { noHistory, Statistics } from './counters.ts'
 import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
 
 /** The longest time that counted figures are in memory only. */
@@ -41,10 +41,10 @@ export class DayLog {
   #failing = false
   readonly #stop: () => void
 
-  private constructor(path: string, options: DayLogOptions, recorded: Days) {
+  private constructor(path: string, options: DayLogOptions, recorded: Recorded) {
     this.#path = path
     this.#options = options
-    this.statistics = new Statistics(options.clock, recorded)
+    this.statistics = new Statistics(options.clock, recorded.days, recorded.history)
     this.#written = this.statistics.changes
     this.#stop = repeat(options.clock, flushInterval, () => void this.flush())
   }
@@ -72,10 +72,10 @@ export class DayLog {
   }
 
   async #write(): Promise<void> {
-    const { changes, days } = this.statistics
+    const { changes, days, history } = this.statistics
     if (changes === this.#written) return
     try {
-      await writeFileAtomically(this.#path, encodeDays(days))
+      await writeFileAtomically(this.#path, encodeDays(days, history))
       this.#written = changes
       this.#failing = false
     } catch (error) {
@@ -88,7 +88,9 @@ export class DayLog {
   }
 }
 
-async function recordedDays(path: string, options: DayLogOptions): Promise<Days> {
+type Recorded = Pick<DecodedDays, 'days' | 'history'>
+
+async function recordedDays(path: string, options: DayLogOptions): Promise<Recorded> {
   let decoded: DecodedDays
   try {
     const { size } = await stat(path)
@@ -96,10 +98,10 @@ async function recordedDays(path: string, options: DayLogOptions): Promise<Days>
     decoded = decodeDays(await readFile(path, 'utf8'))
   } catch (error) {
     if (systemCode(error) !== 'ENOENT') await setAside(path, explainError(error), options)
-    return new Map()
+    return { days: new Map(), history: noHistory }
   }
   if (decoded.unreadable.length > 0) await keepCopy(path, decoded.unreadable, options)
-  return decoded.days
+  return decoded
 }
 
 async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {

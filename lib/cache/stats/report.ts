@@ -1,7 +1,15 @@
 /**
  * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
  */
-import { type Counters, type Days, noCounters, sum } from './counters.ts'
+import {
+  type Counters,
+  type Days,
+  type History,
+  type Hours,
+  noCounters,
+  sum,
+  type Unanswered,
+} from './counters.ts'
 
 /** The most days `daily` ever lists. */
 export const dailyLimit = 14
@@ -27,6 +35,46 @@ export function report(days: Days, today: string): StatisticsReport {
     daily: dates.slice(0, dailyLimit).map(date => ({ date, ...(days.get(date) ?? noCounters) })),
     oldest_day: dates.at(-1) ?? today,
   }
+}
+
+/** The most days the charts of the page show. */
+export const chartedDays = 75
+
+/** What the charts of the page show, and the JSON does not have. */
+export interface HistoryReport {
+  /** Every day of the calendar up to today, oldest first, at most `chartedDays`; without traffic its figures are 0. */
+  readonly days: ReadonlyArray<DayRecord & Unanswered>
+  /** Requests of today by hour; undefined when there were none. */
+  readonly hours: Hours['counts'] | undefined
+  /** Over all recorded days. */
+  readonly unanswered: Unanswered
+}
+
+export function historyReport(days: Days, history: History, today: string): HistoryReport {
+  const { unanswered, hours } = history
+  const [first = today] = [...days.keys(), ...unanswered.keys()].sort()
+  const shown: Array<DayRecord & Unanswered> = []
+  for (let date = today; date >= first && shown.length < chartedDays; date = dayBefore(date)) {
+    shown.unshift({
+      date,
+      ...(days.get(date) ?? noCounters),
+      ...(unanswered.get(date) ?? noneUnanswered),
+    })
+  }
+  return {
+    days: shown,
+    hours: hours?.date === today ? hours.counts : undefined,
+    unanswered: [...unanswered.values()].reduce(
+      (all, one) => ({ refused: all.refused + one.refused, failed: all.failed + one.failed }),
+      noneUnanswered,
+    ),
+  }
+}
+
+const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
+
+function dayBefore(date: string): string {
+  return new Date(Date.parse(`${date}T00:00:00Z`) - 86_400_000).toISOString().slice(0, 10)
 }
 
 /** Hits per request, 0 to 1; 0 when there were no requests. */

@@ -22,7 +22,7 @@ export interface Entry {
   readonly lastModified: string
   /** When the content was received, milliseconds since the epoch. */
   readonly stored: Milliseconds
-  /** When the origin last said that this is still its answer. */
+  /** When the origin last said that this is still its answer; `unconfirmed` when an operator wants it to be asked. */
   readonly validated: Milliseconds
   /** Age the origin's response had when it was received or last validated (RFC 9111 section 4.2.3), seconds. */
   readonly initialAge: number
@@ -40,6 +40,9 @@ export interface Verified {
   readonly suite?: string
   readonly signer?: string
 }
+
+/** The moment in `Entry.validated` that has the next request ask the origin, whatever kind of file it is. */
+export const unconfirmed: Milliseconds = 0
 
 /** Longest entry, bytes of JSON: a head is some kilobytes at most. */
 export const maxEntryBytes = 256 * 1024

@@ -1,6 +1,5 @@
 /**
- * Runs verification inside the daemon: regular checks at a limited rate, the figures of the last check, and the removals that
- * `cachesvc verify-repos` asks for over the admin socket.
+ * Runs verification inside the daemon: regular checks at a limited rate, the figures of the last check, and the removals.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,13 +16,13 @@ import {
   verificationFigures,
 } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
-import { evictFrom, type Fate, readEvictRequest } from './eviction.ts'
+import { evictFrom, type Fate } from './eviction.ts'
 import type { VerificationReport, Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
 export interface ScheduleOptions {
   readonly directory: string
-  readonly store: Pick<Store, 'evict' | 'answerCommands'>
+  readonly store: Pick<Store, 'evict'>
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
@@ -59,14 +58,9 @@ export class VerificationSchedule implements Verification {
     this.#notBefore = options.clock.now() + afterStart
   }
 
-  /** Starts the schedule, from the last check of an earlier run if there was one, and answers requests for removals. */
+  /** Starts the schedule, from the last check of an earlier run if there was one. */
   static async start(options: ScheduleOptions): Promise<VerificationSchedule> {
     const schedule = new VerificationSchedule(options, await readLast(options))
-    options.store.answerCommands(async request => {
-      const wrong = readEvictRequest(request)
-      if (wrong === undefined) throw new Error('this process does not know how to do that')
-      return schedule.#evict(wrong)
-    })
     schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
     return schedule
   }
@@ -79,15 +73,15 @@ export class VerificationSchedule implements Verification {
     return this.#running !== undefined
   }
 
-  /** Answers no more requests and breaks off a check that runs. */
+  /** Breaks off a check that runs. */
   async close(): Promise<void> {
-    this.#options.store.answerCommands(undefined)
     this.#stop.abort(new Error('the service stops'))
     this.#stopLooking()
     await this.#running
   }
 
-  #evict(wrong: Wrong): Promise<Fate> {
+  /** Removes a stored file that was found wrong, and counts the warning. */
+  evict(wrong: Wrong): Promise<Fate> {
     const { store, log, onWarning } = this.#options
     onWarning()
     return evictFrom(store, wrong, log)
@@ -122,7 +116,7 @@ export class VerificationSchedule implements Verification {
         signal,
         log,
         onWrong: wrong => {
-          evicting = evicting.then(() => this.#evict(wrong))
+          evicting = evicting.then(() => this.evict(wrong))
         },
       })
       await evicting

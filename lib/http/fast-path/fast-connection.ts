@@ -138,8 +138,9 @@ export class FastConnection implements HeadReading, ResponseOwner {
     const { socket } = this
     this.#state = 'over'
     delete this.#connection.fast
-    socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
+    // The error that ended it may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
     socket.pause()
     socket.unshift(this.#unread.take())
     this.#exits.toNode()

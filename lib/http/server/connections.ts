@@ -21,8 +21,10 @@ export interface Connection {
   readonly underWay: Set<LiveRequest>
   /** The content that Node's server is receiving, or received last. */
   content?: RequestContent
-  /** Called when no request is under way: refuses a head that came after good requests. */
+  /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
   afterLast?: () => void
+  /** Whether its last request has come (RFC 9112 section 9.6): nothing that follows is looked at. */
+  over: boolean
   /** Whether a CONNECT handler has taken it over; time limits are then the handler's. */
   takenOver: boolean
   /** Where its heads are read, as long as it is on the fast path. */
@@ -157,10 +159,16 @@ export function isNewest(exchange: LiveRequest, { underWay }: Connection): boole
   return newest === exchange
 }
 
+/** Does it when no request is under way. */
+export function afterLast(connection: Connection, act: () => void): void {
+  if (connection.underWay.size === 0) act()
+  else connection.afterLast = act
+}
+
 /** What a connection begins with. */
-function untouched(): Pick<Connection, 'requests' | 'underWay' | 'takenOver' | 'moved'> {
+function untouched(): Pick<Connection, 'requests' | 'underWay' | 'over' | 'takenOver' | 'moved'> {
   const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
-  return { requests: 0, underWay: new Set(), takenOver: false, moved }
+  return { requests: 0, underWay: new Set(), over: false, takenOver: false, moved }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

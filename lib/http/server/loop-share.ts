@@ -72,7 +72,7 @@ export class LoopShare {
   }
 
   #mayHold(): boolean {
-    const now = this.#clock.now()
+    const now = this.#clock.elapsed()
     this.#heldSince ??= now
     return now - this.#heldSince < longestHold
   }

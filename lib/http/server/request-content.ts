@@ -3,6 +3,7 @@
  * kernel. Leaving early does not cut the connection, so that an answer given before the end of an upload can still be sent.
  */
 import type { IncomingMessage } from 'node:http'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../message/field.ts'
 
@@ -130,4 +131,16 @@ class Blocks implements AsyncIterator<Buffer, undefined> {
     // 'error' keeps its listener: without one it would end the process.
     this.#wake()
   }
+}
+
+/** Time limit for the rest of a request that was answered before its end. */
+const REST_TIME: Milliseconds = 10_000
+
+/** Reads and discards the rest of a request that was answered, for a limited time. */
+export function passOver(message: IncomingMessage, clock: Clock): void {
+  if (message.complete || message.socket.destroyed) return
+  const cancel = clock.after(REST_TIME, () => message.socket.destroy())
+  message.once('close', cancel)
+  message.once('end', cancel)
+  message.resume()
 }

@@ -9,7 +9,6 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { FastPath } from '../fast-path/fast-path.ts'
 import { Fields } from '../message/field.ts'
@@ -18,14 +17,14 @@ import { textResponse } from '../message/reply.ts'
 import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
-import { type Connection, Connections } from './connections.ts'
+import { afterLast, type Connection, Connections } from './connections.ts'
 import { Exchanges } from './exchanges.ts'
 import type { LiveRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
 import { type NodeRequestParts, nodeRequest } from './node-request.ts'
 import { headProblem, type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
 import type { ConnectHandler, HttpServerOptions, TakenOver } from './options.ts'
-import { emptyContent, RequestContent } from './request-content.ts'
+import { emptyContent, passOver, RequestContent } from './request-content.ts'
 import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
 
 export type {
@@ -35,9 +34,6 @@ export type {
   HttpServerOptions,
   TakenOver,
 } from './options.ts'
-
-/** Time limit for the rest of a request that was answered before its end. */
-const REST_TIME: Milliseconds = 10_000
 
 export class HttpServer {
   readonly #server: Server | SecureServer
@@ -74,6 +70,8 @@ export class HttpServer {
     this.#server.on('request', (message, out) => void this.#answer(message, out))
     // RFC 9110 section 10.1.1: 100 (Continue) is sent when a handler asks for the content, and otherwise never.
     this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
+    // Node would answer these itself, without a report.
+    this.#server.on('checkExpectation', (message, out) => void this.#answer(message, out))
     if (options.upgrade !== undefined) {
       this.#server.on('upgrade', (message, socket, head) => {
         void this.#answerUpgrade(message, socket as Socket, head)
@@ -148,6 +146,7 @@ export class HttpServer {
 
   async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
     const connection = this.#connectionOf(message.socket)
+    if (connection.over) return
     let awaited = expected
     const content = new RequestContent(message, () => {
       if (awaited && !out.headersSent) out.writeContinue()
@@ -164,12 +163,13 @@ export class HttpServer {
     }
     connection.underWay.add(request)
     connection.content = content
+    connection.over = refusal !== undefined || !out.shouldKeepAlive
     const response = refusal ?? (await this.#exchanges.handle(request))
     const outgoing = new NodeResponseWriter(out)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || content.malformed || refusal !== undefined) outgoing.last()
     this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
-      if (!message.complete && !message.socket.destroyed) this.#passOver(message)
+      passOver(message, this.#options.clock)
       this.#exchanges.settle(connection, message.socket)
     })
   }
@@ -177,6 +177,7 @@ export class HttpServer {
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
+    if (connection.over) return
     // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
     const { request, refusal } = this.#read(message, connection)
@@ -192,17 +193,10 @@ export class HttpServer {
     connection.underWay.delete(request)
   }
 
-  /** Reads and discards the rest of a request that was answered, for a limited time. */
-  #passOver(message: IncomingMessage): void {
-    const cancel = this.#options.clock.after(REST_TIME, () => message.socket.destroy())
-    message.once('close', cancel)
-    message.once('end', cancel)
-    message.resume()
-  }
-
   async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy()).setTimeout(0)
     const connection = this.#connectionOf(socket)
+    if (connection.over) return
     // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
     if (connection.underWay.size > 0) return void socket.destroy()
     const checked = this.#read(message, connection, { content: emptyContent })
@@ -267,19 +261,18 @@ export class HttpServer {
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else if (connection.content?.refuse(code)) {
       this.#options.onMalformed(connection.client, 400, code)
-      connection.afterLast = () => socket.destroySoon()
-    } else this.#refuse(socket, connection, code)
+      afterLast(connection, () => socket.destroySoon())
+    } else if (!connection.over) this.#refuse(socket, connection, code)
   }
 
   /** Requests before it on the same connection get their responses first. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
+    connection.over = true
     const { status, sentence } = headProblem(code)
-    const refuse = () => {
+    afterLast(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
-    }
-    if (connection.underWay.size === 0) refuse()
-    else connection.afterLast = refuse
+    })
   }
 
   #adopt(below: Socket, secure: TLSSocket, end: Authority): Promise<number> {

@@ -25,7 +25,7 @@ export interface HeadLimits {
 }
 
 export interface Refusal {
-  readonly status: 400 | 413 | 414 | 431 | 501 | 505
+  readonly status: 400 | 413 | 414 | 417 | 431 | 501 | 505
   /** One fixed sentence that quotes nothing of the request. */
   readonly sentence: string
 }
@@ -72,6 +72,9 @@ export function checkRequest(
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
       if (transferEncoding !== undefined) return refusals.framing
       transferEncoding = value
+    } else if (name.length === 6 && name.toLowerCase() === 'expect') {
+      // RFC 9110 section 10.1.1: the one expectation there is, and none in HTTP/1.0.
+      if (version === '1.1' && !CONTINUE.test(value)) return refusals.expectation
     }
   }
 
@@ -101,6 +104,7 @@ export function checkRequest(
  */
 const APT_HOST = /^[A-Za-z0-9\-._:[\]]*$/
 
+const CONTINUE = /^100-continue$/i
 const DANGEROUS = /[\0\r\n]/
 const DIGITS = /^[0-9]+$/
 
@@ -128,5 +132,6 @@ const refusals = {
     sentence: 'Content-Length and Transfer-Encoding leave it uncertain where the request ends.',
   },
   coding: { status: 501, sentence: 'The only transfer coding understood here is chunked.' },
+  expectation: { status: 417, sentence: 'The only expectation met here is 100-continue.' },
   content: { status: 413, sentence: 'The content of the request is too large.' },
 } as const satisfies Record<string, Refusal>

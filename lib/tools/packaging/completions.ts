@@ -40,7 +40,7 @@ export function bashCompletion({ table, within = [], named = {} }: Completed): s
     words.length === 0 ? [] : [`    ${words.join(' | ')})`, `      ${action}`, '      return ;;']
   const offered = (of: Program, command: string) =>
     optionsOf(of)
-      .filter(([, option]) => option.of === undefined || option.of === command)
+      .filter(([, option]) => option.of?.includes(command) ?? true)
       .map(([word]) => `--${word}`)
   const options = Object.keys(commands).map(command => {
     const inner = within.find(one => Object.hasOwn(one.commands, command))
@@ -123,7 +123,7 @@ export function zshCompletion({ table, within = [], named = {} }: Completed): st
 function argumentLines(table: Program, indent: string, more: readonly string[]): string[] {
   const lines = optionsOf(table).map(entry => {
     const [, { help, value, many, of }] = entry
-    const said = `[${(of === undefined ? help : `${of}: ${help}`).replace(/[[\]:\\]/g, '\\$&')}]`
+    const said = `[${(of === undefined ? help : `${of.join(', ')}: ${help}`).replace(/[[\]:\\]/g, '\\$&')}]`
     const action = value === 'FILE' ? '_files' : value === 'DIR' ? '_files -/' : ' '
     const rest = value === undefined ? said : `${said}:${value.replaceAll(':', '\\:')}:${action}`
     const words = wordsOf(entry)

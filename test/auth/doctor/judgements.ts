@@ -126,8 +126,12 @@ t.test('sessions grow with their groups, and what a browser would be given is kn
   })
   const examples = of()
   const all = await samples(examples)
-  t.match(all, [{ groups: 20, cookies: 1 }, { groups: 150, cookies: 2 }, { groups: 500 }])
-  const [few, many, most] = all
+  t.match(all, [
+    { groups: 20, cookies: 1 },
+    { groups: 150, cookies: 2 },
+  ])
+  const [few, many] = all
+  const [most] = await samples(of(500))
   if (few === undefined || many === undefined || most === undefined) throw new Error('three')
   t.ok(few.bytes < many.bytes && many.bytes < most.bytes)
   t.equal(few.field.length, few.bytes, 'what is counted is what is sent')

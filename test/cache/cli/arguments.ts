@@ -77,7 +77,11 @@ t.test('what is wrong is one sentence with a way out', t => {
     [['serve', 'now'], 'serve takes no argument, found "now"'],
     [['explain'], 'explain needs an argument: cachesvc explain URL'],
     [['list', 'a', 'b'], 'list takes [PATTERN], found "a b"'],
-    [['list', '--json'], '--json is an option of verify-repos alone'],
+    [
+      ['explain', '--json', 'x'],
+      '--json is an option of verify-repos, list, status and stats alone',
+    ],
+    [['remove'], 'remove needs an argument: cachesvc remove URL|PATTERN'],
     [['-c'], '-c needs a value: -c FILE'],
     [['--cache-dir='], '--cache-dir needs a value: --cache-dir DIR'],
     [['--check-config=1'], '--check-config takes no value'],

@@ -47,6 +47,7 @@ t.test('without a file everything has its default', t => {
     ports: [80, 443],
     connectPorts: [443],
     parentProxy: undefined,
+    offline: false,
     remap: [],
     archives: [],
     overrides: { ubuntuServer: undefined, debianServer: undefined },
@@ -340,4 +341,54 @@ t.test('the example file says the defaults, with and without its comment signs',
   t.equal(all.listen.length, 2, 'the comment signs were really taken away')
   t.equal(all.domains.length, 2)
   t.end()
+})
+
+t.test('ports are numbers and ranges', t => {
+  const file = 'ports: [80, 8000-8100, "9000 - 9001", 443-443]\nconnect_ports: [443]'
+  t.strictSame(config(file).ports, [
+    80,
+    { first: 8000, last: 8100 },
+    { first: 9000, last: 9001 },
+    443,
+  ])
+  for (const [ports, problem] of [
+    ['[8100-8000]', /ports\[0\]: found "8100-8000", .*; the smaller number comes first/],
+    ['[0-80]', /expected a port from 1 to 65535, or a range such as 8000-8100/],
+    ['[80-65536]', /expected a port/],
+    ['[http]', /expected a port/],
+  ] as const) {
+    t.match(problems(`ports: ${ports}`), [problem], ports)
+  }
+  t.end()
+})
+
+t.test(
+  'relative paths count from the directory of the file, as GoAPTCacher’s users write them',
+  async t => {
+    const directory = t.testdir({
+      'c.yaml': 'cache_directory: ./cache\nhttps: { cert: ca.crt, key: /etc/ca.key }\n',
+    })
+    const loaded = await loadConfig(join(directory, 'c.yaml'), {}, user)
+    if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
+    t.equal(loaded.value.cacheDirectory, join(directory, 'cache'))
+    t.equal(loaded.value.https.cert, join(directory, 'ca.crt'))
+    t.equal(loaded.value.https.key, '/etc/ca.key')
+  },
+)
+
+t.test('the variable CONFIG is not read, and named when it looks like a configuration', async t => {
+  const warningsFor = async (environment: Record<string, string>) => {
+    const directory = t.testdir({ 'c.yaml': '' })
+    const file = 'CACHESVC_CONFIG' in environment ? undefined : join(directory, 'c.yaml')
+    return (await loadConfig(file, {}, { ...user, environment })).warnings
+  }
+  t.strictSame(await warningsFor({ CONFIG: '/x/goaptcacher.yaml' }), [], '--config is used')
+  const { warnings } = await loadConfig(
+    undefined,
+    {},
+    { ...user, environment: { CONFIG: 'g.yml' } },
+  )
+  t.match(warnings, [/^the variable CONFIG is not read; write CACHESVC_CONFIG=g\.yml or --config/])
+  const other = await loadConfig(undefined, {}, { ...user, environment: { CONFIG: 'release' } })
+  t.strictSame(other.warnings, [])
 })

@@ -1,8 +1,11 @@
 import t from 'tap'
 import {
   binaryTicks,
+  dayPlaces,
   decimalTicks,
   groupedChart,
+  hourPlaces,
+  lineChart,
   stackedChart,
 } from '../../../lib/cache/operations/chart.ts'
 
@@ -10,7 +13,7 @@ const data = {
   id: 'c',
   title: 'T',
   description: 'D',
-  dates: ['2025-02-27', '2025-02-28', '2025-03-01'],
+  places: dayPlaces(['2025-02-27', '2025-02-28', '2025-03-01']),
   words: (value: number) => `${value} in words`,
   axis: String,
   series: [
@@ -68,21 +71,18 @@ t.test('grouped bars stand side by side on the ground', async t => {
   t.equal(Number(one?.x) + Number(one?.width), Number(two?.x))
 })
 
-t.test('everything stays inside the drawing, with one day or with fourteen', async t => {
-  for (const amount of [1, 2, 14]) {
-    const dates = Array.from(
-      { length: amount },
-      (_, i) => `2025-03-${String(i + 1).padStart(2, '0')}`,
-    )
+t.test('everything stays inside the drawing, with one day or with seventy-five', async t => {
+  for (const amount of [1, 2, 14, 75]) {
+    const dates = daysFrom('2025-03-01', amount)
     const values = dates.map((_, i) => i)
     const series = [{ name: 'n', colour: 'hits', values }] as const
     for (const draw of [stackedChart, groupedChart]) {
-      const chart = draw({ ...data, dates, series }, decimalTicks(amount))
+      const chart = draw({ ...data, places: dayPlaces(dates), series }, decimalTicks(amount))
       for (const bar of chart.bars) {
         t.ok(Number(bar.x) >= 58 && Number(bar.x) + Number(bar.width) <= 396)
         t.ok(Number(bar.y) >= 10 && Number(bar.y) + Number(bar.height) <= 178.01)
       }
-      t.equal(chart.days.length, amount)
+      t.ok(chart.places.length <= 16, 'labels do not touch')
     }
   }
 })
@@ -95,7 +95,7 @@ t.test('a tiny value can still be seen', async t => {
 
 t.test('the month stands below its first day', async t => {
   t.strictSame(
-    stackedChart(data, [0, 40]).days.map(({ day, month }) => [day, month]),
+    stackedChart(data, [0, 40]).places.map(({ label, below }) => [label, below]),
     [
       ['27', 'Feb'],
       ['28', ''],
@@ -105,6 +105,51 @@ t.test('the month stands below its first day', async t => {
 })
 
 t.test('a chart of no days has neither bars nor days', async t => {
-  const chart = stackedChart({ ...data, dates: [], series: [] }, [0, 1])
-  t.strictSame([chart.bars, chart.days], [[], []])
+  const chart = stackedChart({ ...data, places: [], series: [] }, [0, 1])
+  t.strictSame([chart.bars, chart.places], [[], []])
+})
+
+function daysFrom(first: string, amount: number): string[] {
+  const at = (i: number) => new Date(Date.parse(first) + i * 86_400_000).toISOString().slice(0, 10)
+  return Array.from({ length: amount }, (_, i) => at(i))
+}
+
+t.test(
+  'of many days some have a label, today among them, and each month is named once',
+  async t => {
+    const places = dayPlaces(daysFrom('2025-01-01', 75))
+    const labelled = places.filter(({ label }) => label !== '')
+    t.equal(labelled.length, 15)
+    t.equal(labelled.at(-1)?.name, '2025-03-16')
+    t.strictSame(
+      labelled.map(({ below }) => below).filter(below => below !== ''),
+      ['Jan', 'Feb', 'Mar'],
+    )
+  },
+)
+
+t.test('a day has 24 hours, every third with a label', async t => {
+  const places = hourPlaces()
+  t.equal(places.length, 24)
+  t.match(places[23], { name: '23:00 to 24:00', label: '' })
+  t.equal(places.filter(({ label }) => label !== '').length, 8)
+})
+
+t.test('a line has a dot for each value, and is broken where there is none', async t => {
+  const values = [0.5, 1, undefined, 0, undefined, 0.25, 0.25]
+  const places = dayPlaces(daysFrom('2025-03-01', 7))
+  const series = [{ name: 'rate', colour: 'hits', values }] as const
+  const { bars, curves, dots } = lineChart({ ...data, places, series }, [0, 0.5, 1])
+  t.strictSame(bars, [])
+  t.strictSame(
+    dots.map(({ words }) => words.slice(8, 23)),
+    ['01, rate: 0.5 i', '02, rate: 1 in ', '04, rate: 0 in ', '06, rate: 0.25 ', '07, rate: 0.25 '],
+  )
+  t.equal(dots[1]?.y, '10', 'the highest tick is the top')
+  t.equal(dots[2]?.y, '178', '0 is the ground')
+  t.strictSame(
+    curves.map(({ points }) => points.split(' ').length),
+    [2, 2],
+    'a single day is a dot without a line',
+  )
 })

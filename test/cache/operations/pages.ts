@@ -225,7 +225,7 @@ t.test('days with traffic, one or many, in proper English', async t => {
 t.test('each chart has a name, a description and all its figures in the table', async t => {
   const stats = await render(fullSources(), 'stats')
   const charts = stats.match(/<svg viewBox="0 0 400 220"[\s\S]*?<\/svg>/g) ?? []
-  t.equal(charts.length, 2)
+  t.equal(charts.length, 4)
   for (const chart of charts) {
     t.match(chart, /role="img" aria-labelledby="[\w-]+-title [\w-]+-description"/)
     t.match(chart, /<desc id="[^"]+">[^<]{20,}<\/desc>/)
@@ -243,4 +243,17 @@ t.test('the cache page says which suites are adopted, and why one is behind', as
   t.match(page, 'not checked: no keyring')
   t.match(page, '<strong>(past)</strong>')
   t.match(await render(sources(), 'cache'), 'None yet. A suite is adopted when')
+})
+
+t.test('used and free are the total, and the share is that of df', async t => {
+  const filesystem = { total: 1000, used: 500, free: 400 }
+  const usage = () => ({ objects: 1, bytes: 100, filesystem })
+  const cache = await render(sources({ usage }), 'cache')
+  const row = (name: string) =>
+    new RegExp(`<th scope="row">${name}</th>.*?<td class="number">([\\d,]+)</td></tr>`).exec(
+      cache,
+    )?.[1]
+  t.equal(Number(row('All that is used')) + Number(row('Free')), Number(row('Total')))
+  t.match(cache, '<strong>55.6%</strong>', '500 of 900')
+  t.match(cache, '100 bytes more are reserved for root.')
 })

@@ -186,6 +186,15 @@ t.test('explain has a form, and shows what was asked as text', async t => {
   t.notMatch(page, '<script>')
 })
 
+t.test('explain leads with the verdict, and has examples until it is asked', async t => {
+  const form = textOf(await ask(fullSources(), '/_cachesvc/explain'))
+  t.match(form, 'href="/_cachesvc/explain?url=http%3A%2F%2Fdeb.debian.org%2Fdebian%2Fdists%2F')
+  const query = 'url=http%3A%2F%2Fa.example%2F'
+  const page = textOf(await ask(fullSources(), '/_cachesvc/explain', { query }))
+  t.match(page, /<h2 id="answer">Answer<\/h2>\s*<p class="verdict"><span>A request now<\/span>/)
+  t.notMatch(page, 'id="examples"')
+})
+
 t.test('explain bounds what it is given', async t => {
   let asked = 0
   const given = fullSources({

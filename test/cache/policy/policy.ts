@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
+import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
 import {
   type Admission,
   admitClient,
@@ -32,7 +32,7 @@ interface Lists {
   readonly domains?: readonly string[]
   readonly passthrough?: readonly string[]
   readonly prevent?: boolean
-  readonly ports?: readonly number[]
+  readonly ports?: Ports
   readonly connectPorts?: readonly number[]
 }
 

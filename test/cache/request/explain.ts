@@ -17,8 +17,8 @@ archives:
   - origins: [new.example.org/two, new.example.org/one, new.example.org:8080]`
 
 /** The findings about a URL, nothing being stored. */
-async function findings(url: string) {
-  const loaded = decodeConfig(text, 'f.yaml', configCheck({}, surroundings))
+async function findings(url: string, more = '') {
+  const loaded = decodeConfig(`${text}\n${more}`, 'f.yaml', configCheck({}, surroundings))
   if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
   const config = loaded.value
   const rules = { config, policy: compilePolicy(config, own), routes: routeRules(config) }
@@ -64,4 +64,27 @@ t.test('where several origins have an archive, they are named', async t => {
     'Routed by': 'archives[0], from new.example.org/one to new.example.org/two',
     'When it fails': 'new.example.org, new.example.org:8080',
   })
+})
+
+t.test('the verdict comes first, for a refusal as well', async t => {
+  const first = async (url: string) => Object.entries(await findings(url))[0]
+  const stored = ['A request now', 'is fetched from the origin, streamed and stored (absent)']
+  t.strictSame(await first('http://new.example.org/x'), stored)
+  t.strictSame(await first('http://HTTPS///new.example.org/x'), stored)
+  t.match(await first('http://other.example.org/x'), ['A request now', /^is refused\. .*`domains`/])
+})
+
+t.test('an https URL that is not read here would be tunnelled, which is said', async t => {
+  const url = 'https://new.example.org/debian/x'
+  t.match(await findings(url), {
+    'A request now':
+      /^apt would tunnel it: .* stores nothing\. Write http:\/\/HTTPS\/\/\/new\.example\.org\/debian\/x /,
+    'As http://HTTPS///': 'is fetched from the origin, streamed and stored (absent)',
+  })
+  const refused = { 'A request now': /^is refused\. A tunnel to .*`https\.prevent`/ }
+  t.match(await findings(url, 'https: { prevent: true }'), refused)
+  const listed = await findings(url, 'https: { refuse_domains: [new.example.org] }')
+  t.match(listed, { 'A request now': 'is refused by `https.refuse_domains`' })
+  const ca = 'https: { intercept: true }'
+  t.match(await findings(url, ca), { 'A request now': /^is fetched from the origin/ })
 })

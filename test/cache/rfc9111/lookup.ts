@@ -189,6 +189,24 @@ t.test('a remembered 404', async t => {
   )
 })
 
+t.test('offline, what is stored answers at any age, and nothing else does', async t => {
+  const offline = true
+  for (const path of [INDEX, POOL, OTHER]) {
+    t.equal(ask(path, { offline }), 'fail offline')
+    for (const says of ['max-age=0', 'no-cache', 'no-store']) {
+      t.equal(ask(path, { offline, says }), 'fail offline', says)
+    }
+    t.equal(ask(path, { offline, after: 1, says: 'no-cache' }), 'store offline')
+  }
+  t.equal(ask(INDEX, { offline, after: 1e9, says: 'max-age=0' }), 'store offline')
+  t.equal(ask(INDEX, { offline, after: 1e9, origin: 'no-cache' }), 'store offline')
+  t.equal(ask(INDEX, { offline, after: 1 }), 'store fresh', 'as always')
+  t.equal(ask(POOL, { offline, after: 1e9 }), 'store immutable')
+  t.equal(ask(INDEX, { offline, negativeUntil: T + 1000 }), 'negative not-found-remembered')
+  t.equal(ask(POOL, { offline, after: 1, authorization: true }), 'fail offline')
+  t.equal(ask(POOL, { offline, after: 1, passthrough: true }), 'fail offline')
+})
+
 t.test('the entry comes with the decision', async t => {
   const decision = lookup({
     stored: entry,

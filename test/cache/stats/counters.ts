@@ -147,3 +147,50 @@ t.test('a sum adds every counter', async t => {
     Object.fromEntries(Object.keys(noCounters).map(name => [name, 2])),
   )
 })
+
+t.test('refused and failed requests are counted apart, by day', async t => {
+  const { clock, statistics } = start()
+  statistics.hit(1)
+  statistics.unanswered('refused')
+  statistics.unanswered('failed')
+  clock.advance(24 * 60 * 60_000)
+  statistics.unanswered('failed')
+  t.strictSame(
+    [...statistics.history.unanswered.values()],
+    [
+      { refused: 1, failed: 1 },
+      { refused: 0, failed: 1 },
+    ],
+  )
+  t.equal(statistics.days.size, 1, 'a day without requests is no recorded day')
+  t.match([...statistics.days.values()], [{ requests: 1, hits: 1 }])
+})
+
+t.test('the hours are those of today', async t => {
+  const { clock, statistics } = start()
+  t.equal(statistics.history.hours, undefined)
+  statistics.hit(1)
+  statistics.miss({ down: 1, up: 1 })
+  clock.advance(60 * 60_000)
+  statistics.tunnel()
+  statistics.unanswered('failed')
+  const { hours } = statistics.history
+  const at = (counts: readonly number[] = []) => counts.indexOf(1)
+  t.equal(at(hours?.counts.misses), at(hours?.counts.hits))
+  t.equal(at(hours?.counts.tunnel), at(hours?.counts.hits) + 1)
+  t.equal(at(hours?.counts.failed), at(hours?.counts.hits) + 1)
+  const restarted = new Statistics(clock, statistics.days, statistics.history)
+  restarted.tunnel()
+  t.equal(Math.max(...(restarted.history.hours?.counts.tunnel ?? [])), 2, 'a restart goes on')
+  t.equal(Math.max(...(hours?.counts.tunnel ?? [])), 1, 'and leaves alone what it was given')
+  clock.advance(24 * 60 * 60_000)
+  statistics.hit(1)
+  t.equal(
+    statistics.history.hours?.counts.hits.reduce((a, b) => a + b),
+    1,
+  )
+  t.equal(
+    statistics.history.hours?.counts.tunnel.reduce((a, b) => a + b),
+    0,
+  )
+})

@@ -51,6 +51,7 @@ t.test('what was counted is there after a restart', async t => {
 
 t.test('the file is exactly the documented format, days in order', async t => {
   const { log, path } = await open(t, written({ '2025-03-13': good, '2024-12-31': good }))
+  const none = new Array<number>(24).fill(0)
   log.statistics.hit(5)
   await log.close()
   t.strictSame(JSON.parse(await readFile(path, 'utf8')), {
@@ -59,6 +60,11 @@ t.test('the file is exactly the documented format, days in order', async t => {
       '2024-12-31': good,
       '2025-03-13': good,
       '2025-03-14': { ...noCounters, requests: 1, hits: 1, traffic_up: 5 },
+    },
+    unanswered: {},
+    hours: {
+      ...{ date: '2025-03-14', hits: none.with(12, 1) },
+      ...{ misses: none, tunnel: none, refused: none, failed: none },
     },
   })
   t.match(await readFile(path, 'utf8'), /2024-12-31.*2025-03-13.*2025-03-14/)
@@ -240,4 +246,25 @@ t.test('flushes that wait for the same write are one', async t => {
   t.equal(log.flush(), log.flush())
   await Promise.all([first, log.flush()])
   await log.close()
+})
+
+t.test('refused and failed requests and the hours are kept; what makes no sense is left out', t => {
+  const statistics = new Statistics(new ManualClock(noon))
+  statistics.hit(5)
+  statistics.unanswered('refused')
+  const { days, history } = statistics
+  t.strictSame(decodeDays(encodeDays(days, history)).history, history)
+  const none = { unanswered: new Map(), hours: undefined }
+  for (const rest of [
+    '',
+    ',"unanswered":[],"hours":null',
+    ',"unanswered":{"2025-02-30":{"refused":1,"failed":1},"2025-01-01":{"refused":-1,"failed":1}}',
+    ',"hours":{"date":"2025-01-01","hits":[1]}',
+    ',"hours":{"date":"tomorrow"}',
+  ]) {
+    const decoded = decodeDays(`{"version":1,"daily":{}${rest}}`)
+    t.strictSame(decoded.history, none, rest)
+    t.strictSame(decoded.unreadable, [])
+  }
+  t.end()
 })

@@ -1,6 +1,12 @@
 import t from 'tap'
-import { type Counters, noCounters, sum } from '../../../lib/cache/stats/counters.ts'
-import { dailyLimit, hitRate, report, trafficSaved } from '../../../lib/cache/stats/report.ts'
+import { type Counters, noCounters, noHistory, sum } from '../../../lib/cache/stats/counters.ts'
+import {
+  dailyLimit,
+  historyReport,
+  hitRate,
+  report,
+  trafficSaved,
+} from '../../../lib/cache/stats/report.ts'
 
 function day(hits: number): Counters {
   return { ...noCounters, requests: hits, hits, traffic_up: hits * 1000 }
@@ -85,3 +91,51 @@ t.test(
     t.equal(trafficSaved({ ...noCounters, traffic_up: 4, traffic_down: 10 }), 0)
   },
 )
+
+t.test('the charts have every day of the calendar up to today, 75 at most', async t => {
+  const sparse = new Map([
+    ['2025-02-27', day(1)],
+    ['2025-03-02', day(2)],
+  ])
+  const { days: shown } = historyReport(sparse, noHistory, '2025-03-03')
+  t.strictSame(
+    shown.map(({ date, requests }) => [date, requests]),
+    [
+      ['2025-02-27', 1],
+      ['2025-02-28', 0],
+      ['2025-03-01', 0],
+      ['2025-03-02', 2],
+      ['2025-03-03', 0],
+    ],
+  )
+  const long = historyReport(new Map([['2020-01-01', day(1)]]), noHistory, '2025-03-03').days
+  t.equal(long.length, 75)
+  t.equal(long.at(-1)?.date, '2025-03-03')
+  t.equal(historyReport(new Map(), noHistory, '2025-03-03').days.length, 1)
+  const ahead = new Map([['2031-01-01', day(1)]])
+  t.strictSame(historyReport(ahead, noHistory, '2025-03-03').days, [], 'the clock was set back')
+})
+
+t.test('refused and failed requests, by day and in all; hours of today alone', async t => {
+  const zeros = new Array<number>(24).fill(0)
+  const counts = { hits: zeros, misses: zeros, tunnel: zeros, refused: zeros, failed: zeros }
+  const history = {
+    unanswered: new Map([
+      ['2025-03-01', { refused: 1, failed: 2 }],
+      ['2025-03-03', { refused: 3, failed: 0 }],
+    ]),
+    hours: { date: '2025-03-03', counts },
+  }
+  const found = historyReport(new Map(), history, '2025-03-03')
+  t.strictSame(found.unanswered, { refused: 4, failed: 2 })
+  t.strictSame(
+    found.days.map(({ refused, failed }) => [refused, failed]),
+    [
+      [1, 2],
+      [0, 0],
+      [3, 0],
+    ],
+  )
+  t.equal(found.hours, counts)
+  t.equal(historyReport(new Map(), history, '2025-03-04').hours, undefined)
+})

@@ -26,7 +26,7 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
     clock,
     log,
     settings: () => ({ interval: state.interval, rate: 1000 }),
-    store: { evict: async key => evicted.push(key) > 0, answerCommands: () => undefined },
+    store: { evict: async key => evicted.push(key) > 0 },
     onWarning: () => undefined,
     run: async options => {
       runs.push(options)
@@ -133,7 +133,7 @@ t.test('closing breaks off a check that runs', async t => {
     clock,
     log,
     settings: () => ({ interval: day, rate: 0 }),
-    store: { evict: async () => true, answerCommands: () => undefined },
+    store: { evict: async () => true },
     onWarning: () => undefined,
     run: ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),

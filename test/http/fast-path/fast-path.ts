@@ -186,3 +186,26 @@ t.test('who pipelines without reading is not read any further', async t => {
   for (let i = 0; i < 40; i += 1) t.equal((await client.response()).content.length, block.length)
   t.equal((await client.finish()).length, 0)
 })
+
+t.test('a client says its last during an answer, with a head behind it: nothing fails', async t => {
+  const { port, exchanges } = await serveForTest(t, async () => ({
+    status: 200,
+    fields: Fields.empty,
+    content: {
+      kind: 'stream',
+      length: 2 ** 40,
+      open: () =>
+        sourceOf(async function* () {
+          for (;;) yield Buffer.alloc(300_000)
+        }),
+    },
+  }))
+  const client = await RawClient.connect(t, port)
+  await client.write(`${get('/1')}${post('/2', 'x')}`)
+  await client.head()
+  client.end()
+  // Reading lets the server write on, on the connection it has ended.
+  await t.rejects(client.bytes(2 ** 30))
+  t.ok(await eventually(() => exchanges.length === 1))
+  t.match(exchanges, [{ complete: false }])
+})

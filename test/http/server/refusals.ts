@@ -27,6 +27,7 @@ t.test(
       ['an odd coding', 'Host: a\r\nTransfer-Encoding: xchunked', 501],
       ['space before the colon', 'Host: a\r\nTransfer-Encoding : chunked', 400],
       ['an invalid Host', 'Host: a/b', 400],
+      ['an unknown expectation', 'Host: a\r\nExpect: x', 417],
     ]
     for (const [name, head, status] of cases) {
       const client = await RawClient.connect(t, port)
@@ -57,6 +58,43 @@ t.test('a malformed head behind good requests lets their answers out first', asy
   const refusal = await client.response()
   t.equal(refusal.status, 501)
   t.equal(malformed.length, 1)
+})
+
+t.test('what follows a refused request, or one with `close`, is never looked at', async t => {
+  const ends: Array<[name: string, request: string]> = [
+    ['two Hosts', 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'],
+    ['close', 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'],
+    [
+      'close, with content',
+      `POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab`,
+    ],
+    ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n'],
+    ['HTTP/1.0', 'GET / HTTP/1.0\r\nHost: a\r\n\r\n'],
+  ]
+  const followers = [
+    'DELETE /behind HTTP/1.1\r\nHost: a\r\n\r\n',
+    'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n',
+    'not HTTP\r\n\r\n',
+  ]
+  for (const fastPath of [true, false]) {
+    for (const [name, request] of ends) {
+      for (const behind of followers) {
+        let asked = 0
+        const handler = async () => {
+          asked += 1
+          await new Promise(resolve => setImmediate(resolve))
+          return text('fine')
+        }
+        const { port, malformed } = await serveForTest(t, handler, { fastPath })
+        const client = await RawClient.connect(t, port)
+        await client.write(request + behind)
+        const answer = (await client.rest()).toString('latin1')
+        t.equal(answer.split('HTTP/1.1 ').length, 2, `${name}: one answer`)
+        t.equal(asked, answer.startsWith('HTTP/1.1 200') ? 1 : 0, `${name}: nothing more is asked`)
+        t.strictSame(malformed, [], name)
+      }
+    }
+  }
 })
 
 t.test('68: a head that is too large is 431, one that takes too long is 408', async t => {

@@ -21,8 +21,8 @@ export interface Sample {
   readonly field: string
 }
 
-/** Numbers of groups to try when none is given. */
-const EXAMPLES: readonly number[] = [20, 150, 500]
+/** Numbers of groups to try when none is given: more do not fit a session of the default size. */
+const EXAMPLES: readonly number[] = [20, 150]
 
 export async function size(of: Examination): Promise<Answer> {
   return (await samples(of)).map(sample => judgeSample(of.config, sample))

@@ -38,8 +38,8 @@ export interface AdminSocket {
 
 /** How long a living owner may take to say that it is there. */
 const presenceTime: Milliseconds = 1000
-/** How long a request and its answer may take. */
-const answerTime: Milliseconds = 10_000
+/** How long a request and its answer may take: some walk through all entries, or wait for a reload. */
+const answerTime: Milliseconds = 60_000
 /** Longest line, either way. */
 const maxLine = 256 * 1024
 const maxConnections = 16

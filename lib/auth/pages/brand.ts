@@ -1,0 +1,64 @@
+/**
+ * What the pages show of the organisation: where people get help, its logo, its colours. The logo is answered from here.
+ */
+import { readBounded } from '../../bounded-file.ts'
+import { explainError, Failure } from '../../errors.ts'
+import type { Handler } from '../../http/message/message.ts'
+import type { Config } from '../config/config.ts'
+import { logoTypes } from '../config/setting-pages.ts'
+import { type OwnDocument, ownDocument } from './own-document.ts'
+
+/** Where the logo is answered, when there is one. */
+export const logoPath = '/__authproxy/logo'
+
+export interface Brand {
+  /** What templates are given. */
+  readonly shown: {
+    readonly logo: boolean
+    readonly logoPath: string
+    readonly colour: string
+    readonly colourDark: string
+    readonly contact: false | { readonly text: string; readonly href: string | false }
+  }
+  readonly logo: OwnDocument | undefined
+}
+
+const LARGEST_LOGO = 256 * 1024
+
+/** Reads the logo. Throws a Failure when it cannot be read. */
+export async function readBrand({
+  contact,
+  logo,
+  colour,
+  colourDark,
+}: Config['pages']): Promise<Brand> {
+  return {
+    shown: {
+      ...{ logo: logo !== undefined, logoPath, colour, colourDark },
+      contact: contact === undefined ? false : { text: contact, href: hrefOf(contact) },
+    },
+    logo: logo === undefined ? undefined : await readLogo(logo),
+  }
+}
+
+/** Answers the path of the logo, whatever the method. */
+export function logoHandler(brand: () => Brand): Handler {
+  return ownDocument(() => brand().logo)
+}
+
+async function readLogo(path: string): Promise<OwnDocument> {
+  const type = logoTypes[/[^.]*$/.exec(path)?.[0].toLowerCase() ?? ''] ?? ''
+  try {
+    const { bytes } = await readBounded(path, LARGEST_LOGO)
+    return { type, bytes, policy: "default-src 'none'; style-src 'unsafe-inline'; sandbox" }
+  } catch (cause) {
+    throw new Failure(`cannot read pages.logo: ${explainError(cause)}`, {
+      ...{ code: 'LOGO', fault: 'internal', publicText: 'The service cannot start.', cause },
+    })
+  }
+}
+
+function hrefOf(contact: string): string | false {
+  if (/^https:\/\/\S+$/.test(contact)) return contact
+  return /^[^\s@:/?]+@[^\s@:/?]+$/.test(contact) ? `mailto:${contact}` : false
+}

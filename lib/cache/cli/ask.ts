@@ -1,0 +1,47 @@
+/**
+ * The commands that ask the running service: status, stats, remove, refresh and reload.
+ */
+import { systemClock } from '../../async/clock.ts'
+import { Failure, systemCode } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
+import { type ExitCode, exitCodes, print } from '../../program.ts'
+import { askOwner } from '../store/disk/admin-socket.ts'
+
+/** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
+export async function askService(directory: string, request: object): Promise<ExitCode> {
+  const { out, complaints, code } = decoded(await answerOf(directory, request))
+  if (out !== '') await print(out)
+  for (const complaint of complaints) await print(`cachesvc: ${complaint}\n`, process.stderr)
+  return code
+}
+
+async function answerOf(directory: string, request: object): Promise<unknown> {
+  const reply = await askOwner(directory, request, systemClock).catch(error => {
+    if (!['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) throw error
+    throw failure(
+      `The service of ${directory} answers its own user and root alone: try it with sudo.`,
+    )
+  })
+  if (reply !== undefined) return reply.answer
+  throw failure(
+    `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
+  )
+}
+
+/** An answer of another version may be of another shape. */
+function decoded(answer: unknown) {
+  const { out, complaints, code } = isRecord(answer) ? answer : {}
+  const known = Object.values(exitCodes).find(one => one === code)
+  if (typeof out !== 'string' || !Array.isArray(complaints) || known === undefined) {
+    throw failure('The running service is of another version: restart it.')
+  }
+  return { out, complaints: complaints.map(String), code: known }
+}
+
+function failure(sentence: string): Failure {
+  return new Failure(sentence, {
+    code: 'service-not-asked',
+    fault: 'internal',
+    publicText: sentence,
+  })
+}

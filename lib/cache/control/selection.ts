@@ -1,0 +1,78 @@
+/**
+ * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
+ */
+import type { Rules } from '../policy/rules.ts'
+import { destinationOf } from '../request/explain.ts'
+import { type Entry, unconfirmed } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
+
+/** Whether a stored file, named by its key, is one of those that are meant. */
+export type Chosen = (key: string) => boolean
+
+/**
+ * What a URL or pattern means; a sentence when it means nothing. A URL means the file that a request for it is answered with, so
+ * it is routed as a request is. A pattern means all files whose whole URL it fits; `*` in it fits any text.
+ */
+export function chosenBy(text: string, rules: Rules): Chosen | string {
+  if (text.includes('*')) return fitting(text)
+  const urls = text.includes('://') ? [text] : [`http://${text}`, `https://${text}`]
+  const keys = new Set(urls)
+  for (const url of urls) {
+    const destination = destinationOf(url, rules)
+    if (typeof destination === 'string') return destination
+    keys.add(destination.key)
+  }
+  return key => keys.has(key)
+}
+
+/** Every part between asterisks in its order, the first at the beginning and the last at the end. Takes linear time. */
+function fitting(pattern: string): Chosen {
+  const [first = '', ...others] = pattern.split('*')
+  const last = others.pop() ?? ''
+  const withScheme = pattern.includes('://') || first === ''
+  return key => {
+    const url = withScheme ? key : key.slice(key.indexOf('://') + 3)
+    if (!url.startsWith(first)) return false
+    let at = first.length
+    for (const part of others) {
+      const found = url.indexOf(part, at)
+      if (found === -1) return false
+      at = found + part.length
+    }
+    return url.length - last.length >= at && url.endsWith(last)
+  }
+}
+
+/** Files that were dealt with, and their bytes. */
+export interface Amount {
+  readonly files: number
+  readonly bytes: number
+}
+
+/** Forgets them. Contents that no other entry names go from the disk soon after. */
+export async function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chosen) {
+  let [files, bytes] = [0, 0]
+  for await (const some of store.list()) {
+    for (const { key, size } of some) {
+      if (!chosen(key)) continue
+      store.remove(key)
+      files += 1
+      bytes += size
+    }
+  }
+  return { files, bytes } satisfies Amount
+}
+
+/** Has the next request for each ask the origin, also for files whose content never changes. */
+export async function refresh(store: Pick<Store, 'entries' | 'put'>, chosen: Chosen) {
+  let [files, bytes] = [0, 0]
+  for await (const { lastUsed: _, ...entry } of store.entries()) {
+    if (!chosen(entry.key)) continue
+    // The walk comes by what is written here once more.
+    if (entry.validated === unconfirmed) continue
+    if (!store.put({ ...entry, validated: unconfirmed } satisfies Entry).stored) continue
+    files += 1
+    bytes += entry.size
+  }
+  return { files, bytes } satisfies Amount
+}

@@ -1,0 +1,133 @@
+/**
+ * What `cachesvc status` and `cachesvc stats` show of a running service, as values and as text.
+ */
+import { formatAuthority } from '../../http/message/target.ts'
+import { count, countOf, elapsed, percent, rate, size } from '../operations/figures.ts'
+import type { OperationsSources } from '../operations/sources.ts'
+import { type Counters, noCounters } from '../stats/counters.ts'
+import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
+import { type ServiceState, serviceState } from './state.ts'
+
+/** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
+export interface Status {
+  readonly version: string
+  readonly state: ServiceState['is']
+  /** Why it cannot do its work. */
+  readonly because?: string
+  readonly cautions: readonly string[]
+  readonly process: number
+  readonly started: string
+  readonly uptime: number
+  readonly listening: readonly string[]
+  /** Of clients. */
+  readonly connections: number
+  /** A second, over the last minute. */
+  readonly rates: { readonly requests: number; readonly bytes: number }
+  readonly downloads: ReadonlyArray<{
+    readonly url: string
+    readonly received: number
+    readonly length?: number
+  }>
+  readonly store: {
+    readonly directory: string
+    readonly files: number
+    readonly bytes: number
+    /** Of the file system. */
+    readonly free?: number
+  }
+}
+
+export async function statusOf(sources: OperationsSources): Promise<Status> {
+  const { version, config, clock } = sources
+  const { is, because, cautions } = await serviceState(sources)
+  const { started, rates, connections, arriving } = sources.activity()
+  const { objects, bytes, filesystem } = await sources.usage()
+  return {
+    version,
+    state: is,
+    ...(because !== '' && { because }),
+    cautions,
+    process: process.pid,
+    started: new Date(started).toISOString(),
+    uptime: Math.round((clock.now() - started) / 1000),
+    listening: sources.listeners().map(({ address = '*', port, secure }) => {
+      return `${secure ? 'https' : 'http'}://${formatAuthority({ host: address, port })}`
+    }),
+    connections,
+    rates,
+    downloads: arriving.map(({ key, received, length }) => ({
+      url: key,
+      received,
+      ...(length !== undefined && { length }),
+    })),
+    store: {
+      directory: config.cacheDirectory,
+      files: objects,
+      bytes,
+      ...(filesystem && { free: filesystem.free }),
+    },
+  }
+}
+
+const states: Readonly<Record<ServiceState['is'], string>> = {
+  ready: 'ready',
+  doubtful: 'ready, with something to look after',
+  broken: 'not ready',
+}
+
+/** Downloads that are listed. */
+const mostListed = 20
+
+export function statusText(status: Status): string {
+  const { state, because, downloads, store } = status
+  const line = (name: string, text: string) => `${name.padEnd(13)}${text}\n`
+  const reasons = [...(because === undefined ? [] : [because]), ...status.cautions]
+  const rows = downloads
+    .slice(0, mostListed)
+    .map(({ url, received, length }) =>
+      line('', `${size(received)}${length === undefined ? '' : ` of ${size(length)}`}  ${url}`),
+    )
+  const more = downloads.length - mostListed
+  const free = store.free === undefined ? '' : `, ${size(store.free)} free`
+  return [
+    `cachesvc ${status.version} is ${states[state]}\n`,
+    ...reasons.map(reason => `  ${reason}\n`),
+    line('Running', `for ${elapsed(status.uptime * 1000)}, process ${status.process}`),
+    line('Listening', status.listening.join(', ')),
+    line('Connections', `${count(status.connections)} of clients`),
+    line(
+      'Last minute',
+      `${rate(status.rates.requests)} requests and ${size(Math.round(status.rates.bytes))} a second`,
+    ),
+    line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
+    ...rows,
+    ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),
+    line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
+    line('', store.directory),
+  ].join('')
+}
+
+/** The days as a table, today first, the total last. */
+export function statsText({ totals, daily, oldest_day }: StatisticsReport, today: string): string {
+  const isToday = daily[0]?.date === today
+  const rows: ReadonlyArray<readonly [string, Counters]> = [
+    ...(isToday ? [] : [['today', noCounters] as const]),
+    ...daily.map(day => [day.date === today ? 'today' : day.date, day] as const),
+    ['total', totals],
+  ]
+  const cells = rows.map(([name, of]) => [
+    name,
+    ...[of.requests, of.hits, of.misses, of.tunnel].map(count),
+    percent(hitRate(of)),
+    ...[of.traffic_up, of.traffic_down, trafficSaved(of)].map(size),
+  ])
+  const table = [
+    ['', 'requests', 'hits', 'misses', 'tunnels', 'hit rate', 'sent', 'fetched', 'saved'],
+    ...cells,
+  ]
+  const widths = table[0]?.map((_, i) => Math.max(...table.map(row => row[i]?.length ?? 0))) ?? []
+  const lines = table.map(row =>
+    row.map((cell, i) => (i === 0 ? cell.padEnd(12) : cell.padStart(widths[i] ?? 0))).join('  '),
+  )
+  return `${lines.join('\n')}\n\nThe total begins on ${oldest_day}.\n`
+}

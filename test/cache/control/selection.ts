@@ -1,0 +1,71 @@
+import t from 'tap'
+import { chosenBy, refresh, remove } from '../../../lib/cache/control/selection.ts'
+import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
+import { routeRules } from '../../../lib/cache/policy/routing.ts'
+import { ownIdentity } from '../../../lib/cache/request/own-identity.ts'
+import { unconfirmed } from '../../../lib/cache/store/entry.ts'
+import { configOf } from '../../fixtures/cache.ts'
+import { keep, opened } from '../../fixtures/store/opened.ts'
+
+const config = configOf(
+  { remap: [{ from: 'old.example.org', to: 'archive.example.org/pub' }] },
+  '/srv/none',
+)
+const rules = {
+  config,
+  policy: compilePolicy(config, ownIdentity(config, [])),
+  routes: routeRules(config),
+}
+const chosen = (text: string) => {
+  const found = chosenBy(text, rules)
+  if (typeof found === 'string') throw new Error(found)
+  return found
+}
+
+t.test('a URL means one file, in every spelling and by the name it is fetched under', t => {
+  const key = 'http://archive.example.org/pub/a%2Bb_1_all.deb'
+  const table: ReadonlyArray<readonly [text: string, meant: boolean]> = [
+    [key, true],
+    ['http://ARCHIVE.example.org:80/pub//./a+b_1_all.deb', true],
+    ['archive.example.org/pub/a+b_1_all.deb', true],
+    ['http://old.example.org/a+b_1_all.deb', true],
+    ['https://archive.example.org/pub/a+b_1_all.deb', false],
+    ['http://archive.example.org/pub/', false],
+    ['http://archive.example.org/pub/a', false],
+  ]
+  for (const [text, meant] of table) t.equal(chosen(text)(key), meant, text)
+  t.match(chosenBy('foo bar', rules), /visible ASCII/)
+  t.end()
+})
+
+t.test('a pattern fits whole URLs, and an asterisk any text', t => {
+  const key = 'http://archive.example.org/debian/pool/main/h/hello_1_all.deb'
+  const table: ReadonlyArray<readonly [text: string, meant: boolean]> = [
+    ['*', true],
+    ['http://archive.example.org/*', true],
+    ['archive.example.org/debian/*', true],
+    ['example.org/*', false],
+    ['*/hello_*', true],
+    ['*/hello_*.deb', true],
+    ['*hello_1_all.deb*', true],
+    ['*/pool/*/pool/*', false],
+    ['*.deb*.deb', false],
+    ['hello*', false],
+    ['*hello', false],
+  ]
+  for (const [text, meant] of table) t.equal(chosen(text)(key), meant, text)
+  t.end()
+})
+
+t.test('files are removed, or marked for the next request, and each is counted once', async t => {
+  const { store } = await opened(t)
+  for (const name of ['a', 'b', 'c']) {
+    await keep(store, `http://archive.example.org/${name}`, Buffer.from(`${name}!!`))
+  }
+  t.strictSame(await remove(store, key => key.endsWith('/a')), { files: 1, bytes: 3 })
+  t.equal(await store.get('http://archive.example.org/a'), undefined)
+  t.strictSame(await refresh(store, () => true), { files: 2, bytes: 6 })
+  t.equal((await store.get('http://archive.example.org/b'))?.validated, unconfirmed)
+  t.strictSame(await refresh(store, () => true), { files: 0, bytes: 0 }, 'they are marked already')
+  t.strictSame(await remove(store, () => false), { files: 0, bytes: 0 })
+})
