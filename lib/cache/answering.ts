@@ -3,18 +3,15 @@
  */
 import type { Clock } from '../async/clock.ts'
 import type { Failure } from '../errors.ts'
-import type { OriginClient, OriginResponse } from '../http/client/client.ts'
-import { Fields } from '../http/message/field.ts'
-import type { TargetUri } from '../http/message/target.ts'
+import type { OriginClient } from '../http/client/client.ts'
 import type { Logger } from '../log/log.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
-import { impatient } from './fetch/origin-client.ts'
-import { follow } from './fetch/redirects.ts'
+import { type Ask, asking, impatient } from './fetch/origin-client.ts'
 import { suitePolicy } from './policy/archives.ts'
-import { type Admission, admitTarget } from './policy/policy.ts'
+import { admitTarget } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { allowsStale } from './rfc9111/lookup.ts'
@@ -67,14 +64,14 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     via: `1.1 ${pseudonym}`,
     agent: `cachesvc/${version}`,
   })
-  const ask: Ask = (method, question) =>
-    rules().config.offline ? Promise.reject(offlineFailure()) : online(method, question)
+  const ask: Ask = question =>
+    rules().config.offline ? Promise.reject(offlineFailure()) : online(question)
   const fetcher = new Fetcher({
     store,
     clock,
     log: log.child({ part: 'fetch' }),
-    ask: (uri, more, signal) => ask('GET', { uri, more, signal }),
-    onBroken: error => mirrors.brokeOff(error),
+    ask,
+    onBroken: place => mirrors.brokeOff(place),
     onFetched: parts.onFetched,
     onImpostor: parts.onImpostor,
     onWrong: parts.onWrong,
@@ -107,35 +104,10 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     updates,
     negative,
     clock,
-    askHead: (uri, signal) => ask('HEAD', { uri, more: Fields.empty, signal }),
+    askHead: ({ uri, stored }, signal) => ask({ method: 'HEAD', uri, stored, signal }),
     mayBeStale: entry => rules().config.freshness.serveStale === 'always' || allowsStale(entry),
     revalidationBudget: () => rules().config.timeouts.revalidation,
     onReleaseGiven: (client, entry) => suites.given(client, entry),
   })
   return { fetcher, negative, answerer, suites, updates }
-}
-
-/** One question about a file, with the fields of this question: conditions and ranges. */
-type Ask = (
-  method: 'GET' | 'HEAD',
-  question: { readonly uri: TargetUri; readonly more: Fields; readonly signal: AbortSignal },
-) => Promise<OriginResponse>
-
-/** Asks the origins of an archive in turn, redirects followed, nothing of the client in it. */
-function asking(parts: {
-  readonly origin: OriginClient
-  readonly mirrors: Mirrors
-  readonly admit: (uri: TargetUri) => Admission
-  readonly via: string
-  readonly agent: string
-}): Ask {
-  const { mirrors, via, agent, ...follows } = parts
-  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
-  return (method, { uri, more, signal }) => {
-    const fields = Fields.fromFlat([...shared.flat, ...more.flat])
-    const conditional = more.flat.length > 0
-    return mirrors.ask({ uri, conditional, signal }, (place, deadlines) =>
-      follow({ method, uri: place, fields, signal, deadlines }, follows),
-    )
-  }
 }

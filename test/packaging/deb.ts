@@ -16,11 +16,11 @@ t.setTimeout(240_000)
 
 const newer = '99.0.0'
 
+/** Under a umask that would make the packages unreadable. */
 async function build(directory: string): Promise<void> {
   const program = join(packageRoot(), 'dist/bin/package-deb.js')
-  await command(process.execPath, ['--experimental-import-meta-resolve', program, directory], {
-    deadline: 120_000,
-  })
+  const line = [process.execPath, '--experimental-import-meta-resolve', program, directory]
+  await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], { deadline: 120_000 })
 }
 
 const fileOf = (name: string, version = packageVersion()) => `${name}_${version}-1_all.deb`
@@ -100,6 +100,19 @@ t.test('packages', { skip }, async t => {
   await succeeds(root, 'sh', '-c', `${prepare(work)}; touch /run/begun`)
   const file = (name: string, version?: string) => join(work, fileOf(name, version))
 
+  await t.test('modes do not depend on the umask', async t => {
+    for (const name of ['cachesvc', 'authproxy']) {
+      const { stdout } = await attempt('dpkg-deb', ['--contents', file(name)])
+      const modes = new Set(
+        `${stdout}`
+          .trim()
+          .split('\n')
+          .map(line => line.slice(0, 10)),
+      )
+      t.strictSame([...modes].sort(), ['-rw-r--r--', '-rwxr-xr-x', 'drwxr-xr-x', 'lrwxrwxrwx'])
+    }
+  })
+
   await t.test('lintian finds no error', { skip: lacking('lintian') }, async t => {
     for (const name of ['cachesvc', 'authproxy']) {
       const { stdout } = await attempt('lintian', ['--allow-root', file(name)], {
@@ -152,6 +165,14 @@ t.test('packages', { skip }, async t => {
     renewed.kill('SIGTERM')
     await once(renewed, 'close')
 
+    const stopped = [': >/run/told', 'cd /var/lib/dpkg/info', './cachesvc.prerm remove']
+    await succeeds(root, 'sh', '-c', [...stopped, './cachesvc.postinst abort-remove'].join('; '))
+    t.match(
+      await succeeds(root, 'cat', '/run/told'),
+      /stop .*cachesvc.service[\s\S]*\bstart cachesvc.service/,
+      'a removal that is broken off',
+    )
+
     await succeeds(root, 'sh', '-c', ': >/run/told')
     await succeeds(root, 'dpkg', '--remove', 'cachesvc')
     t.match(await succeeds(root, 'cat', '/run/told'), /stop .*cachesvc.service/)
@@ -182,6 +203,10 @@ t.test('packages', { skip }, async t => {
     await asNewer(work, 'authproxy')
     await succeeds(root, 'dpkg', '-i', file('authproxy', newer))
     t.match(await succeeds(root, 'cat', '/run/told'), /try-restart authproxy@\*\.service/)
+    const wants = '/etc/systemd/system/multi-user.target.wants'
+    const link = `mkdir -p ${wants}; ln -s /dev/null ${wants}/authproxy@app.service; : >/run/told`
+    await succeeds(root, 'sh', '-c', `${link}; /var/lib/dpkg/info/authproxy.postinst abort-remove`)
+    t.match(await succeeds(root, 'cat', '/run/told'), /^start authproxy@app\.service$/m)
     await succeeds(root, 'dpkg', '--remove', 'authproxy')
     await succeeds(
       root,

@@ -5,14 +5,26 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Peer, Response } from '../../http/message/message.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
+import {
+  firstByteDeadline,
+  passedBy,
+  slowOrigin,
+  superseded,
+  unconfirmed,
+} from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { type Fetching, type Filling, type Found, verifiedBy, type Wanted } from '../fetch/found.ts'
+import {
+  type Answered,
+  type Fetching,
+  type Filling,
+  type Found,
+  verifiedBy,
+  type Wanted,
+} from '../fetch/found.ts'
+import type { Answer } from '../fetch/mirrors.ts'
 import { isGone, isIllness, revalidate } from '../fetch/revalidation.ts'
 import type { Allowed } from '../request/allowed.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
@@ -33,7 +45,7 @@ export interface AnswererParts {
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Asks for the head alone, within policy, redirects followed. */
-  readonly askHead: (uri: TargetUri, signal: AbortSignal) => Promise<OriginResponse>
+  readonly askHead: (wanted: Wanted, signal: AbortSignal) => Promise<Answer>
   /** Whether an entry may answer when the origin has failed to confirm it. */
   readonly mayBeStale: (entry: Entry) => boolean
   /** How long a client waits for the origin before it gets the stored copy. */
@@ -203,18 +215,19 @@ export class Answerer {
     const { request, about, tools } = allowed
     const { askHead, revalidationBudget } = this.#parts
     try {
-      const asked = askHead(allowed.uri, request.signal)
-      const response = await this.#withinDeadline(asked, entry && revalidationBudget())
-      response?.content.close()
-      if (entry !== undefined && response === undefined) {
+      const asked = askHead(this.#wanted(allowed, entry), request.signal)
+      const answer = await this.#withinDeadline(asked, entry && revalidationBudget())
+      answer?.response.content.close()
+      if (entry !== undefined && answer === undefined) {
         return this.#stale(allowed, entry, 'stale-origin-slow')
       }
-      if (response === undefined) throw slowOrigin(about.origin)
+      if (answer === undefined) throw slowOrigin(about.origin)
+      const { response, certain } = answer
       if (response.status === 200) return originHead(request, response, about, tools)
       if (isGone(response.status)) this.#parts.store.remove(allowed.key)
       return entry !== undefined && isIllness(response.status)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
-        : this.#originSaid(allowed, response)
+        : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
       if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
       if (error instanceof Failure) return unavailable(request, error, about)
@@ -229,14 +242,14 @@ export class Answerer {
     return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
   }
 
-  #originSaid(allowed: Allowed, said: { status: number; fields: Fields }): Response {
+  #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
     const { negative, updates } = this.#parts
     const { request, about, key, archive } = allowed
     const gone = isGone(said.status)
     if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
       return unavailable(request, superseded(about.origin), about)
     }
-    if (gone) negative.remember(key)
+    if (gone && said.certain) negative.remember(key)
     return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
   }
 
@@ -270,28 +283,3 @@ const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-has
 
 /** The fields of a response that never came. */
 const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])
-
-function unconfirmed(origin: string): Failure {
-  return new Failure(`${origin} has not confirmed what is stored and forbids to serve it stale`, {
-    code: 'STALE_FORBIDDEN',
-    fault: 'upstream',
-    publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
-  })
-}
-
-function superseded(origin: string): Failure {
-  return new Failure(`${origin} does not have a file of the Release that is adopted`, {
-    code: 'SUITE_BEHIND',
-    fault: 'upstream',
-    publicText:
-      'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
-  })
-}
-
-function passedBy(origin: string): Failure {
-  return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
-    code: 'NOT_JOINABLE',
-    fault: 'internal',
-    publicText: 'The file is being fetched for another client and cannot be stored; try again.',
-  })
-}

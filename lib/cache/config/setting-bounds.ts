@@ -15,7 +15,7 @@ export const retention = group(
       'a fiftieth of the file system, at most `1G`',
       'free: 20G',
     ).says(
-      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it.',
+      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
     ),
     object_size: setting(size('0', '1024T'), '0').says(
       'Largest file that is stored; 0 is no limit. Larger ones are passed through.',
@@ -33,7 +33,7 @@ export const verification = group(
       'Time from the end of one check to the start of the next. 0 switches checks off.',
     ),
     max_age: setting(duration('0s', '365d'), '1d').says(
-      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right. It is always hashed at the first reading after a start.',
+      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is always hashed at the first reading after a start.',
     ),
     rate: setting(size('0', '100G'), '64M').says(
       'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',

@@ -152,7 +152,7 @@ export const settings = group('', {
       'Names of this proxy. The examples of the setup page use the first one, or without names the first IPv4 address of the machine that is not loopback.',
     ),
     activity: setting(boolean, true).says(
-      'Whether the overview shows recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
+      'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',

@@ -48,3 +48,31 @@ export function asFailure(uri: TargetUri, error: unknown): Failure {
     cause: error,
   })
 }
+
+/** The origin has not confirmed a stored file that it forbids to serve stale. */
+export function unconfirmed(origin: string): Failure {
+  return new Failure(`${origin} has not confirmed what is stored and forbids to serve it stale`, {
+    code: 'STALE_FORBIDDEN',
+    fault: 'upstream',
+    publicText: 'The origin has not confirmed the stored file, and forbids to serve it stale.',
+  })
+}
+
+/** The origin lacks a file of the Release that is adopted. */
+export function superseded(origin: string): Failure {
+  return new Failure(`${origin} does not have a file of the Release that is adopted`, {
+    code: 'SUITE_BEHIND',
+    fault: 'upstream',
+    publicText:
+      'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
+  })
+}
+
+/** Another fetch of the file cannot be joined. */
+export function passedBy(origin: string): Failure {
+  return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {
+    code: 'NOT_JOINABLE',
+    fault: 'internal',
+    publicText: 'The file is being fetched for another client and cannot be stored; try again.',
+  })
+}

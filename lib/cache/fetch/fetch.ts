@@ -8,7 +8,6 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -17,17 +16,18 @@ import {
   confirmedEntry,
   draftEntry,
   type EntryDraft,
-  finishedEntry,
   unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { watchAbandoned } from './abandoned.ts'
+import { keep, watchAbandoned } from './ending.ts'
 import { asFailure, somethingElse, tooMany } from './failures.ts'
 import {
   type Arriving,
+  arrivingOf,
   conditionalFields,
   differs,
   expectedOf,
+  type FetchEvents,
   type Fetching,
   type Found,
   isSuperseded,
@@ -35,27 +35,21 @@ import {
   verifiedBy,
   type Wanted,
 } from './found.ts'
+import { type Answer, originName } from './mirrors.ts'
 import { examined } from './opening.ts'
+import type { Ask } from './origin-client.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
-import { transfer } from './transfer.ts'
+import { isUpstream, transfer } from './transfer.ts'
 import { WrongContent } from './wrong-content.ts'
 
-export interface FetcherOptions {
+export interface FetcherOptions extends FetchEvents {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
   /** Asks the outside within policy, redirects followed. */
-  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
-  /** Told of what broke a transfer off. */
-  readonly onBroken: (error: unknown) => void
-  /** Told of the bytes of every fetch when it ends, whole or not. */
-  readonly onFetched: (bytes: number) => void
-  /** Told of every response that was plainly not the file it was asked for. */
-  readonly onImpostor: () => void
-  /** Told of content that is not what its archive or its name promises. */
-  readonly onWrong: (failure: Failure) => void
+  readonly ask: Ask
   /**
    * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
    * at once costs no time and is asked every time.
@@ -136,13 +130,7 @@ export class Fetcher {
 
   /** Files that are arriving, in the order in which they began. */
   get arriving(): readonly Arriving[] {
-    const found: Arriving[] = []
-    for (const [key, { begun }] of this.#underWay) {
-      if (begun !== undefined) {
-        found.push({ key, received: begun.download.size, length: begun.length })
-      }
-    }
-    return found
+    return [...this.#underWay].flatMap(([key, { begun }]) => (begun ? arrivingOf(key, begun) : []))
   }
 
   /** Fetches under way. */
@@ -170,7 +158,11 @@ export class Fetcher {
     if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(wanted: Wanted, stop: AbortController): Promise<Found> {
+  async #find(
+    wanted: Wanted,
+    stop: AbortController,
+    except: ReadonlySet<string> = new Set(),
+  ): Promise<Found> {
     const { clock, store, ask } = this.#options
     const { key, uri, stored } = wanted
     const requested = clock.now()
@@ -178,11 +170,18 @@ export class Fetcher {
     const continued =
       left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
     if (continued !== undefined) return this.#fill(wanted, continued, stop)
-    const response = await ask(uri, conditionalFields(wanted), stop.signal)
+    const answer = await ask({
+      uri,
+      stored,
+      except,
+      signal: stop.signal,
+      more: () => conditionalFields(wanted),
+    })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
+    const { response, certain } = answer
     const { status, fields } = response
-    if (status === 200) return this.#begin(wanted, response, { times, stop })
+    if (status === 200) return this.#begin(wanted, answer, { times, stop, except })
     response.content.close()
     this.#over(wanted)
     if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
@@ -192,23 +191,33 @@ export class Fetcher {
     }
     // What the origin declares gone stays gone when the origin fails later.
     if (isGone(status)) store.remove(stored?.key ?? key)
-    return { kind: 'answered', status, fields }
+    return { kind: 'answered', status, fields, certain }
   }
 
   /** A 200: its content begins to be stored, unless something speaks against it. */
   async #begin(
     wanted: Wanted,
-    response: OriginResponse,
-    given: { readonly times: { requested: number; received: number }; stop: AbortController },
+    answer: Answer,
+    given: {
+      readonly times: { requested: number; received: number }
+      readonly stop: AbortController
+      readonly except: ReadonlySet<string>
+    },
   ): Promise<Found> {
-    const { store, log, onImpostor } = this.#options
+    const { store, log, onImpostor, onBroken } = this.#options
     const { key, stored } = wanted
+    const { place, response } = answer
     const { fields, length } = response
     const expected = expectedOf(wanted)
     const { content, found } = await examined(response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
+    }
+    if (found !== undefined && answer.others) {
+      content.close()
+      onBroken(place)
+      return this.#find(wanted, given.stop, new Set([...given.except, originName(place)]))
     }
     if (found !== undefined && stored !== undefined) {
       content.close()
@@ -224,7 +233,7 @@ export class Fetcher {
         passing: unstorable(fields) ?? found,
         fields: Object.fromEntries(draft.fields),
       })
-      return this.#fill(wanted, { draft, download, length, content }, given.stop)
+      return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
     } catch (error) {
       content.close()
       throw error
@@ -246,18 +255,19 @@ export class Fetcher {
   /** The content, to its last byte. */
   async #run(
     wanted: Wanted,
-    { draft, download, length, content }: Begun,
+    { draft, download, length, content, from }: Begun,
     stop: AbortController,
   ): Promise<Settled> {
-    const { clock, store, log, ask, onBroken, onFetched } = this.#options
-    const { key, uri, stored } = wanted
+    const { clock, log, ask, onBroken, onFetched } = this.#options
+    const { key, uri } = wanted
     const before = download.size
+    let last: TargetUri | undefined
     const unwatch = watchAbandoned(download, clock, reason => {
       log.info('fetch given up, no client waits for it', { key, received: download.size })
       stop.abort(reason)
     })
     try {
-      await transfer(content, download, {
+      last = await transfer(content, download, {
         clock,
         signal: stop.signal,
         file: {
@@ -266,26 +276,17 @@ export class Fetcher {
           promised: expectedOf(wanted) !== undefined,
           received: draft.stored,
         },
-        again: more => ask(uri, more, stop.signal),
+        from,
+        again: question => ask({ uri, stored: undefined, signal: stop.signal, ...question }),
+        onBroken,
         onResume: (received, error) => {
-          onBroken(error)
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
-      const { stored: storing } = download
-      const completed = download.complete()
-      const verified = verifiedBy(wanted)
-      const finished = finishedEntry(draft, completed, stored)
-      const entry = verified === undefined ? finished : { ...finished, verified }
-      const put = storing && store.put(entry).stored
-      const kept = completed.kept.then(kept => {
-        if (!kept.stored && storing) log.warn('not stored', { key, because: kept.because })
-        return kept.stored
-      })
-      return put ? { kind: 'stored', entry, kept } : { kind: 'passed' }
+      return keep(wanted, { draft, download }, this.#options)
     } catch (error) {
       content.close()
-      onBroken(error)
+      if (last !== undefined && isUpstream(error)) onBroken(last)
       download.discard(this.#noteFailure(wanted, error, draft))
       log.warn('fetch failed', { key, received: download.size, error })
       return { kind: 'failed' }
@@ -297,14 +298,13 @@ export class Fetcher {
   }
 
   #noteFailure(wanted: Wanted, error: unknown, draft?: EntryDraft): Failure {
-    const { uri } = wanted
-    const failure = asFailure(uri, error)
+    const failure = asFailure(wanted.uri, error)
     if (WrongContent.is(failure)) {
       this.#wrong.note(wanted, failure, draft)
       this.#options.onWrong(failure)
     }
     const late = failure instanceof OriginFailure && failure.timedOut
-    if (late && failure.phase !== 'queue') this.slow.note(uri)
+    if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)
     return failure
   }
 }

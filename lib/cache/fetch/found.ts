@@ -48,6 +48,13 @@ export interface Arriving {
   readonly length: number | undefined
 }
 
+export function arrivingOf(
+  key: string,
+  begun: { readonly download: Pick<Download, 'size'>; readonly length: number | undefined },
+): Arriving {
+  return { key, received: begun.download.size, length: begun.length }
+}
+
 /** What came of a filling: stored, whole but not stored, or never whole. */
 export type Settled =
   | {
@@ -59,12 +66,33 @@ export type Settled =
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' }
 
+/** The origin has something else to say than content. */
+export interface Answered {
+  readonly kind: 'answered'
+  readonly status: number
+  readonly fields: Fields
+  /** Whether the next question would get the same answer. */
+  readonly certain: boolean
+}
+
 /** What the origin's head amounts to. */
 export type Found =
   | { readonly kind: 'validated'; readonly entry: Entry }
   | { readonly kind: 'filling'; readonly filling: Filling }
-  | { readonly kind: 'answered'; readonly status: number; readonly fields: Fields }
+  | Answered
   | { readonly kind: 'failed'; readonly failure: Failure }
+
+/** Told of what happens. */
+export interface FetchEvents {
+  /** Told of the origin whose content broke off or was wrong. */
+  readonly onBroken: (place: TargetUri) => void
+  /** Told of the bytes of every fetch when it ends, whole or not. */
+  readonly onFetched: (bytes: number) => void
+  /** Told of every response that was plainly not the file it was asked for. */
+  readonly onImpostor: () => void
+  /** Told of content that is not what its archive or its name promises. */
+  readonly onWrong: (failure: Failure) => void
+}
 
 export interface Fetching {
   /** Never rejects. */

@@ -3,38 +3,68 @@
  *
  * # Facts
  * - An origin that is down, refuses, or says 404 while its archive is being updated is one of several: the next one is asked.
- *   A 404 counts when no other origin has the file. Where something is stored, it counts only when no origin failed: a mirror
- *   that lags behind must not have a file removed that the others would confirm.
- * - While another origin could answer, ten seconds of silence are enough; the last one gets the configured deadlines.
- * - A transfer that breaks off asks here for the rest. The failed origin is then the last in turn.
+ * - A 404 counts when each of the others says the same or fails. Where something is stored, it counts only when none failed: a
+ *   mirror that lags behind must not have a file removed that the others would confirm.
+ * - Nor may its older file replace a newer one. It may when all origins have the older one.
+ * - Some files are forbidden or broken at every origin. So a refusal speaks against an origin only when another one has the file.
+ * - While another origin could answer, ten seconds without a head are enough; the last one gets the configured deadlines.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
-import { OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
-import type { Fields } from '../../http/message/field.ts'
+import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
+import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
+import type { Entry } from '../store/entry.ts'
 
 export interface MirrorParts {
   readonly clock: Clock
   readonly log: Logger
   /** Where a target may be fetched from, the preferred place first. */
   readonly places: (uri: TargetUri) => readonly TargetUri[]
-  /** Deadlines while another origin could answer. */
+  /** Deadlines for the content of an origin when another one could go on. */
   readonly impatient: () => Partial<OriginDeadlines>
   /** Told of every answer that does not come from the preferred origin. */
   readonly onFailover: () => void
 }
 
-/** Asks one origin. Throws what the origin client throws. */
-export type AskOne = (
-  uri: TargetUri,
-  deadlines: Partial<OriginDeadlines> | undefined,
-) => Promise<OriginResponse>
+/** What is asked, whoever answers it. */
+export interface Question {
+  readonly uri: TargetUri
+  /** What is stored of it. */
+  readonly stored: Entry | undefined
+  /** Origins that are not asked, by `originName`. */
+  readonly except?: ReadonlySet<string> | undefined
+  readonly signal: AbortSignal
+}
 
-/** Silence of an origin that is too long while another could answer. */
+/** An answer to a question. */
+export interface Answer {
+  readonly response: OriginResponse
+  /** The place that was asked. */
+  readonly place: TargetUri
+  /** The place that answered: the end of the redirects. */
+  readonly source: TargetUri
+  /** Whether other origins have this archive too. */
+  readonly others: boolean
+  /** False for a 404 while another origin failed: the next question may find the file. */
+  readonly certain: boolean
+}
+
+/** Asks one origin and follows its redirects. Throws what the origin client throws. */
+export type AskOne = (
+  place: TargetUri,
+  how: {
+    readonly deadlines?: Partial<OriginDeadlines>
+    readonly signal: AbortSignal
+    /** Whether other origins have this archive too. */
+    readonly others: boolean
+  },
+) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
+
+/** Time without a head, or without a byte of content, that is too long while another origin could answer. */
 export const patience: Milliseconds = 10_000
 
 /** How long an origin that failed comes last: at first, doubled with every failure, at most. */
@@ -47,105 +77,186 @@ interface Health {
   until: Milliseconds
 }
 
+/** What a question has come to so far. */
+interface Round {
+  readonly question: Question
+  readonly askOne: AskOne
+  readonly others: boolean
+  missing?: Answer
+  behind?: TargetUri
+  refusals: Answer[]
+  failed: TargetUri[]
+  failure?: unknown
+}
+
 export class Mirrors {
   readonly #parts: MirrorParts
-  /** Origins that failed, by authority; only those of configured archives. */
+  /** Origins of archives that failed, by `originName`. */
   readonly #ill = new Map<string, Health>()
 
   constructor(parts: MirrorParts) {
     this.#parts = parts
   }
 
-  /**
-   * The first answer that settles what is asked, else the answer or the failure of the preferred origin. `conditional` says
-   * that something stored depends on the answer.
-   */
-  async ask(
-    question: { readonly uri: TargetUri; readonly conditional: boolean; signal: AbortSignal },
-    askOne: AskOne,
-  ): Promise<OriginResponse> {
-    const places = this.#parts.places(question.uri)
-    if (places.length === 1) return askOne(question.uri, undefined)
-    const inTurn = this.#inTurn(places)
-    let missing: OriginResponse | undefined
-    let refusing: OriginResponse | undefined
-    let failure: unknown
-    for (const [i, uri] of inTurn.entries()) {
-      const hurry = inTurn.slice(i + 1).some(other => !this.#isIll(other))
-      try {
-        const response = await askOne(uri, hurry ? this.#parts.impatient() : undefined)
-        const standing = standingOf(response.status)
-        if (standing === 'ill') this.#note(uri, response.fields)
-        else this.#ill.delete(nameOf(uri))
-        if (standing === 'well') {
-          if (uri !== places[0]) this.#parts.onFailover()
-          return response
-        }
-        response.content.close()
-        if (standing === 'missing') missing ??= response
-        else refusing ??= response
-      } catch (error) {
-        if (question.signal.aborted || !isOrigins(error)) throw error
-        this.#note(uri)
-        failure ??= error
-        this.#parts.log.warn('an origin failed, the next one is asked', {
-          target: formatUri(uri),
-          error,
-        })
-      }
+  /** The first answer that settles what is asked, else the refusal or the failure that came first. */
+  async ask(question: Question, askOne: AskOne): Promise<Answer> {
+    const all = this.#parts.places(question.uri)
+    const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
+    if (!round.others) return askAt(round, question.uri)
+    const places = all.filter(place => question.except?.has(originName(place)) !== true)
+    const { well, ill } = this.#inTurn(places)
+    for (const [i, place] of [...well, ...ill].entries()) {
+      const found = await this.#try(round, place, i < well.length - 1)
+      if (found === undefined) continue
+      if (place !== all[0]) this.#parts.onFailover()
+      return found
     }
-    const certain = refusing === undefined && failure === undefined
-    if (missing !== undefined && (certain || !question.conditional)) return missing
-    if (refusing !== undefined) return refusing
-    throw failure
+    return this.#withoutFile(round, well)
   }
 
-  /** Notes the origin that broke off a transfer. */
-  brokeOff(error: unknown): void {
-    if (error instanceof OriginFailure) this.#noteName(error.origin)
+  /** Notes an origin whose content was wrong or broke off. */
+  brokeOff(place: TargetUri): void {
+    if (this.#parts.places(place).length > 1) this.#note(place)
+  }
+
+  /** The answer of one origin if it has the file. */
+  async #try(round: Round, place: TargetUri, hurry: boolean): Promise<Answer | undefined> {
+    const { question } = round
+    try {
+      const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
+      const { response } = answer
+      const standing = standingOf(response.status)
+      const found = standing === 'well' && !isBehind(response, question)
+      if (found) {
+        this.#ill.delete(originName(place))
+        for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
+        return answer
+      }
+      response.content.close()
+      if (standing === 'ill') round.refusals.push(answer)
+      else if (standing === 'missing') round.missing ??= answer
+      else round.behind ??= place
+    } catch (error) {
+      if (question.signal.aborted || !isOrigins(error)) throw error
+      this.#note(place)
+      round.failed.push(place)
+      round.failure ??= error
+      this.#parts.log.warn('an origin failed, the next one is asked', {
+        target: formatUri(place),
+        error,
+      })
+    }
+    return undefined
+  }
+
+  /** No origin has the file, or all have an older one. Those that were well and failed are asked once more. */
+  async #withoutFile(round: Round, well: readonly TargetUri[]): Promise<Answer> {
+    const { question, refusals } = round
+    if (round.missing !== undefined || round.behind !== undefined) {
+      for (const place of round.failed.filter(failed => well.includes(failed))) {
+        const found = await this.#try(round, place, false)
+        if (found !== undefined) return found
+      }
+    }
+    const certain = round.failed.length + refusals.length + (question.except?.size ?? 0) === 0
+    if (round.behind !== undefined && certain) return askAt(round, round.behind)
+    if (round.missing !== undefined && (certain || question.stored === undefined)) {
+      return { ...round.missing, certain }
+    }
+    const [refusal] = refusals
+    if (refusal !== undefined) return refusal
+    throw round.failure ?? noneLeft(question.uri)
+  }
+
+  /** Gives an origin `patience` for its head. */
+  async #hurried(round: Round, place: TargetUri): Promise<Answer> {
+    const late = new AbortController()
+    const cancel = this.#parts.clock.after(patience, () => late.abort())
+    try {
+      return await askAt(round, place, {
+        deadlines: this.#parts.impatient(),
+        signal: AbortSignal.any([round.question.signal, late.signal]),
+      })
+    } catch (error) {
+      throw late.signal.aborted && !round.question.signal.aborted ? silent(place) : error
+    } finally {
+      cancel()
+    }
   }
 
   /** Those that failed lately come last, the one whose time is over soonest first. */
-  #inTurn(places: readonly TargetUri[]): readonly TargetUri[] {
+  #inTurn(places: readonly TargetUri[]): {
+    readonly well: readonly TargetUri[]
+    readonly ill: readonly TargetUri[]
+  } {
     const now = this.#parts.clock.elapsed()
-    const due = (uri: TargetUri): Milliseconds => this.#ill.get(nameOf(uri))?.until ?? 0
-    const well = places.filter(uri => due(uri) <= now)
+    const due = (place: TargetUri): Milliseconds => this.#ill.get(originName(place))?.until ?? 0
+    const well = places.filter(place => due(place) <= now)
+    const ill = places.filter(place => due(place) > now).sort((a, b) => due(a) - due(b))
     // One request tries whether it is back, not all that come in the same moment.
-    for (const uri of well) {
-      const health = this.#ill.get(nameOf(uri))
+    for (const place of well) {
+      const health = this.#ill.get(originName(place))
       if (health !== undefined) health.until = now + firstRest
     }
-    const ill = places.filter(uri => !well.includes(uri)).sort((a, b) => due(a) - due(b))
-    return [...well, ...ill]
+    return { well, ill }
   }
 
-  #isIll(uri: TargetUri): boolean {
-    return (this.#ill.get(nameOf(uri))?.until ?? 0) > this.#parts.clock.elapsed()
-  }
-
-  #note(uri: TargetUri, fields?: Fields): void {
-    this.#noteName(nameOf(uri), fields && retryAfter(fields, this.#parts.clock.now()))
-  }
-
-  #noteName(name: string, asked: Milliseconds = 0): void {
+  #note(place: TargetUri, fields?: Fields): void {
+    const { clock } = this.#parts
+    const name = originName(place)
     const failures = (this.#ill.get(name)?.failures ?? 0) + 1
     const rest = Math.min(longestRest, firstRest * 2 ** (failures - 1))
-    const until = this.#parts.clock.elapsed() + Math.max(rest, Math.min(asked, longestRest))
-    if (this.#ill.size < mostIll || this.#ill.has(name)) this.#ill.set(name, { failures, until })
+    const asked = fields === undefined ? 0 : Math.min(retryAfter(fields, clock.now()), longestRest)
+    this.#ill.set(name, { failures, until: clock.elapsed() + Math.max(rest, asked) })
   }
 }
 
-/** Redirects lead to hosts no archive names. */
-const mostIll = 1000
+/** The name by which an origin is known, for `Question.except`. */
+export function originName(place: TargetUri): string {
+  return formatAuthority(place)
+}
 
-/** What a status says of the origin: it has the file, it has not, or it does not serve. */
+async function askAt(
+  { question, askOne, others }: Round,
+  place: TargetUri,
+  how: Omit<Parameters<AskOne>[1], 'others'> = { signal: question.signal },
+): Promise<Answer> {
+  const { response, uri } = await askOne(place, { ...how, others })
+  return { response, place, source: uri, others, certain: true }
+}
+
+/** What a status says of the origin: it has the file, it has not, or it does not serve it. */
 function standingOf(status: number): 'well' | 'missing' | 'ill' {
   if (status === 404 || status === 410) return 'missing'
-  return status >= 500 || status === 403 || status === 429 ? 'ill' : 'well'
+  return status >= 500 || [401, 403, 408, 429].includes(status) ? 'ill' : 'well'
+}
+
+/** Whether the file of an origin is older than what is stored. */
+function isBehind({ status, fields }: OriginResponse, { stored }: Question): boolean {
+  if (status !== 200 || stored === undefined) return false
+  const before = validatorsOf(Fields.of(...stored.fields), stored.stored).lastModified
+  const now = validatorsOf(fields, stored.stored).lastModified
+  return before !== undefined && now !== undefined && now < before
 }
 
 function isOrigins(error: unknown): boolean {
   return error instanceof Failure && error.fault === 'upstream'
+}
+
+function silent(place: TargetUri): Failure {
+  return new Failure(`${originName(place)} was silent for ten seconds`, {
+    code: 'ORIGIN_SLOW',
+    fault: 'upstream',
+    publicText: 'The origin has not answered in time; try again.',
+  })
+}
+
+function noneLeft(uri: TargetUri): Failure {
+  return new Failure(`no origin has the file of ${formatUri(uri)} that is wanted`, {
+    code: 'ORIGIN_BEHIND',
+    fault: 'upstream',
+    publicText: 'No origin of this archive has the wanted file now.',
+  })
 }
 
 /** RFC 9110 section 10.2.3. */
@@ -153,8 +264,4 @@ function retryAfter(fields: Fields, now: Milliseconds): Milliseconds {
   const value = fields.get('Retry-After') ?? ''
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
   return Math.max(0, (parseDate(value, now) ?? now) - now)
-}
-
-function nameOf(uri: TargetUri): string {
-  return formatAuthority(uri)
 }

@@ -1,5 +1,5 @@
 /**
- * The way to origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities.
+ * The way to origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities, mirrors.
  */
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../async/clock.ts'
@@ -7,10 +7,14 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import { OriginClient, type OriginDeadlines } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/name-lookup.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import { patience } from './mirrors.ts'
+import type { Admission } from '../policy/policy.ts'
+import { type Answer, type Mirrors, patience, type Question } from './mirrors.ts'
+import { follow } from './redirects.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -34,17 +38,9 @@ export async function originClient(
   })
 }
 
-/** Deadlines while another origin could answer. */
+/** Deadlines for content that another origin could go on with. */
 export function impatient({ timeouts }: Config): Partial<OriginDeadlines> {
-  const connect = Math.min(patience, timeouts.connect)
-  return {
-    lookup: connect,
-    connect,
-    tls: connect,
-    parent: connect,
-    fields: Math.min(patience, timeouts.fields),
-    content: Math.min(patience, timeouts.content),
-  }
+  return { content: Math.min(patience, timeouts.content) }
 }
 
 /** The certificates in the files of `https.origin_ca`, PEM. Throws a Failure with one sentence when one has none. */
@@ -75,4 +71,30 @@ function unusable(file: string, error: unknown): Failure {
     publicText: 'The service cannot start.',
     cause: error,
   })
+}
+
+interface AskParts {
+  readonly origin: OriginClient
+  readonly mirrors: Mirrors
+  readonly admit: (uri: TargetUri) => Admission
+  readonly via: string
+  readonly agent: string
+}
+
+/** `more` are the fields for one origin: conditions and ranges. `others` says whether the archive has further origins. */
+export type Ask = (
+  question: Question & {
+    readonly method?: 'HEAD'
+    readonly more?: (place: TargetUri, others: boolean) => Fields
+  },
+) => Promise<Answer>
+
+/** Asks the origins of an archive in turn, redirects followed, nothing of the client in it. */
+export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
+  const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
+  return ({ method, more, ...question }) =>
+    mirrors.ask(question, (uri, { others, ...how }) => {
+      const fields = Fields.fromFlat([...shared.flat, ...(more?.(uri, others).flat ?? [])])
+      return follow({ method: method ?? 'GET', uri, fields, ...how }, follows)
+    })
 }

@@ -25,8 +25,11 @@ export interface Question {
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
 
-/** Asks and follows. Throws the origin client's failures, and `RedirectRefused`. */
-export async function follow(question: Question, options: FollowOptions): Promise<OriginResponse> {
+/** Asks and follows. Answers with the URI that answered. Throws the origin client's failures, and `RedirectRefused`. */
+export async function follow(
+  question: Question,
+  options: FollowOptions,
+): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let { uri } = question
   const chain: string[] = []
   for (;;) {
@@ -41,7 +44,7 @@ export async function follow(question: Question, options: FollowOptions): Promis
       ...(question.deadlines && { deadlines: question.deadlines }),
     })
     const location = redirection(response)
-    if (location === undefined) return response
+    if (location === undefined) return { response, uri }
     response.content.close()
     chain.push(formatUri(uri))
     uri = resolve(uri, location)

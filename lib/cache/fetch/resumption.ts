@@ -3,15 +3,15 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { Source } from '../../bytes/source.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Resumable } from '../store/content/downloads.ts'
 import { checkRest, restFields } from './continuation.ts'
 import { expectedOf, type Wanted } from './found.ts'
+import type { Answer } from './mirrors.ts'
+import type { Ask } from './origin-client.ts'
 
 /** A download with the content that belongs into it. */
 export interface Begun {
@@ -20,10 +20,11 @@ export interface Begun {
   readonly length: number | undefined
   /** What is still to come. */
   readonly content: Source
+  readonly from: Pick<Answer, 'place' | 'source'>
 }
 
 export interface ResumptionOptions {
-  readonly ask: (uri: TargetUri, fields: Fields, signal: AbortSignal) => Promise<OriginResponse>
+  readonly ask: Ask
   readonly clock: Clock
   readonly log: Logger
   readonly signal: AbortSignal
@@ -43,7 +44,14 @@ export async function resumed(
   const begun = { size, length, fields, promised: expected !== undefined, received: requested }
   const more = restFields(begun)
   if (more === undefined) return undefined
-  const { status, content, fields: part } = await ask(uri, more, signal)
+  const answer = await ask({
+    uri,
+    stored: undefined,
+    signal,
+    // Which of several origins the beginning came from is not known: only a promised digest would show a part of another file.
+    more: (_, others) => (others && !begun.promised ? Fields.empty : more),
+  })
+  const { status, content, fields: part } = answer.response
   try {
     const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined
     const download = whole === undefined ? undefined : await left.resume(expected)
@@ -54,7 +62,7 @@ export async function resumed(
         received: clock.now(),
         previous: undefined,
       })
-      return { draft, download, length: whole, content }
+      return { draft, download, length: whole, content, from: answer }
     }
   } catch (error) {
     log.warn('cannot continue a fetch that a stop broke off', { key, error })

@@ -4,11 +4,10 @@
  * it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Fields } from '../../http/message/field.ts'
 import { isAnswer } from '../answer/errors.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Fetching, Filling, Found } from './found.ts'
+import type { Answered, Fetching, Filling, Found } from './found.ts'
 
 export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
@@ -17,7 +16,7 @@ export type Revalidated =
   | { readonly use: 'filling'; readonly filling: Filling }
   /** The content came and was not stored; it must be fetched once more. */
   | { readonly use: 'again' }
-  | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
+  | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
 
 /** What to answer for `stored`, given the fetch that asks the origin about it. Never rejects. */
 export async function revalidate(
@@ -45,7 +44,7 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
     case 'answered':
       return isIllness(found.status)
         ? { use: 'stale', because: 'stale-origin-failed' }
-        : { use: 'answer', status: found.status, fields: found.fields }
+        : { ...found, use: 'answer' }
     case 'filling': {
       // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
       const { filling } = found

@@ -5,8 +5,8 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Download } from '../store/content/download.ts'
 import {
   type Begun,
@@ -16,16 +16,30 @@ import {
   restFields,
   restOf,
 } from './continuation.ts'
+import { type Answer, originName, type Question } from './mirrors.ts'
 
 export interface TransferOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** The file as its first response described it. */
+  /** The file as its first response described it, and where that came from. */
   readonly file: Omit<Begun, 'size'>
-  /** Asks the origin for the same target again with these additional fields. */
-  readonly again: (more: Fields) => Promise<OriginResponse>
+  readonly from: Pick<Answer, 'place' | 'source'>
+  /** Asks the origins of the same target again, each with the fields `more` gives for it. */
+  readonly again: (
+    question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
+  ) => Promise<Answer>
+  /** Told of every place whose content broke off. */
+  readonly onBroken: (place: TargetUri) => void
   /** Told of every continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
+}
+
+/** What asking for the rest has shown so far. */
+interface Search {
+  /** Origins that have another file by this name, by `originName`. */
+  readonly unfit: Set<string>
+  /** A redirect led to another server: no part is taken, the whole is compared. */
+  wholeOnly: boolean
 }
 
 /** Tries in a row that brought no new byte before the transfer is given up. */
@@ -33,27 +47,33 @@ const mostFruitless = 3
 const firstPause: Milliseconds = 200
 
 /**
- * Settles when the content is whole in the download, which is then the caller's to complete. Rejects with what broke the
+ * Settles when the content is whole in the download, which is then the caller's to complete, with the place of its end. Rejects with what broke the
  * transfer for good; the download is then the caller's to discard.
  */
 export async function transfer(
   first: Source,
   download: Download,
   options: TransferOptions,
-): Promise<void> {
+): Promise<TargetUri> {
   let content = first
+  let { place } = options.from
+  const search: Search = { unfit: new Set(), wholeOnly: false }
   let fruitless = 0
   for (;;) {
     const before = download.size
     try {
       await pour(content, download, options.signal)
-      return
+      return place
     } catch (error) {
       content.close()
       fruitless = download.size > before ? 0 : fruitless + 1
-      if (options.signal.aborted || !mayResume(error) || fruitless >= mostFruitless) throw error
+      if (options.signal.aborted || !isUpstream(error)) throw error
+      options.onBroken(place)
+      if (isFinal(error) || fruitless >= mostFruitless) throw error
       options.onResume(download.size, error)
-      content = await rest(download, fruitless, options)
+      const found = await rest(download, fruitless, search, options)
+      content = found.content
+      place = found.place
     }
   }
 }
@@ -99,55 +119,105 @@ function pour(source: Source, download: Download, signal: AbortSignal): Promise<
   })
 }
 
-/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. Content that is too long stays so. */
-function mayResume(error: unknown): boolean {
+/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
+export function isUpstream(error: unknown): boolean {
+  return error instanceof Failure && error.fault === 'upstream'
+}
+
+/** Content that is too long, or another one, stays so. */
+function isFinal(error: unknown): boolean {
   return (
-    error instanceof Failure &&
-    error.fault === 'upstream' &&
-    error.code !== 'wrong-size' &&
-    !(error instanceof ContentChanged)
+    error instanceof ContentChanged || (error instanceof Failure && error.code === 'wrong-size')
   )
+}
+
+/** The rest of the content and where it comes from. */
+interface Rest {
+  readonly content: Source
+  readonly place: TargetUri
 }
 
 async function rest(
   download: Download,
   fruitless: number,
+  search: Search,
   options: TransferOptions,
-): Promise<Source> {
+): Promise<Rest> {
   let pause = firstPause * 2 ** fruitless
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempt = 1; ; ) {
     await sleep(pause, options)
     try {
-      return await askForRest(download, options)
+      const found = await askForRest(download, search, options)
+      if (found !== undefined) return found
     } catch (error) {
-      if (options.signal.aborted || !mayResume(error) || attempt >= mostFruitless) throw error
+      if (options.signal.aborted || !isUpstream(error)) throw error
+      if (isFinal(error) || attempt >= mostFruitless) throw error
+      attempt += 1
       pause *= 2
     }
   }
 }
 
+/**
+ * The rest, or undefined when another question may find it: each origin of an archive makes validators of its own, so a part of
+ * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared.
+ */
 async function askForRest(
   download: Download,
-  { file, clock, again }: TransferOptions,
-): Promise<Source> {
+  search: Search,
+  { file, from, clock, again }: TransferOptions,
+): Promise<Rest | undefined> {
   const { size } = download
   const begun = { ...file, size }
-  const response = await again(restFields(begun) ?? Fields.empty)
+  const part = restFields(begun) ?? Fields.empty
+  const isFirst = (place: TargetUri): boolean => originName(place) === originName(from.place)
+  const { response, place, source } = await again({
+    except: search.unfit,
+    more: to => (file.promised || (isFirst(to) && !search.wholeOnly) ? part : Fields.empty),
+  })
   const { status, content } = response
   try {
     if (status === 206) {
+      if (!file.promised && !isSamePlace(source, from.source)) {
+        if (search.wholeOnly) throw new ContentChanged('another server sent a part')
+        search.wholeOnly = true
+        content.close()
+        return undefined
+      }
       checkRest(begun, response.fields, clock.now())
-      return content
+      return { content, place }
     }
+    if (mayPass(status)) throw busy(status)
     if (status !== 200) {
       throw new ContentChanged(`the origin answered ${status} when asked for the rest`)
     }
     checkWhole(begun, response, clock.now())
-    return size === 0 ? content : await restOf(content, { size, sha256: download.digestSoFar() })
+    if (size === 0) return { content, place }
+    return { content: await restOf(content, { size, sha256: download.digestSoFar() }), place }
   } catch (error) {
     content.close()
-    throw error
+    if (!(error instanceof ContentChanged) || isFirst(place)) throw error
+    search.unfit.add(originName(place))
+    return undefined
   }
+}
+
+/** Queries may carry signatures of their own each time. */
+function isSamePlace(a: TargetUri, b: TargetUri): boolean {
+  return originName(a) === originName(b) && a.path === b.path
+}
+
+/** Whether an origin that answers this now may have the file again soon. */
+function mayPass(status: number): boolean {
+  return status >= 500 || status === 408 || status === 429
+}
+
+function busy(status: number): Failure {
+  return new Failure(`the origin answered ${status} when asked for the rest`, {
+    code: 'ORIGIN_REFUSES_REST',
+    fault: 'upstream',
+    publicText: 'The origin does not send the rest of the file.',
+  })
 }
 
 function sleep(delay: Milliseconds, { clock, signal }: TransferOptions): Promise<void> {

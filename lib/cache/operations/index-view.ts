@@ -64,7 +64,7 @@ function activityView(activity: ActivityReport, sources: OperationsSources): Vie
     todaySaved: sizeView(saved),
     connections: count(connections),
     transfers: countOf(arriving.length, 'download'),
-    arriving: [...arriving]
+    arriving: [...(config.index.activity ? arriving : [])]
       .sort((a, b) => (b.length ?? b.received) - (a.length ?? a.received))
       .slice(0, most.arriving)
       .map(({ key, received, length }) => ({

@@ -45,9 +45,11 @@ export function route(asked: TargetUri, rules: RouteRules): Route {
   return { target: asked }
 }
 
-/** Whether credentials sent for `asked` may go to `routed`: to the same host, and not out of an encrypted connection. */
+/** Whether credentials sent for `asked` may go to `routed`: to the same server, or to its https from its http. */
 export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean {
-  return asked.host === routed.host && (asked.scheme === routed.scheme || routed.scheme === 'https')
+  if (asked.host !== routed.host) return false
+  if (asked.scheme === routed.scheme) return asked.port === routed.port
+  return routed.scheme === 'https' && asked.port === 80 && routed.port === 443
 }
 
 /** The part of a configuration routing depends on. */

@@ -12,7 +12,6 @@ import type { Partial } from './content/partial.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Blobs } from './disk/blobs.ts'
 import { Disk, type DiskOptions } from './disk/disk.ts'
-import { examineFile } from './disk/examine.ts'
 import { DiskHealth } from './disk/health.ts'
 import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
@@ -72,7 +71,7 @@ export function wire(options: StoreOptions) {
   const checks = new Checks({
     clock,
     log,
-    examine: (digest, examination) => examineFile(disk, layout.blob(digest), examination),
+    read: (digest, size) => contents.read({ digest, size, first: 0, end: size, broken: () => {} }),
     passed: digest => {
       if (!unproven.delete(digest)) return
       blobs.fresh.add(digest)
@@ -110,6 +109,7 @@ export function wire(options: StoreOptions) {
     removal,
     space,
     underWay: () => downloads.bytes,
+    dropPartial: () => downloads.dropPartial(),
     failed: error => health.failed(error, 'removing contents'),
   })
   const downloads = new Downloads({
@@ -140,6 +140,7 @@ export function wire(options: StoreOptions) {
     failed: error => health.failed(error, 'removing contents'),
     checkpoint: () => checkpoints.run(),
     inUse: path => downloads.inUse(path),
+    removed: path => downloads.removed(path),
   })
   return {
     ...around,

@@ -4,12 +4,11 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Fields } from '../../http/message/field.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { Found, Wanted } from '../fetch/found.ts'
+import type { Answered, Found, Wanted } from '../fetch/found.ts'
 import { isGone, isIllness } from '../fetch/revalidation.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
@@ -25,7 +24,7 @@ export type Updated =
   | { readonly use: 'stale'; readonly because: StaleReason }
   /** It came and cannot be stored. */
   | { readonly use: 'again' }
-  | { readonly use: 'answer'; readonly status: number; readonly fields: Fields }
+  | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
 
 export interface UpdatesParts {
   readonly suites: Suites
@@ -281,7 +280,7 @@ function unchanged(found: Exclude<Found, { kind: 'filling' }>): Updated {
     return { use: 'store', because: 'validated', entry: found.entry }
   }
   if (found.kind === 'answered' && !isIllness(found.status)) {
-    return { use: 'answer', status: found.status, fields: found.fields }
+    return { ...found, use: 'answer' }
   }
   return { use: 'stale', because: 'stale-origin-failed' }
 }

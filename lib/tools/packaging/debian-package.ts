@@ -4,7 +4,9 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  chmodSync,
   cpSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -56,6 +58,7 @@ export function buildDebianPackage(description: DebianPackage, build: Build): st
   const tree = join(build.output, description.name)
   rmSync(tree, { recursive: true, force: true })
   stage({ ...description, version, manifest, build, tree })
+  setModes(tree)
   const file = join(build.output, `${description.name}_${version}_all.deb`)
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
     env: { ...process.env, SOURCE_DATE_EPOCH: `${build.at}` },
@@ -63,6 +66,16 @@ export function buildDebianPackage(description: DebianPackage, build: Build): st
   })
   rmSync(tree, { recursive: true })
   return file
+}
+
+/** Modes that depend neither on those of the sources nor on the umask. */
+function setModes(path: string): void {
+  const found = lstatSync(path)
+  if (found.isSymbolicLink()) return
+  const executable = found.isDirectory() || (found.mode & 0o100) !== 0
+  chmodSync(path, executable ? 0o755 : 0o644)
+  if (!found.isDirectory()) return
+  for (const name of readdirSync(path)) setModes(join(path, name))
 }
 
 interface Staged extends DebianPackage {

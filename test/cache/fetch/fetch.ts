@@ -31,7 +31,7 @@ async function fetcherForTest(
     // An origin that says nothing, ever.
     ask:
       ask ??
-      ((_uri, _fields, signal) =>
+      (({ signal }) =>
         new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))),
     onBroken: () => undefined,
     onFetched: () => undefined,
@@ -114,11 +114,13 @@ t.test('what cannot be stored lets the connection of its origin go', async t => 
     ...{ status: 200, reason: 'OK', version: '1.1', fields: Fields.empty, length: 1000 },
     ...{ content, address: '192.0.2.1', reused: false, trailers: undefined },
   }
-  const fetcher = await fetcherForTest(t, async () => response)
+  const place = hostNamed('archive.example.org')
+  const answer = { response, place, source: place, others: false, certain: true }
+  const fetcher = await fetcherForTest(t, async () => answer)
   fetcher.store.download = () => {
     throw new Error('the store takes nothing')
   }
-  const { found } = fetcher.fetch(wanted(hostNamed('archive.example.org')))
+  const { found } = fetcher.fetch(wanted(place))
   t.match(await found, { kind: 'failed' })
   t.ok(closed)
   t.equal(fetcher.count, 0)

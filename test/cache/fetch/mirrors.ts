@@ -1,9 +1,10 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { Mirrors } from '../../../lib/cache/fetch/mirrors.ts'
+import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
-import { OriginFailure } from '../../../lib/http/client/errors.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { TargetUri } from '../../../lib/http/message/target.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
@@ -11,12 +12,13 @@ import { createMemoryLog } from '../../../lib/log/log.ts'
 const names = ['a.example.org', 'b.example.org', 'c.example.org']
 const places: TargetUri[] = names.map(host => ({ scheme: 'http', host, port: 80, path: '/x' }))
 const [target] = places as [TargetUri]
-const impatient = { fields: 10_000 }
+const impatient = { content: 10_000 }
+const entry = { fields: [['Last-Modified', 'Thu, 02 Jan 2025 00:00:00 GMT']] } as unknown as Entry
 
 /** Mirrors of which each origin says what `says` has: a status with its fields, or a failure. */
 function mirrors() {
   const clock = new ManualClock(Date.now())
-  const says: Record<string, { status: number; fields?: Fields } | Error> = {}
+  const says: Record<string, { status: number; fields?: Fields } | Error | 'silent'> = {}
   let asked: string[] = []
   const inTurn = new Mirrors({
     clock,
@@ -26,28 +28,36 @@ function mirrors() {
     onFailover: () => {},
   })
   /** Whose answer counts, or the message of the failure; who was asked, with `*` where little time was given. */
-  const ask = async (conditional = false): Promise<string> => {
+  const ask = async (stored?: Entry, except?: ReadonlySet<string>): Promise<string> => {
     asked = []
     const signal = new AbortController().signal
     const outcome = await inTurn
-      .ask({ uri: target, conditional, signal }, async ({ host }, deadlines) => {
-        asked.push(`${host[0]}${deadlines === impatient ? '*' : ''}`)
+      .ask({ uri: target, stored, except, signal }, async (uri, how) => {
+        const { host } = uri
+        asked.push(`${host[0]}${how.deadlines === impatient ? '*' : ''}`)
         const said = says[host] ?? { status: 200 }
+        if (said === 'silent') return silence(how.signal)
         if (said instanceof Error) throw said
-        return {
+        const response = {
           fields: Fields.empty,
           content: { close() {} },
           ...said,
           reason: host[0],
         } as OriginResponse
+        return { response, uri }
       })
       .then(
-        ({ reason, status }) => `${reason} ${status}`,
+        ({ response, certain }) => `${response.reason} ${response.status}${certain ? '' : '?'}`,
         (error: Error) => error.message,
       )
     return `${asked.join(' ')}: ${outcome}`
   }
   return { clock, says, ask, inTurn }
+}
+
+/** Ends when the caller gives up. */
+function silence(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 }
 
 const failed = new Failure('down', { code: 'X', fault: 'upstream', publicText: '' })
@@ -105,14 +115,67 @@ t.test(
     t.equal(await ask(), 'a* b*: b 200')
     says['b.example.org'] = { status: 404 }
     says['c.example.org'] = { status: 410 }
-    t.equal(await ask(true), 'a* b* c: a 404')
+    t.equal(await ask(entry), 'a* b* c: a 404')
     says['c.example.org'] = { status: 500 }
-    t.equal(await ask(), 'a* b* c: a 404')
-    t.equal(await ask(true), 'a* b c: c 500')
+    t.equal(await ask(), 'a* b* c: a 404?')
+    t.equal(await ask(entry), 'a* b* c: c 500')
     says['c.example.org'] = failed
-    t.equal(await ask(true), 'a* b c: down')
+    t.equal(await ask(entry), 'a* b* c c: down')
   },
 )
+
+t.test('one that failed for the first time is asked once more before a 404 counts', async t => {
+  const { says, ask } = mirrors()
+  says['a.example.org'] = failed
+  for (const name of ['b.example.org', 'c.example.org']) says[name] = { status: 404 }
+  t.equal(await ask(), 'a* b* c a: b 404?')
+  t.equal(await ask(), 'b* c a: b 404?', 'not when it was known to be down')
+})
+
+t.test('a refusal speaks against an origin only when another one has the file', async t => {
+  const { says, ask } = mirrors()
+  for (const name of names) says[name] = { status: 403 }
+  t.equal(await ask(), 'a* b* c: a 403')
+  says['a.example.org'] = { status: 200 }
+  t.equal(await ask(), 'a*: a 200')
+  for (const status of [401, 403, 408, 429, 503]) {
+    const { says, ask } = mirrors()
+    says['a.example.org'] = { status }
+    t.equal(await ask(), 'a* b*: b 200')
+    t.equal(await ask(), 'b*: b 200')
+  }
+})
+
+t.test('an older file than the stored one counts when no other origin has a newer one', async t => {
+  const { says, ask } = mirrors()
+  const older = Fields.of(['Last-Modified', 'Wed, 01 Jan 2025 00:00:00 GMT'])
+  for (const name of names) says[name] = { status: 200, fields: older }
+  t.equal(await ask(entry), 'a* b* c a: a 200')
+  t.equal(await ask(), 'a*: a 200', 'nothing is stored')
+  says['c.example.org'] = { status: 304 }
+  t.equal(await ask(entry), 'a* b* c: c 304')
+  says['c.example.org'] = failed
+  t.equal(await ask(entry), 'a* b* c c: down')
+})
+
+t.test('an origin that does not answer is left after ten seconds, redirects included', async t => {
+  const { says, ask, clock } = mirrors()
+  says['a.example.org'] = 'silent'
+  const outcome = ask()
+  clock.advance(9_999)
+  await setImmediate()
+  clock.advance(1)
+  t.equal(await outcome, 'a* b*: b 200')
+})
+
+t.test('an origin that is not wanted is not asked', async t => {
+  const { ask } = mirrors()
+  t.equal(await ask(undefined, new Set(['a.example.org:80'])), 'b*: b 200')
+  t.equal(
+    await ask(undefined, new Set(names.map(name => `${name}:80`))),
+    ': no origin has the file of http://a.example.org/x that is wanted',
+  )
+})
 
 t.test('what is our own fault ends the question', async t => {
   const { says, ask } = mirrors()
@@ -122,7 +185,6 @@ t.test('what is our own fault ends the question', async t => {
 
 t.test('an origin that broke off a transfer comes last', async t => {
   const { ask, inTurn } = mirrors()
-  inTurn.brokeOff(new OriginFailure('ORIGIN_TRUNCATED', 'a.example.org:80', {}))
-  inTurn.brokeOff(new Error('the disk is full'))
+  inTurn.brokeOff(target)
   t.equal(await ask(), 'b*: b 200')
 })

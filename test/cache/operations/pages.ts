@@ -186,7 +186,8 @@ t.test('what went wrong lately, with a link that explains it and no secret of a 
 t.test('requests and clients are shown unless a setting says no', async t => {
   const index = { ...fullConfig.index, activity: false }
   const page = await render(fullSources({ config: { ...fullConfig, index } }), '')
-  for (const secret of ['192.0.2.99', 'Recent problems', 'hello_2.10']) t.notMatch(page, secret)
+  for (const secret of ['192.0.2.99', 'Recent problems', 'hello_2.10', 'id="arriving"'])
+    t.notMatch(page, secret)
   t.match(page, '<h2 id="archives">')
 })
 

@@ -3,28 +3,28 @@
  *
  * A content's name is its digest, so bytes that have rotted on the disk are found by hashing them. Small content is hashed when
  * it is read, before its first byte leaves. Large content is read and hashed beside the clients that read it, once however many
- * they are; a client that reads up to the end gets the last bytes when the digest has turned out right (held-back.ts). On a
- * mismatch the content goes with its entries, so that the next request fetches it.
+ * they are, from the file they have open. A client that reads up to the end waits for the digest before it gets the last bytes,
+ * but not for long (held-back.ts). On a mismatch the content goes with its entries, so that the next request fetches it.
  *
- * A content that clients go on reading is hashed again in the background, slowly and before its last check is too old; so no
- * client waits for that.
+ * A content of which clients read other parts, and one whose last check will soon be too old, is hashed in the background:
+ * slowly, and not while a client waits for a check. Which checks run at once is said in check-queue.ts.
  */
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { KeyedMutex } from '../../../async/keyed-mutex.ts'
-import type { Source } from '../../../bytes/source.ts'
-import { explainError } from '../../../errors.ts'
+import { iterate, type Source } from '../../../bytes/source.ts'
+import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import type { Examination, Examined } from '../disk/examine.ts'
+import { Check, CheckQueue } from './check-queue.ts'
 import { heldBack } from './held-back.ts'
-import type { Wanted } from './open-files.ts'
+import { ShortFile } from './open-content.ts'
+import type { Opener, Wanted } from './open-files.ts'
 
 export interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
   /** Reads all of the content under a digest. */
-  readonly examine: (digest: string, examination: Examination) => Promise<Examined>
+  readonly read: (digest: string, size: number) => Source
   /** Told of a digest whose content has been hashed and is right. */
   readonly passed: (digest: string) => void
   /** Removes a content that is not what it says, and the entries that name it. */
@@ -34,20 +34,10 @@ export interface ChecksParts {
 /** How many contents are remembered by the time of their last check; of others it is unknown. */
 const remembered = 65_536
 
-/** Large contents that are hashed at once. */
-const lanes = 2
-
-/** A background check begins when this part of the time has passed, and reads so many bytes in a millisecond: 64 MiB a second. */
+/** A background check begins when this part of the time has passed. */
 const aheadShare = 3 / 4
-const backgroundRate = 64 * 1024
 
 const day: Milliseconds = 24 * 60 * 60 * 1000
-
-interface Running {
-  readonly result: Promise<boolean>
-  /** A client waits for it. */
-  awaited: boolean
-}
 
 export class Checks {
   /** How old a check may be. */
@@ -56,13 +46,13 @@ export class Checks {
   damaged = 0
   readonly #parts: ChecksParts
   readonly #last = new LRUCache<string, Milliseconds>({ max: remembered })
-  readonly #running = new Map<string, Running>()
-  readonly #lanes = new KeyedMutex()
-  #begun = 0
-  #closed = false
+  /** Checks that are not over, of the contents as they are now. */
+  readonly #checks = new Map<string, Check>()
+  readonly #queue: CheckQueue
 
   constructor(parts: ChecksParts) {
     this.#parts = parts
+    this.#queue = new CheckQueue(parts.clock, check => this.#examine(check))
   }
 
   /** The content under this digest has just been hashed. */
@@ -71,10 +61,12 @@ export class Checks {
     this.#parts.passed(digest)
   }
 
-  /** The file has changed or goes. */
+  /** The file has changed or goes. A check under way goes on for those who read the file as it was. */
   forget(digest: string): void {
     this.#last.delete(digest)
-    this.#running.delete(digest)
+    const check = this.#checks.get(digest)
+    this.#checks.delete(digest)
+    if (check?.readers === 0) this.#queue.drop(check)
   }
 
   /** Whether all of it must be hashed before it is known to be right. */
@@ -92,29 +84,46 @@ export class Checks {
     return right
   }
 
-  /** How to read a part of a content that `open` opens, so that a client never gets all of a damaged one. */
-  guard({ digest, size, first, end }: Wanted, open: () => Source): () => Source {
+  /** How to read a part of a content that `open` opens, so that a client who waits never gets all of a damaged one. */
+  guard(wanted: Wanted, open: Opener): () => Source {
+    const { digest, size, first, end } = wanted
     return () => {
       const age = this.#age(digest)
-      if (age >= this.maxAge) {
-        const reaches = end === size
-        return heldBack(open(), { length: end - first, reaches, check: this.check(digest, size) })
+      if (age < this.maxAge * aheadShare) return open()
+      const check = this.#checkOf(digest, size)
+      if (age < this.maxAge || end < size) {
+        this.#queue.add(check)
+        return open()
       }
-      if (age >= this.maxAge * aheadShare) void this.#run(digest, size)
-      return open()
+      check.source ??= open({ first: 0, end: size })
+      check.readers += 1
+      this.#queue.add(check)
+      return heldBack(open(), {
+        length: end - first,
+        right: check.right,
+        clock: this.#parts.clock,
+        left: () => {
+          check.readers -= 1
+          if (check.readers > 0) return
+          if (this.#checks.get(digest) === check) this.#queue.leave(check)
+          else this.#queue.drop(check)
+        },
+      })
     }
   }
 
   /** Whether the content is what it says, from reading all of it. What is wrong is removed. */
   check(digest: string, size: number): Promise<boolean> {
-    const running = this.#run(digest, size)
-    running.awaited = true
-    return running.result
+    const check = this.#checkOf(digest, size)
+    check.readers += 1
+    this.#queue.add(check)
+    return check.right
   }
 
   /** Breaks off what is under way. */
   close(): void {
-    this.#closed = true
+    this.#queue.close()
+    this.#checks.clear()
   }
 
   #age(digest: string): Milliseconds {
@@ -122,41 +131,42 @@ export class Checks {
     return this.#parts.clock.elapsed() - last
   }
 
-  #run(digest: string, size: number): Running {
-    const known = this.#running.get(digest)
+  #checkOf(digest: string, size: number): Check {
+    const known = this.#checks.get(digest)
     if (known !== undefined) return known
-    this.#begun += 1
-    const result = this.#lanes.run(String(this.#begun % lanes), () => this.#examine(running))
-    const running: Running & { digest: string; size: number } = {
-      ...{ digest, size, awaited: false },
-      result: result.catch(() => false),
-    }
-    this.#running.set(digest, running)
-    return running
+    const check = new Check(digest, size)
+    this.#checks.set(digest, check)
+    return check
   }
 
-  async #examine(running: Running & { digest: string; size: number }): Promise<boolean> {
-    const { digest, size } = running
-    const examined = await this.#parts.examine(digest, {
-      size,
-      algorithms: ['sha256'],
-      onRead: bytes => {
-        if (this.#closed) throw new Error('the store closes')
-        if (running.awaited) return undefined
-        return new Promise(resolve => this.#parts.clock.after(bytes / backgroundRate, resolve))
-      },
-    })
-    const found = examined.found === 'whole' ? examined.digests.get('sha256') : undefined
-    const replaced = this.#running.get(digest) !== running
-    if (!replaced) this.#running.delete(digest)
-    if (found === digest) {
-      if (!replaced) this.passed(digest)
+  /** Reads and hashes a content, and does what follows of it. Undefined when the check is to begin anew later. */
+  async #examine(check: Check): Promise<boolean | undefined> {
+    const { digest, size } = check
+    check.source ??= this.#parts.read(digest, size)
+    const sha256 = createHash('sha256')
+    let wrong: string | undefined
+    try {
+      for await (const block of iterate(check.source)) {
+        sha256.update(block)
+        if (await this.#queue.goesOn(check, block.length)) continue
+        return this.#checks.get(digest) === check ? undefined : false
+      }
+    } catch (error) {
+      // What the disk says when it hangs, or when it is busy, says nothing of the content.
+      const lost = error instanceof ShortFile || systemCode(error) === 'EIO'
+      wrong = lost ? explainError(error) : ''
+    } finally {
+      check.source = undefined
+    }
+    const current = this.#checks.get(digest) === check
+    if (current) this.#checks.delete(digest)
+    const found = sha256.digest('hex')
+    if (wrong === undefined && found === digest) {
+      if (current) this.passed(digest)
       return true
     }
     // Of a file that took its place this says nothing.
-    if (replaced || examined.found === 'unknown') return false
-    const because = examined.found === 'broken' ? examined.because : `its bytes hash to ${found}`
-    await this.#remove(digest, because)
+    if (current && wrong !== '') await this.#remove(digest, wrong ?? `its bytes hash to ${found}`)
     return false
   }
 

@@ -124,7 +124,7 @@ export class Contents {
   async #stream(wanted: Wanted): Promise<Content | undefined> {
     const opened = await this.#files.open(wanted)
     if (opened === undefined) return undefined
-    const open = this.#parts.checks?.guard(wanted, opened) ?? opened
+    const open = this.#parts.checks?.guard(wanted, opened) ?? (() => opened())
     return { kind: 'stream', length: wanted.end - wanted.first, open }
   }
 }

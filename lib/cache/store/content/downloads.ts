@@ -1,6 +1,7 @@
 /**
  * The downloads under way: begun, continued after a crash, and read from while they are being stored.
  */
+import type { Milliseconds } from '../../../async/clock.ts'
 import type { Blobs } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
@@ -56,9 +57,18 @@ export interface DownloadsParts extends Surroundings {
   readonly ended: (digest: string | undefined, stored: boolean) => void
 }
 
+/** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
+const foreseen: Milliseconds = 60_000
+const leastForeseen = 4 * 1024 * 1024
+/** A shorter time says nothing of the pace. */
+const leastTime: Milliseconds = 1_000
+
 interface Ending {
   readonly ended: Promise<void>
   readonly continuation: Continuation | undefined
+  /** When it began, and with how many bytes. */
+  readonly since: Milliseconds
+  readonly begun: number
   /** A crash now would leave something to be continued. */
   saved: boolean
 }
@@ -97,19 +107,21 @@ export class Downloads {
     return this.#underWay.size
   }
 
-  /** What they take of the disk. */
+  /** What they take of the disk, together with what crashes have left of earlier ones. */
   get bytes(): UnderWay {
-    let [reserved, arrived] = [0, 0]
-    for (const { size, length = 0, stored } of this.#underWay.keys()) {
-      if (!stored) continue
-      reserved += Math.max(size, length)
-      arrived += size
+    const now = this.#parts.clock.elapsed()
+    let [arrived, coming] = [0, 0]
+    for (const [{ size, length = 0, stored, file }, { since, begun }] of this.#underWay) {
+      // A file that is not stored any more takes its space as long as a client reads it.
+      if (!stored) arrived += file.file === undefined ? 0 : file.written
+      else {
+        const pace = (size - begun) / Math.max(leastTime, now - since)
+        arrived += size
+        coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
+      }
     }
-    for (const { bytes } of this.#parts.partials.values()) {
-      reserved += bytes
-      arrived += bytes
-    }
-    return { reserved, arrived }
+    for (const { bytes } of this.#parts.partials.values()) arrived += bytes
+    return { arrived, coming }
   }
 
   /** The download that has all of this content and is being stored. */
@@ -124,6 +136,24 @@ export class Downloads {
         return true
     }
     return false
+  }
+
+  /** Removes what a crash has left of one download. Answers whether there was any. Rejects when the disk fails. */
+  async dropPartial(): Promise<boolean> {
+    const { disk, partials } = this.#parts
+    const [partial] = partials.values()
+    if (partial === undefined) return false
+    partials.delete(partial.key)
+    await removePartial(disk, partial.path)
+    return true
+  }
+
+  /** A file below `tmp/` is gone. */
+  removed(path: string): void {
+    const { partials } = this.#parts
+    for (const partial of partials.values()) {
+      if (path === partial.path || path === sidecarOf(partial.path)) partials.delete(partial.key)
+    }
   }
 
   /** Makes those that are large enough continuable after a crash. Answers whether there may be more to save. */
@@ -148,14 +178,18 @@ export class Downloads {
     const { disk, layout, log, room } = this.#parts
     if (disk.hung) return { because: 'the disk does not answer' }
     const because = room.refusal(length ?? 0)
-    if (because === undefined) {
-      const path = layout.temporaryFile()
-      return length === undefined ? { path, largest: room.largest } : { path }
-    }
+    room.look()
+    if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusal }
     // No fault of the disk: it still takes what fits.
     log.info('not stored', { because })
-    room.look()
     return { because }
+  }
+
+  /** Why a download of which so many bytes are here is not stored any more. */
+  readonly #refusal = (size: number): string | undefined => {
+    const { room } = this.#parts
+    room.look()
+    return room.overflow(size)
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
@@ -190,7 +224,10 @@ export class Downloads {
     const ended = new Promise<void>(resolve => {
       over = resolve
     })
-    this.#underWay.set(download, { ended, continuation, saved: 'begun' in to })
+    this.#underWay.set(download, {
+      ...{ ended, continuation, saved: 'begun' in to },
+      ...{ since: clock.elapsed(), begun: download.size },
+    })
     if (continuation !== undefined) this.#parts.soon()
     this.#parts.room.look()
     return download
@@ -220,13 +257,17 @@ export class Downloads {
   }
 
   async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
-    const { disk, partials } = this.#parts
+    const { disk, log, partials, room } = this.#parts
     const { key, fields, path, bytes, length } = partial
     if (!partials.delete(key)) return undefined
     const expectation = new Expectation(expected, length)
-    const file = await openPartial(disk, partial, expectation)
-    if (file !== undefined) {
-      return this.#start(expectation, { path, begun: { file, size: bytes } }, { key, fields })
+    const because = room.refusal(expectation.length ?? bytes, bytes)
+    if (because !== undefined) log.info('not continued', { because })
+    else {
+      const file = await openPartial(disk, partial, expectation)
+      const begun = file && { file, size: bytes }
+      const to = begun && { path, begun, refusal: this.#refusal }
+      if (to !== undefined) return this.#start(expectation, to, { key, fields })
     }
     await removePartial(disk, path)
     return undefined

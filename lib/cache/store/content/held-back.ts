@@ -1,33 +1,48 @@
 /**
- * A source whose end waits for a check: a client never gets the last bytes of content that is found wrong.
+ * A source whose end waits for a check: a client does not get the last bytes of content that is found wrong.
+ *
+ * The client waits ten seconds at most, for a file that is right is better than none. After that its last bytes go and the check
+ * goes on: when it finds the content wrong, the content is removed, and later clients get it from the origin.
  */
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import { heldBytes } from './expectation.ts'
 
+/** How long a client waits for the check. */
+const longest: Milliseconds = 10_000
+
 export interface Guarded {
-  /** Bytes of the source. */
+  /** Bytes of the source, up to the end of the content. */
   readonly length: number
-  /** Whether it goes up to the end of the content; only then is its end held back. */
-  readonly reaches: boolean
   /** Whether the content is right; never rejects. */
-  readonly check: Promise<boolean>
+  readonly right: Promise<boolean>
+  readonly clock: Clock
+  /** Told once when the source is closed. */
+  readonly left: () => void
 }
 
-/** The source, which fails as soon as the check has, at the latest before its end. */
-export function heldBack(source: Source, { length, reaches, check }: Guarded): Source {
-  let outcome: 'open' | 'right' | 'wrong' = 'open'
+/** The source, which fails as soon as the check has, at the latest before its end unless the check takes too long. */
+export function heldBack(source: Source, { length, right, clock, left }: Guarded): Source {
+  let outcome: 'open' | 'free' | 'wrong' = 'open'
   let closed = false
   /** Bytes that may leave before the check is over. */
-  let free = reaches ? Math.max(0, length - heldBytes) : length
+  let free = Math.max(0, length - heldBytes)
   let kept: Piece | undefined
-  const settled = check.then(right => {
-    outcome = right ? 'right' : 'wrong'
-  })
+  let waiting: Take | undefined
+  let cancel: (() => void) | undefined
+  const settle = (found: 'free' | 'wrong'): void => {
+    outcome = found
+    cancel?.()
+    const take = waiting
+    waiting = undefined
+    if (take !== undefined) next(take)
+  }
+  void right.then(found => settle(found ? 'free' : 'wrong'))
   const arrived = (piece: Piece, take: Take): void => {
     const { bytes } = piece
-    if (outcome === 'right' || bytes.length <= free) {
+    if (outcome === 'free' || bytes.length <= free) {
       free -= bytes.length
       return take(undefined, piece)
     }
@@ -44,8 +59,9 @@ export function heldBack(source: Source, { length, reaches, check }: Guarded): S
   const next = (take: Take): void => {
     if (closed) return
     if (outcome === 'wrong') return take(damaged(), undefined)
-    if (outcome === 'open' && reaches && free === 0) {
-      void settled.then(() => next(take))
+    if (outcome === 'open' && free === 0) {
+      waiting = take
+      cancel ??= clock.after(longest, () => settle('free'))
       return
     }
     if (kept !== undefined) {
@@ -61,10 +77,14 @@ export function heldBack(source: Source, { length, reaches, check }: Guarded): S
   return {
     next,
     close() {
+      if (closed) return
       closed = true
+      cancel?.()
+      waiting = undefined
       kept?.release()
       kept = undefined
       source.close()
+      left()
     },
   }
 }

@@ -22,6 +22,9 @@ export interface Wanted {
   readonly broken: (error: Error) => void
 }
 
+/** Reads an open file: the part that was wanted, or another. */
+export type Opener = (part?: { readonly first: number; readonly end: number }) => Source
+
 export interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
 }
@@ -44,10 +47,13 @@ export class OpenFiles {
   }
 
   /** Opens the file now and answers how to read the part; undefined when there is none of that size. */
-  async open(wanted: Wanted): Promise<(() => Source) | undefined> {
+  async open(wanted: Wanted): Promise<Opener | undefined> {
     const content = await this.#opened(wanted)
     if (content === undefined) return undefined
-    return () => (content.closed ? this.read(wanted) : this.#readFrom(content, wanted))
+    return part => {
+      const of = { ...wanted, ...part }
+      return content.closed ? this.read(of) : this.#readFrom(content, of)
+    }
   }
 
   /** Reads a part of a content that is known to be there, as long as it is. */

@@ -14,8 +14,8 @@ import type { Tail } from './tail.ts'
 export type Destination =
   | {
       readonly path: string
-      /** What is larger is not stored. */
-      readonly largest?: number
+      /** Why content of which so many bytes are here must not be stored any more; asked before each write. */
+      readonly refusal?: (size: number) => string | undefined
       /** A file that has the beginning already. */
       readonly begun?: { readonly file: DiskFile; readonly size: number }
     }
@@ -53,7 +53,6 @@ export class WriteBehind {
   because: string | undefined
   readonly path: string | undefined
   readonly #parts: WriteBehindParts
-  readonly #largest: number
   #file: DiskFile | undefined
   #content: OpenContent | undefined
   #busy = false
@@ -69,7 +68,6 @@ export class WriteBehind {
     this.#parts = parts
     this.path = 'path' in to ? to.path : undefined
     this.because = 'path' in to ? undefined : to.because
-    this.#largest = ('path' in to ? to.largest : undefined) ?? Number.POSITIVE_INFINITY
     this.#file = 'path' in to ? to.begun?.file : undefined
     this.written = 'path' in to ? (to.begun?.size ?? 0) : 0
   }
@@ -118,13 +116,14 @@ export class WriteBehind {
 
   /** Starts writing when there is enough of it. */
   write(): void {
-    const { tail, blocks } = this.#parts
+    const { tail, blocks, to } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
-    if (tail.end > this.#largest) return this.#stop(`it is larger than ${this.#largest} bytes`)
     const waiting = tail.end - this.written
     const least = this.#file === undefined && !blocks.scarce ? firstBatch : batch
     const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
     if (waiting < least && !now) return
+    const because = 'path' in to ? to.refusal?.(tail.end) : undefined
+    if (because !== undefined) return this.#stop(because)
     this.#busy = true
     if (this.#file === undefined) this.#create()
     else this.#writeTo(this.#file)

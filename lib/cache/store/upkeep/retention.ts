@@ -44,6 +44,8 @@ export interface RetentionParts extends Surroundings {
   readonly checkpoint: () => Promise<void>
   /** Whether a file below `tmp/` is in use. */
   readonly inUse: (path: string) => boolean
+  /** Told that a file below `tmp/` is gone. */
+  readonly removed: (path: string) => void
 }
 
 const day: Milliseconds = 24 * 60 * 60 * 1000
@@ -186,7 +188,7 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, inUse } = this.#parts
+    const { disk, layout, blobs, inUse, removed: gone } = this.#parts
     let removed = 0
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -204,6 +206,7 @@ export class Retention {
       const path = join(layout.temporary, name)
       if (inUse(path) || !(await olderThan(path, day))) continue
       await disk.removeTree(path)
+      gone(path)
       removed += 1
     }
     return removed

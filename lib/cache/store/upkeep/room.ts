@@ -2,10 +2,11 @@
  * Room for what arrives: keeps the contents within the quota and a part of the file system free, and says what must not be
  * stored.
  *
- * Counted are contents, named or not, and the full length of downloads under way, so room is made while they arrive. It is made
- * in the background from the contents in victims.ts, at a bounded rate and somewhat ahead. A download is refused when it alone
- * would take half of what there is, or when removing does not keep up. The client then gets it from the origin, and nothing is
- * stored. So the quota holds also while the disk fails.
+ * Counted are contents, named or not, what has arrived of downloads under way, and what their pace brings within a minute, so
+ * room is made while they arrive. It is made in the background, at a bounded rate and somewhat ahead: what crashes have left of
+ * downloads goes first, then the contents in victims.ts. A download is refused when it alone would take half of what there is,
+ * or when removing does not keep up; and one that is being stored is asked about again before each write. The client then gets
+ * it from the origin, and nothing is stored. So the quota holds also while the disk fails.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Journal } from '../catalogue/journal.ts'
@@ -18,10 +19,10 @@ import { findVictims, rankOf, type Victim } from './victims.ts'
 
 /** Bytes of downloads. */
 export interface UnderWay {
-  /** What they will take when they are whole, as far as that is known. */
-  readonly reserved: number
-  /** What has arrived of that. */
+  /** What there is of them, also of those that a crash broke off. */
   readonly arrived: number
+  /** What comes soon. */
+  readonly coming: number
 }
 
 export interface RoomParts extends Surroundings {
@@ -30,6 +31,8 @@ export interface RoomParts extends Surroundings {
   readonly removal: Removal
   readonly space: Space
   readonly underWay: () => UnderWay
+  /** Removes what a crash has left of a download. Answers whether there was any. Rejects when the disk fails. */
+  readonly dropPartial: () => Promise<boolean>
   /** Told that the disk failed. */
   readonly failed: (error: unknown) => void
 }
@@ -59,6 +62,8 @@ export class Room {
   #rules: RetentionRules = keepAll
   #making: Promise<void> | undefined
   #vainUntil = Number.NEGATIVE_INFINITY
+  /** The log says that other programs fill the file system. */
+  #told = false
   #removed = { contents: 0, bytes: 0 }
   #cancelReport: (() => void) | undefined
   #cancelWatch: (() => void) | undefined
@@ -77,37 +82,36 @@ export class Room {
     return this.#rules
   }
 
-  /** The largest content that is stored. */
-  get largest(): number {
-    const { objectSize, size } = this.#rules
-    return Math.min(objectSize || Number.POSITIVE_INFINITY, (size || Number.POSITIVE_INFINITY) / 2)
-  }
-
-  /** Why content of so many bytes must not be stored now; undefined when it may be. */
-  refusal(length: number): string | undefined {
-    const { objectSize, size } = this.#rules
-    const { space, underWay } = this.#parts
-    const { reserved, arrived } = underWay()
-    if (objectSize > 0 && length > objectSize) {
-      return `${length} bytes are more than retention.object_size`
-    }
-    if (size > 0 && reserved + length > size / 2) {
-      return `${length} bytes and what is under way would take more than half of retention.size`
-    }
-    if (size > 0 && this.stored > size) {
-      return 'room for it is still being made within retention.size'
-    }
-    const spare = space.free - this.#floor / 2 - (reserved - arrived)
-    if (length <= spare) return undefined
+  /**
+   * Why content of so many bytes, of which `here` are on the disk already, must not be stored now; undefined when it may be.
+   */
+  refusal(length: number, here = 0): string | undefined {
+    const because = this.#tooLarge(length)
+    if (because !== undefined) return because
+    const spare = this.#spare
+    if (length - here <= spare) return undefined
     // Room for more than there is now is made while it arrives, unless it cannot be made.
-    const most = this.#vain ? 0 : (spare + this.#parts.journal.index.bytes) / 2
+    const most = this.#vain || this.#foreign ? 0 : (spare + this.#parts.journal.index.bytes) / 2
     if (spare >= 0 && length <= most) return undefined
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
 
+  /** Why a download of which so many bytes are here must not be stored any more; undefined when it may be. */
+  overflow(size: number): string | undefined {
+    const because = this.#tooLarge(size)
+    if (because !== undefined) return because
+    const spare = this.#spare
+    if (spare < 0) return 'too little of the file system is free'
+    // Other contents do not go for one that takes most of the room by itself.
+    if (spare >= this.#floor / 2 || size <= (spare + this.stored) / 2) return undefined
+    return `${size} bytes are more than half of what may be used of the file system`
+  }
+
   /** Begins to make room if there is too little of it. */
   look(): void {
-    if (this.#closing.signal.aborted || this.#excess(1) <= 0) return
+    if (this.#closing.signal.aborted) return
+    this.#tellForeign()
+    if (this.#excess(1) <= 0) return
     this.#making ??= this.#make()
       .catch(error => {
         if (!this.#closing.signal.aborted) this.#parts.failed(error)
@@ -122,6 +126,20 @@ export class Room {
     this.#closing.abort(new Error('the store closes'))
     this.#cancelReport?.()
     this.#cancelWatch?.()
+  }
+
+  #tooLarge(length: number): string | undefined {
+    const { objectSize, size } = this.#rules
+    if (objectSize > 0 && length > objectSize) {
+      return `${length} bytes are more than retention.object_size`
+    }
+    if (size > 0 && length > size / 2) {
+      return `${length} bytes are more than half of retention.size`
+    }
+    if (size > 0 && this.stored > size) {
+      return 'room for it is still being made within retention.size'
+    }
+    return undefined
   }
 
   /** Looks now, and again from time to time: other programs fill the file system as well. */
@@ -140,6 +158,10 @@ export class Room {
     for (;;) {
       const excess = this.#excess(2)
       if (excess <= 0 || journal.incomplete || signal.aborted) return
+      if (await this.#parts.dropPartial()) {
+        await space.fresh()
+        continue
+      }
       const before = { free: (await space.get())?.free, stored: this.stored }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
@@ -204,13 +226,23 @@ export class Room {
   /** How many bytes too many there are, when so many times the headroom is to be kept. */
   #excess(headrooms: number): number {
     const { size } = this.#rules
-    const { reserved, arrived } = this.#parts.underWay()
+    const { arrived, coming } = this.#parts.underWay()
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
-    const over = size > 0 ? this.#contents + reserved - (size - headroom) : 0
-    if (this.#vain) return over
+    const over = size > 0 ? this.#contents + arrived + coming - (size - headroom) : 0
+    if (this.#vain || this.#foreign) return over
     const floor = this.#floor
     const ahead = (floor * (headrooms - 1)) / 8
-    return Math.max(over, floor + ahead - (this.#parts.space.free - (reserved - arrived)))
+    return Math.max(over, floor + ahead - (this.#parts.space.free - coming))
+  }
+
+  /** Bytes of the file system that may still be used: half of the floor is there while room is being made. */
+  get #spare(): number {
+    return this.#parts.space.free - this.#floor / 2
+  }
+
+  /** Other programs hold so much that removing everything would not reach the floor. */
+  get #foreign(): boolean {
+    return this.#parts.space.free + this.stored < this.#floor
   }
 
   /** Removing contents did not help the file system lately. */
@@ -222,6 +254,18 @@ export class Room {
     const { free } = this.#rules
     const total = this.#parts.space.latest?.total ?? 0
     return free ?? Math.min(total * floorShare, mostFloor)
+  }
+
+  #tellForeign(): void {
+    const foreign = this.#foreign
+    if (foreign && !this.#told) {
+      const { free } = this.#parts.space
+      this.#parts.log.warn(
+        'retention: other programs fill the file system; nothing is removed for retention.free, and what does not fit is not stored',
+        { free, stored: this.stored, floor: this.#floor },
+      )
+    }
+    this.#told = foreign
   }
 
   /** Other programs fill the file system, or it keeps what is removed: then removing more would only empty the cache. */

@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { Piece } from '../../../../lib/bytes/piece.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
@@ -20,6 +21,7 @@ const MiB = 1024 * KiB
 t.test('a disk that fills up in the middle is unnoticed by readers', withTmpfs, async t => {
   const directory = mountTmpfs(t, 'size=2m')
   const { store, log, clock } = await opened(t, { directory })
+  await writeFile(join(directory, 'ballast'), bytesOf(1.5 * MiB))
   const content = bytesOf(12 * MiB)
   const download = store.download()
   const quickly = hand(download).takeAll()
@@ -39,6 +41,7 @@ t.test('a disk that fills up in the middle is unnoticed by readers', withTmpfs, 
   t.ok(log.lines.some(line => line.level === 'warn' && /disk fails/.test(line.message)))
   t.strictSame(await readdir(new Layout(directory).temporary), [], 'the space is given back')
   await until(async () => (await openBelow(directory)).length === 0)
+  await rm(join(directory, 'ballast'))
   clock.advance(15_000)
   await until(() => store.health().writable)
   const small = store.download()

@@ -241,18 +241,13 @@ t.test('sweeps come every day, after a failed one too, until the store closes', 
   await until(() => said().length === 1)
   t.ok(await store.get(key))
   scripted.decide = call => (call === 'readdir' ? { code: 'EIO' } : 'done')
-  await until(() => {
-    clock.advance(day)
-    return said().length === 2
-  })
+  clock.advance(day)
+  await until(() => said().length === 2)
   t.match(said()[1], { level: 'warn', facts: { because: /EIO/ } })
   scripted.decide = () => 'done'
   store.retain({ ...keepAll, unusedDays: 1 })
   clock.advance(day)
-  await until(() => {
-    clock.advance(day)
-    return said().length > 2
-  })
+  await until(() => said().length > 2)
   t.equal(await store.get(key), undefined, 'the latest rules count')
   await store.close()
   const before = said().length

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
-import { scriptedFiles } from '../../../fixtures/store/files.ts'
+import { scriptedFiles, sizedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, keep, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
 
 const MiB = 1 << 20
@@ -114,7 +114,7 @@ t.test('content that is too large passes through, also when its length comes las
   await pour(download, content.subarray(0, 3 * MiB))
   t.equal(download.stored, true)
   await pour(download, content.subarray(3 * MiB))
-  t.match(await download.complete().kept, { stored: false, because: /larger than/ })
+  t.match(await download.complete().kept, { stored: false, because: /object_size/ })
   t.equal(store.health().writable, true, 'no fault of the disk')
   store.retain({ ...keepAll, size: 4 * MiB })
   t.match(store.download({ length: 2 * MiB + 1 }), { stored: false, because: /half/ })
@@ -132,18 +132,9 @@ t.test('a disk that removes nothing: the quota holds, and everything passes thro
   scripted.decide = () => 'done'
 })
 
-/** Files on a file system that says of itself what `free` says. */
-function sized(free: () => number) {
-  const { files } = scriptedFiles()
-  const statfs = (_path: string, end: (error: null, found: object) => void): void => {
-    end(null, { bsize: 1, blocks: 1e12, bfree: free(), bavail: free() })
-  }
-  return { ...files, statfs } as typeof files
-}
-
 t.test('a part of the file system stays free', async t => {
   let used = (): number => 0
-  const { store, clock } = await opened(t, { files: sized(() => 10 * MiB - used()) })
+  const { store, clock } = await opened(t, { files: sizedFiles(() => 10 * MiB - used()) })
   used = () => store.usage().bytes
   for (let n = 0; n < 8; n += 1) {
     await keep(store, keyOf(n), bytesOf(MiB))
@@ -163,7 +154,7 @@ t.test('a part of the file system stays free', async t => {
 })
 
 t.test('the cache is not emptied when other programs fill the file system', async t => {
-  const { store, clock, log } = await opened(t, { files: sized(() => 800) })
+  const { store, clock, log } = await opened(t, { files: sizedFiles(() => 800) })
   for (let n = 0; n < 40; n += 1) await keep(store, keyOf(n), bytesOf(100))
   clock.advance(10_000)
   store.retain({ ...keepAll, free: 1_000 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { watchAbandoned } from '../../../lib/cache/fetch/abandoned.ts'
+import { watchAbandoned } from '../../../lib/cache/fetch/ending.ts'
 import { TestCache } from '../../fixtures/cache.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'

@@ -1,10 +1,36 @@
 /**
- * Downloads whose clients have all left. Most are worth finishing, for apt comes back; an origin that drips, or never ends,
- * would keep a connection and fill the disk for no client.
+ * How a fetch ends: stored when its content is whole, given up when its clients have all left and it does not end.
+ *
+ * # Facts
+ * - Most downloads without clients are worth finishing, for apt comes back; an origin that drips, or never ends, would keep a
+ *   connection and fill the disk for no client.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
+import type { Store } from '../store/store.ts'
+import { type Settled, verifiedBy, type Wanted } from './found.ts'
+
+/** Completes a download whose content is whole, and stores its entry. Throws what `Download.complete` throws. */
+export function keep(
+  wanted: Wanted,
+  { draft, download }: { readonly draft: EntryDraft; readonly download: Download },
+  { store, log }: { readonly store: Store; readonly log: Logger },
+): Settled {
+  const { stored: storing } = download
+  const completed = download.complete()
+  const verified = verifiedBy(wanted)
+  const finished = finishedEntry(draft, completed, wanted.stored)
+  const entry = verified === undefined ? finished : { ...finished, verified }
+  const put = storing && store.put(entry).stored
+  const kept = completed.kept.then(kept => {
+    if (!kept.stored && storing) log.warn('not stored', { key: wanted.key, because: kept.because })
+    return kept.stored
+  })
+  return put ? { kind: 'stored', entry, kept } : { kind: 'passed' }
+}
 
 /** Time between two looks. apt comes back within seconds. */
 const interval: Milliseconds = 30_000

@@ -1,0 +1,142 @@
+import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../../../../lib/async/clock.ts'
+import { savePartial } from '../../../../lib/cache/store/content/partial.ts'
+import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
+import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
+import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
+import { sizedFiles } from '../../../fixtures/store/files.ts'
+import { hand, settle } from '../../../fixtures/store/growing.ts'
+import { bytesOf, keep, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
+
+const MiB = 1 << 20
+const day = 24 * 60 * 60 * 1000
+const keyOf = (n: number | string): string => `http://archive.example.org/pool/${n}_1_all.deb`
+
+t.test('downloads of unknown length keep within the quota', async t => {
+  const { store } = await opened(t)
+  store.retain({ ...keepAll, size: 8 * MiB })
+  const downloads = Array.from({ length: 12 }, () => store.download())
+  const piece = bytesOf(MiB / 2)
+  for (let n = 0; n < 6; n += 1) {
+    for (const download of downloads) await pour(download, piece)
+    const arrived = downloads.filter(one => one.stored).map(one => one.file.written)
+    const sum = arrived.reduce((all, one) => all + one, 0)
+    t.ok(sum <= 8 * MiB, `${sum} bytes`)
+  }
+  t.ok(downloads.some(download => !download.stored))
+  for (const download of downloads) download.complete()
+})
+
+t.test('a download of unknown length leaves the floor free and half of the contents', async t => {
+  let used = (): number => 0
+  const { store, clock } = await opened(t, { files: sizedFiles(() => 64 * MiB - used()) })
+  used = () => store.usage().bytes
+  for (let n = 0; n < 20; n += 1) await keep(store, keyOf(n), bytesOf(MiB))
+  clock.advance(10_000)
+  const download = store.download()
+  const client = hand(download).takeAll()
+  used = () => store.usage().bytes + (download.stored ? download.file.written : 0)
+  store.retain({ ...keepAll, free: 16 * MiB })
+  const piece = bytesOf(MiB)
+  for (let n = 0; n < 60; n += 1) {
+    await pour(download, piece)
+    await settle()
+    t.ok(64 * MiB - used() >= 8 * MiB)
+  }
+  const { kept } = download.complete()
+  t.equal((await client).length, 60 * MiB)
+  t.match(await kept, { stored: false, because: /more than half/ })
+  t.ok(store.usage().objects >= 10, `${store.usage().objects} are left`)
+})
+
+t.test('a download that has hardly begun takes no room from others', async t => {
+  const { store, clock } = await opened(t)
+  for (let n = 0; n < 30; n += 1) await keep(store, keyOf(n), bytesOf(MiB))
+  clock.advance(10_000)
+  store.retain({ ...keepAll, size: 40 * MiB })
+  const drip = store.download({ length: 19 * MiB })
+  await pour(drip, bytesOf(10))
+  clock.advance(60_000)
+  await settle()
+  t.equal(store.usage().objects, 30)
+  t.equal(store.download({ length: 19 * MiB }).stored, true)
+})
+
+t.test('what the pace of a download will bring within a minute is made room for', async t => {
+  const { store, clock } = await opened(t)
+  for (let n = 0; n < 30; n += 1) await keep(store, keyOf(n), bytesOf(MiB))
+  clock.advance(10_000)
+  store.retain({ ...keepAll, size: 40 * MiB })
+  const download = store.download({ length: 19 * MiB })
+  await pour(download, bytesOf(2 * MiB))
+  clock.advance(1_000)
+  await pour(download, bytesOf(MiB))
+  await until(() => store.usage().bytes <= 21 * MiB)
+  t.equal(download.stored, true)
+})
+
+/** A store in whose directory a crash has left the beginnings of downloads. */
+async function crashed(t: Test, sizes: readonly number[]) {
+  const directory = t.testdir({})
+  const layout = new Layout(directory)
+  const disk = new Disk({ clock: new ManualClock(0) })
+  await mkdir(layout.temporary, { recursive: true })
+  for (const [n, size] of sizes.entries()) {
+    const [path, bytes] = [layout.temporaryFile(), bytesOf(size)]
+    await writeFile(path, bytes)
+    const about = { key: keyOf(n), fields: { ETag: '"1"' }, length: 2 * size }
+    await savePartial(disk, { path, ...about, bytes: size, sha256: sha256(bytes) })
+  }
+  return { ...(await opened(t, { directory })), layout }
+}
+
+t.test('what a crash has left of downloads goes before contents', async t => {
+  const { store, layout } = await crashed(t, [3 * MiB, 3 * MiB])
+  store.retain({ ...keepAll, size: 8 * MiB })
+  for (const n of ['a', 'b', 'c']) await keep(store, keyOf(n), bytesOf(MiB))
+  const left = () => [0, 1].filter(n => store.resumable(keyOf(n)) !== undefined)
+  await until(() => left().length < 2)
+  await until(async () => (await readdir(layout.temporary)).length === 2)
+  t.equal(left().length, 1, 'as far as there is too much')
+  t.equal(store.usage().objects, 3)
+})
+
+t.test('what a sweep has removed is not counted and not continued', async t => {
+  const { store, layout, clock } = await crashed(t, [3 * MiB])
+  for (const name of await readdir(layout.temporary)) {
+    await utimes(join(layout.temporary, name), 0, 0)
+  }
+  t.ok(store.resumable(keyOf(0)))
+  clock.advance(2 * day)
+  await store.sweep({ now: clock.now() })
+  t.equal(store.resumable(keyOf(0)), undefined)
+  t.strictSame(await readdir(layout.temporary), [])
+})
+
+t.test('a continued download keeps to the limits as well', async t => {
+  const { store, layout } = await crashed(t, [3 * MiB])
+  store.retain({ ...keepAll, objectSize: 5 * MiB })
+  t.equal(await store.resumable(keyOf(0))?.resume(), undefined)
+  t.strictSame(await readdir(layout.temporary), [])
+})
+
+t.test('nothing is removed when that cannot reach the floor', async t => {
+  let free = 100
+  const { store, clock, log } = await opened(t, { files: sizedFiles(() => free) })
+  for (let n = 0; n < 4; n += 1) await keep(store, keyOf(n), bytesOf(100))
+  clock.advance(10_000)
+  store.retain({ ...keepAll, free: 1_000 })
+  const said = () => log.lines.filter(({ message }) => /other programs/.test(message))
+  await until(() => said().length === 1)
+  clock.advance(30_000)
+  await settle()
+  t.equal(store.usage().objects, 4)
+  t.match(store.download({ length: 50 }), { stored: false, because: /do not fit/ })
+  t.equal(said().length, 1)
+  free = 5_000
+  clock.advance(30_000)
+  await settle()
+  t.equal(store.download({ length: 200 }).stored, true)
+})
