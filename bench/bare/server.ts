@@ -6,8 +6,17 @@
  */
 import { createServer, type Socket } from 'node:net'
 import { type Content, Contents, slowRate } from './content.ts'
+import { suite, suiteFiles } from './suite.ts'
 
 const contents = new Contents()
+let suiteMade: ReturnType<typeof suiteFiles> | undefined
+
+/** Files below the suite's directory are made when the first of them is asked for. */
+function contentOf(path: string): Content | undefined {
+  if (!path.startsWith(suite)) return contents.of(path)
+  suiteMade ??= suiteFiles(contents)
+  return suiteMade.get(path)
+}
 /** Small responses whole, by path. Emptied when full: a cold run asks for thousands of names once. */
 const small = new Map<string, Buffer>()
 const smallEnd = 64 * 1024
@@ -33,7 +42,7 @@ function answer(socket: Socket, path: string): Promise<void> | undefined {
     socket.write(known)
     return undefined
   }
-  const content = contents.of(path)
+  const content = contentOf(path)
   if (content === undefined) {
     socket.write(missing)
     return undefined

@@ -65,7 +65,7 @@ export const delay: Row = {
     const cold = series(`beside-${stage.label}`, 100).map(name =>
       urlOf(stage, pathOf(large.bytes, name)),
     )
-    if (subject === 'cachesvc') await loopDelay(program.port)
+    if (subject === 'cachesvc') await metricsOf(program.port)
     const plans = [
       { targets: stored.small, connections: 1, interval: 20 },
       { targets: stored.small, connections: small.connections },
@@ -77,7 +77,7 @@ export const delay: Row = {
     )
     const { median = Number.NaN, p99 = Number.NaN } = probe?.whole ?? {}
     if (subject !== 'cachesvc') return { median, p99 }
-    return { median, p99, loop: await loopDelay(program.port) }
+    return { median, p99, loop: (await metricsOf(program.port)).loopDelay }
   },
 }
 
@@ -114,14 +114,22 @@ async function warm(stage: Stage, kind: Kind): Promise<readonly string[]> {
   return targets
 }
 
-/** The daemon's own figure since it was last read, milliseconds. Its clock ticks every 10 ms, which it counts as delay. */
-function loopDelay(port: number): Promise<number> {
+/** The daemon's own figures; the delay of its event loop is of the time since it was last read, milliseconds. */
+export function metricsOf(
+  port: number,
+): Promise<{ readonly loopDelay: number; readonly adopting: number; readonly adopted: number }> {
   return new Promise((resolve, reject) => {
     const options = { port, host: '127.0.0.1', path: '/_cachesvc/metrics', agent: false }
     const request = get(options, async response => {
       const metrics = await text(response)
-      const seconds = /^nodejs_eventloop_lag_p99_seconds (\S+)$/m.exec(metrics)?.[1]
-      resolve(Math.max(0, Number(seconds) * 1000 - 10))
+      const figure = (name: string): number =>
+        Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1])
+      resolve({
+        // Its clock ticks every 10 ms, which it counts as delay.
+        loopDelay: Math.max(0, figure('nodejs_eventloop_lag_p99_seconds') * 1000 - 10),
+        adopting: figure('cachesvc_suites_being_adopted'),
+        adopted: figure('cachesvc_adopted_suites'),
+      })
     })
     request.on('error', reject)
   })

@@ -2,6 +2,7 @@
  * All rows of the bench, and what cachesvc aims at in them. Rows that write much to the disk come last.
  */
 import type { Column } from '../results.ts'
+import { adoption } from './adoption.ts'
 import { apt, coldLarge, coldSmall, stampede } from './cold.ts'
 import { delay, largeHits, middleHits, smallHits } from './hits.ts'
 import { memory, million } from './memory.ts'
@@ -19,6 +20,7 @@ export const rows = {
   'cold-10k': coldSmall,
   stampede,
   million,
+  adoption,
   'cold-100m': coldLarge,
 } satisfies Record<string, Row>
 
@@ -52,4 +54,6 @@ export const aims: readonly Aim[] = [
   { row: 'memory', figure: 'growth', relation: 'at most', value: 5 },
   { row: 'million', figure: 'ready', relation: 'at most', value: 2 },
   { row: 'million', figure: 'rss', relation: 'at most', value: 300 },
+  { row: 'adoption', figure: 'delay', relation: 'at most', value: 20 },
+  { row: 'adoption', figure: 'share', relation: 'at least', value: 0.95 },
 ]

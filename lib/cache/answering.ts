@@ -40,6 +40,7 @@ export interface Answering {
   readonly negative: NegativeMemory
   readonly answerer: Answerer
   readonly suites: Suites
+  readonly updates: Updates
 }
 
 /** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
@@ -108,5 +109,5 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     revalidationBudget: () => rules().config.timeouts.revalidation,
     onReleaseGiven: (client, entry) => suites.given(client, entry),
   })
-  return { fetcher, negative, answerer, suites }
+  return { fetcher, negative, answerer, suites, updates }
 }

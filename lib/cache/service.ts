@@ -133,7 +133,7 @@ async function startWith(
     statistics.fetched(bytes)
     metrics.fetched(bytes)
   }
-  const { fetcher, negative, answerer, suites } = await answering({
+  const { fetcher, negative, answerer, suites, updates } = await answering({
     rules: () => rules,
     store,
     clock,
@@ -163,7 +163,8 @@ async function startWith(
   } = await operationsOf({
     rules: () => rules,
     warnings: () => warnings,
-    ...{ clock, version, listeners, servers, https, store, suites, negative, origin, fetcher },
+    ...{ clock, version, listeners, servers, https, store, negative, origin, fetcher },
+    ...{ suites, updates },
     ...{ statistics, activity, verification },
   })
   const handler = pipeline({

@@ -1,17 +1,27 @@
 /**
- * The values of the cache page: what is stored, how much room is left, how long files are kept, and what the last verification
- * found. Pure.
+ * The values of the cache page: what is stored, room, retention, adopted suites, and what the last verification found. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { View } from '../../template.ts'
 import type { Config } from '../config/config.ts'
-import { count, countOf, duration, moment, percent, size, sizeView } from './figures.ts'
-import type { StoreUsage, Verification } from './sources.ts'
+import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from './figures.ts'
+import type { StoreUsage, SuiteState, Verification } from './sources.ts'
 
 /** Above this part of the file system in use the page says so. */
 const nearlyFull = 0.9
 
-export function cacheView(config: Config, usage: StoreUsage, verification: Verification): View {
+/** So many suites are shown. */
+const mostSuites = 100
+
+export interface CacheFacts {
+  readonly config: Config
+  readonly usage: StoreUsage
+  readonly verification: Verification
+  readonly suites: readonly SuiteState[]
+  readonly now: Milliseconds
+}
+
+export function cacheView({ config, usage, verification, suites, now }: CacheFacts): View {
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // As df does it: what is reserved for root counts neither as used nor as free.
@@ -40,9 +50,43 @@ export function cacheView(config: Config, usage: StoreUsage, verification: Verif
       negative: negative > 0 && duration(negative),
       floor: floor > 0 && duration(floor),
     },
+    suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
+    moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
     ...verificationView(config.verification, verification),
   }
 }
+
+function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
+  const { adopted, validUntil, files, bytes, behind } = suite
+  const expired = validUntil !== undefined && validUntil < now
+  return {
+    name,
+    date: date === undefined ? 'undated' : moment(date),
+    adopted: `${elapsed(now - adopted)} ago`,
+    validUntil: validUntil === undefined ? 'no end' : moment(validUntil),
+    expired,
+    signature: signatureWords[signature.is],
+    signer: signature.by?.slice(-16).toUpperCase() ?? false,
+    files: countOf(files, 'file'),
+    size: size(bytes),
+    behind: behind !== undefined && behindWords[behind],
+  }
+}
+
+const signatureWords = {
+  good: 'signed by',
+  'unknown-key': 'signed by an unknown key',
+  bad: 'wrongly signed',
+  unsigned: 'not signed',
+  unchecked: 'not checked: no keyring',
+} as const
+
+const behindWords = {
+  'stale-origin-failed': 'the origin fails',
+  'stale-origin-slow': 'the origin is slow',
+  'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
+  'stale-suite-refused': 'the origin has another one that may not be adopted',
+} as const
 
 function verificationView({ interval }: Config['verification'], found: Verification): View {
   const { running, last } = found

@@ -48,8 +48,14 @@ export class Pages {
   }
 
   async cache(): Promise<string> {
-    const { usage, config, verification } = this.#sources
-    const view = cacheView(config, await usage(), verification())
+    const { usage, config, verification, suites, clock } = this.#sources
+    const view = cacheView({
+      config,
+      usage: await usage(),
+      verification: verification(),
+      suites: suites(),
+      now: clock.now(),
+    })
     return this.#page('cache', 'Cache', { ...view, ...(await this.#state()) })
   }
 

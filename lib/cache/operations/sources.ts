@@ -6,10 +6,12 @@ import type { Config } from '../config/config.ts'
 import type { Arriving } from '../fetch/found.ts'
 import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
+import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Answered, Rates, Tally } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
+import type { Signature } from '../suites/generation.ts'
 
 /** A value that is asked for once a request, at once or later. */
 type Source<Value> = () => Value | Promise<Value>
@@ -35,6 +37,8 @@ export interface OperationsSources {
   readonly usage: Source<StoreUsage>
   readonly health: Source<Health>
   readonly verification: () => Verification
+  /** The suites whose indexes files are compared with, the one adopted last first. */
+  readonly suites: () => readonly SuiteState[]
   /** Metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   /** The CA's certificate; undefined when there is none. */
@@ -92,6 +96,22 @@ export interface HttpsState {
 export interface StoreUsage extends Omit<Usage, 'blobs'> {
   /** Undefined when the file system does not say. */
   readonly filesystem: FileSystemSpace | undefined
+}
+
+/** A suite with the generation that clients get. */
+export interface SuiteState {
+  /** URL of the directory of its Release file. */
+  readonly name: string
+  /** Date of the Release file. */
+  readonly date: Milliseconds | undefined
+  readonly adopted: Milliseconds
+  readonly validUntil: Milliseconds | undefined
+  readonly signature: Signature
+  /** The files it names that clients use, and their bytes. */
+  readonly files: number
+  readonly bytes: number
+  /** Why clients do not get what the origin has now, when they do not. */
+  readonly behind: StaleReason | undefined
 }
 
 /** The check of everything stored. */

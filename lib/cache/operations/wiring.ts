@@ -15,9 +15,10 @@ import type { Statistics } from '../stats/counters.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
-import type { Listener, OperationsSources, Verification } from './sources.ts'
+import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
 export interface OperationsParts {
   readonly clock: Clock
@@ -30,6 +31,7 @@ export interface OperationsParts {
   readonly https: Https
   readonly store: Store
   readonly suites: Suites
+  readonly updates: Updates
   readonly negative: NegativeMemory
   readonly origin: OriginClient
   readonly fetcher: Fetcher
@@ -87,6 +89,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
     health: () => store.health(),
     verification: () => verification,
+    suites: () => suiteStates(suites, parts.updates),
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()
@@ -94,4 +97,15 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
   return { metrics, handler: operations(sources), sources }
+}
+
+function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {
+  const states = suites.all.flatMap(({ at, generations: [generation] }) => {
+    if (generation === undefined) return []
+    const { date, adopted, validUntil, signature, contents } = generation
+    const bytes = contents.reduce((sum, { size }) => sum + size, 0)
+    const about = { date, adopted, validUntil, signature, files: contents.length, bytes }
+    return [{ name: at, ...about, behind: updates.behind(at) }]
+  })
+  return states.reverse()
 }

@@ -2,7 +2,7 @@
  * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
  * when something came meanwhile.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
@@ -13,6 +13,7 @@ import {
   type Content,
   type Generation,
   keyIn,
+  type Listed,
   type ReleaseFile,
   succeeded,
 } from './generation.ts'
@@ -30,6 +31,8 @@ export interface AdoptionsParts {
   readonly tables: Tables
   /** Undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
+  /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
+  readonly askedAt: (digest: string) => Milliseconds | undefined
   /** Told after every adoption. */
   readonly onAdopted: () => void
 }
@@ -38,6 +41,9 @@ interface UnderWay {
   readonly done: Promise<void>
   again: boolean
 }
+
+/** An index that no client has asked for in so long is not fetched any more with each new Release file. */
+const unused: Milliseconds = 14 * 24 * 60 * 60 * 1000
 
 /** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
 const mostWaiting = 256
@@ -119,9 +125,15 @@ export class Adoptions {
     const [adopted] = suite?.generations ?? []
     const job: Job = { cacheDirectory, at, releases, adopted, policy, now: clock.now() }
     const begun = clock.elapsed()
-    const { generation, refused } = await this.#thread.run(job)
+    const { generation: found, refused } = await this.#thread.run(job)
     this.#warn(at, refused)
-    if (generation === undefined) return
+    if (found === undefined) return
+    const before = new Map(adopted?.contents.map(listed => [listed.path, this.#lastAsked(listed)]))
+    const contents = found.contents.map(listed => {
+      const asked = Math.max(this.#lastAsked(listed), before.get(listed.path) ?? 0) || clock.now()
+      return { ...listed, asked }
+    })
+    const generation = { ...found, contents }
     await known.put(succeeded(suite, { at, next: generation }))
     onAdopted()
     await this.#anchor(at, generation)
@@ -146,8 +158,9 @@ export class Adoptions {
     const policy = policyOf(at)
     const [adopted] = known.at(at)?.generations ?? []
     if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
-    const inUse = adopted.contents.map(({ path }) => path)
-    const about = { adopted, policy, now: clock.now(), inUse }
+    const now = clock.now()
+    const used = adopted.contents.filter(listed => this.#lastAsked(listed) > now - unused)
+    const about = { adopted, policy, now, inUse: used.map(({ path }) => path) }
     const { missing, refused } = await this.#thread.run({
       ...about,
       cacheDirectory,
@@ -173,6 +186,10 @@ export class Adoptions {
       const verified = { by: 'name' } as const
       store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
     }
+  }
+
+  #lastAsked({ digest, asked = 0 }: Listed): Milliseconds {
+    return Math.max(asked, this.#parts.askedAt(digest) ?? 0)
   }
 
   #warn(suite: string, refused: readonly string[]): void {

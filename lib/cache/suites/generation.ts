@@ -6,7 +6,7 @@ import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
-import { nameOf } from '../verify/inventory.ts'
+import { nameOf, parentOf } from '../verify/inventory.ts'
 
 /** Content: bytes and SHA-256. */
 export interface Content {
@@ -46,6 +46,8 @@ export interface AdoptedIndex {
 export interface Listed extends Content {
   /** From the directory of the Release file, decoded. */
   readonly path: string
+  /** When a client asked for it last, in this generation or one before. */
+  readonly asked?: Milliseconds | undefined
 }
 
 /** What one Release file says, as far as it was read. */
@@ -87,6 +89,17 @@ export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): s
 /** The decoded URL of a suite's directory. */
 export function baseOf({ at }: Pick<Suite, 'at'>): string {
   return nameOf(at) ?? at
+}
+
+/** The key of the directory of a Release file or its signature; undefined for other files. */
+export function suiteOfRelease(key: string): string | undefined {
+  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
+}
+
+/** The directories a URL lies in, the innermost first, without slashes at their ends. */
+export function* directoriesOf(name: string): Generator<string> {
+  const authority = name.indexOf('://') + 3
+  for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }
 
 /** A suite with a generation that is adopted in place of the last. */
@@ -176,9 +189,10 @@ function readIndex(value: unknown): AdoptedIndex | undefined {
 
 function readListed(value: unknown): Listed | undefined {
   if (!isRecord(value)) return undefined
-  const { path } = value
+  const { path, asked } = value
   const content = readContent(value)
-  return content && typeof path === 'string' ? { path, ...content } : undefined
+  if (content === undefined || typeof path !== 'string') return undefined
+  return { path, ...content, ...(typeof asked === 'number' && { asked }) }
 }
 
 function readList<One>(

@@ -2,6 +2,7 @@
  * What the adopted indexes of archives say about files (docs/decisions/0030-what-adopted-indexes-say.md): told what is stored
  * and given to clients, asked what a file must be.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { Logger } from '../../log/log.ts'
@@ -14,7 +15,13 @@ import type { Standing } from '../store/upkeep/rules.ts'
 import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
-import type { Generation, ReleaseFile, Suite } from './generation.ts'
+import {
+  directoriesOf,
+  type Generation,
+  type ReleaseFile,
+  type Suite,
+  suiteOfRelease,
+} from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
 import type { Policy } from './policy.ts'
@@ -52,6 +59,9 @@ export interface AskedFile {
 /** The kinds of files that go with a Release file: it names them, or signs it. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
 
+/** Indexes of which it is remembered when clients asked for them. */
+const mostAsked = 10_000
+
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
 
@@ -63,6 +73,8 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
+  /** When clients asked for indexes last, by SHA-256. */
+  readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
   /** Tables that were not there when they were needed. */
   readonly #lost = new Set<string>()
 
@@ -75,6 +87,7 @@ export class Suites {
       ...parts,
       known,
       tables,
+      askedAt: digest => this.#asked.get(digest),
       onAdopted: () => {
         this.#agreeing = new WeakSet()
       },
@@ -163,6 +176,10 @@ export class Suites {
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const { key, archive, stored } = asked
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
+    if (archive.kind === 'by-hash' || archive.kind === 'index') {
+      const digest = archive.digest?.hex ?? stored?.digest
+      if (digest !== undefined) this.#asked.set(digest, this.#parts.clock.now())
+    }
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined
@@ -272,33 +289,17 @@ export class Suites {
     return undefined
   }
 
-  /** Whether it settles before the request has waited long enough. */
-  async #withinWait(pending: Promise<void>): Promise<boolean> {
+  /** Whether an adoption, which never rejects, ends before the request has waited long enough. */
+  #withinWait(pending: Promise<void>): Promise<boolean> {
     const { clock, wait } = this.#parts
-    let cancel = (): void => undefined
-    const late = new Promise<false>(resolve => {
-      cancel = clock.after(wait(), () => resolve(false))
+    return new Promise(resolve => {
+      const cancel = clock.after(wait(), () => resolve(false))
+      void pending.finally(cancel).then(() => resolve(true))
     })
-    try {
-      return await Promise.race([pending.then(() => true), late])
-    } finally {
-      cancel()
-    }
   }
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {
   const found = table.find(path)
   return found && { ...found, suite: suite.at, generation }
-}
-
-/** The key of the directory of a Release file or its signature; undefined for other files. */
-function suiteOfRelease(key: string): string | undefined {
-  return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
-}
-
-/** The directories a URL lies in, the innermost first, without slashes at their ends. */
-function* directoriesOf(name: string): Generator<string> {
-  const authority = name.indexOf('://') + 3
-  for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }

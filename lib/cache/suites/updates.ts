@@ -71,6 +71,11 @@ export class Updates {
     return this.#parts.suites.governs(entry)
   }
 
+  /** Why clients get the Release of before, in the suite with this key; undefined when they get the origin's. */
+  behind(at: string): StaleReason | undefined {
+    return this.#behind.peek(at)?.because
+  }
+
   /**
    * Whether a file goes with a Release that the origin did not confirm when it was last asked. Then that the origin has no such
    * file is no answer.

@@ -108,6 +108,7 @@ log: {level: debug, access: off}
     enable: false,
     hostnames: ['proxy.example.org'],
     activity: false,
+    clients: ['192.0.2.0/28'],
     contact: '<b>Ann</b>',
   })
   t.strictSame(all.connectPorts, [])

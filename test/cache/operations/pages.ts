@@ -234,6 +234,18 @@ t.test('each chart has a name, a description and all its figures in the table', 
   t.match(stats, '<data value="9100000000">8.48 GiB</data><small>9,100,000,000</small>')
 })
 
+t.test('the cache page says which suites are adopted, and why one is behind', async t => {
+  const page = await render(fullSources(), 'cache')
+  t.match(
+    page,
+    '<code>http://archive.example.org/debian/dists/stable</code> Kept for now: the origin has a newer one',
+  )
+  t.match(page, 'signed by <code>89ABCDEF01234567</code>')
+  t.match(page, 'not checked: no keyring')
+  t.match(page, '<strong>(past)</strong>')
+  t.match(await render(sources(), 'cache'), 'None yet. A suite is adopted when')
+})
+
 t.test('used and free are the total, and the share is that of df', async t => {
   const filesystem = { total: 1000, used: 500, free: 400 }
   const usage = () => ({ objects: 1, bytes: 100, filesystem })
