@@ -10,6 +10,8 @@ import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const release = '/debian/dists/stable/InRelease'
+/** Like a Release file, but an update of it does not wait for other files. */
+const index = '/debian/dists/stable/main/binary-amd64/Packages'
 const other = '/debian/doc/constitution.txt'
 const date = 'Wed, 01 Jan 2025 00:00:00 GMT'
 const later = 'Thu, 02 Jan 2025 00:00:00 GMT'
@@ -104,13 +106,14 @@ t.test('clients who ask at once share one revalidation', async t => {
 })
 
 t.test('a slow origin costs the budget; the revalidation goes on behind it', async t => {
-  const { origin, clock, cache, detail, url } = await begun(t)
+  const { origin, clock, cache, detail } = await begun(t)
+  const url = origin.url(index)
   await cache.warm(url)
   const gate = new Gate()
-  origin.at(release, file({ content: 'second', etag: '"2"', before: gate }))
+  origin.at(index, file({ content: 'second', etag: '"2"', before: gate }))
   const client = await cache.client()
   await client.request('GET', url, insist)
-  await origin.arrived(release, 2)
+  await origin.arrived(index, 2)
   clock.advance(3999)
   clock.advance(1)
   const stale = await client.response()
@@ -123,11 +126,12 @@ t.test('a slow origin costs the budget; the revalidation goes on behind it', asy
 })
 
 t.test('changed content that is slow to come is streamed once the budget is spent', async t => {
-  const { origin, clock, cache, url } = await begun(t)
+  const { origin, clock, cache } = await begun(t)
+  const url = origin.url(index)
   await cache.warm(url)
   const gate = new Gate()
   const content = 'x'.repeat(100_000)
-  origin.at(release, file({ content, etag: '"2"', pauses: [{ at: 50_000, gate }] }))
+  origin.at(index, file({ content, etag: '"2"', pauses: [{ at: 50_000, gate }] }))
   const client = await cache.client()
   await client.request('GET', url, insist)
   await gate.reached
@@ -189,11 +193,12 @@ t.test('what the origin declared gone stays gone when the origin fails', async t
 t.test(
   'new content reaches the client from its first byte on when its validator shows that it is new',
   async t => {
-    const { origin, cache, url } = await begun(t)
+    const { origin, cache } = await begun(t)
+    const url = origin.url(index)
     await cache.warm(url)
     const fields = { ETag: '"2"' }
     origin.at(
-      release,
+      index,
       reply({ content: 'later, and more', fields, pauses: [{ at: 12, gate: new Gate() }] }),
     )
     const client = await cache.client()
