@@ -32,12 +32,12 @@ function rooms(root: string, folder: string): string[] {
   ]
 }
 
-/** The first sentence of a file's first comment. */
+/** The first sentence of a file's first comment, or its beginning up to a colon. */
 function summary(source: string): string {
   const comment = /^\/\*\*\n([\s\S]*?)\n \*\//.exec(source)?.[1] ?? ''
   const prose = comment
     .split('\n')
     .map(line => line.replace(/^ \* ?/, ''))
     .join(' ')
-  return /^.*?(?=[.:](\s|$))/.exec(prose)?.[0] ?? prose
+  return /^.{30,}?(?=[.:](\s|$))/.exec(prose)?.[0] ?? prose
 }

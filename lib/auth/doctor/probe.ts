@@ -15,7 +15,7 @@ import type { Config } from '../config/config.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import { seal, unseal } from '../keys/seal.ts'
 
-/** The field a question stands in. Like every field of this prefix it never reaches a backend (identity-fields.ts). */
+/** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
 
 /** A question is valid for so long. */

@@ -1,6 +1,6 @@
 /**
- * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline up to the decision, puts
- * each into words, and asks the store but no origin.
+ * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline that depend on the URL, up to
+ * the decision, and puts each into words. Client and method are left out. It asks the store but no origin.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
