@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { TestCache } from '../../fixtures/cache.ts'
+import { type Settings, TestCache } from '../../fixtures/cache.ts'
 import type { RawResponse } from '../../fixtures/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 import { tinyArchive } from '../../fixtures/tiny-archive.ts'
@@ -38,9 +38,10 @@ function publish(origin: ScriptedOrigin, { packages = contents, date }: Publishe
 }
 
 /** A cache whose client has updated from an archive. */
-async function updated(t: Test, published: Published = {}) {
+async function updated(t: Test, published: Published = {}, settings: Settings = {}) {
   const origin = await ScriptedOrigin.listen(t)
-  const cache = await TestCache.start(t, { origins: [origin], clock: new ManualClock(now) })
+  const clock = new ManualClock(now)
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings })
   publish(origin, published)
   const url = (path: string): string => origin.url(`/debian/${path}`)
   const update = async (): Promise<RawResponse> => {
@@ -220,4 +221,18 @@ t.test('an archive for which it is switched off is left alone', async t => {
   await adopted(cache)
   origin.at(`/debian/${small}`, file({ content: 'wrong content' }))
   t.equal(await whole(cache, origin.url(`/debian/${small}`)), 'wrong content')
+})
+
+t.test('room is made of files that no adopted index names before those that one names', async t => {
+  const { origin, cache, url } = await updated(t, {}, { retention: { size: '2M' } })
+  origin.at(`/debian/${large}`, file({ content: contents[large] ?? '' }))
+  t.equal((await cache.warm(url(large))).text, contents[large])
+  for (let n = 0; n < 10; n += 1) {
+    const path = `/debian/doc/${n}.txt`
+    origin.at(path, file({ content: Buffer.alloc(300_000, `${n} `) }))
+    await cache.warm(origin.url(path))
+  }
+  await cache.until(async () => ((await cache.metric('cachesvc_stored_bytes')) ?? 0) <= 2 << 20)
+  t.equal((await cache.get(url(large))).fields.get('X-Cache'), 'HIT', 'named, and used longest ago')
+  t.ok((await cache.stored()).length < 13)
 })
