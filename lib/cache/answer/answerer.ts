@@ -111,7 +111,7 @@ export class Answerer {
     const { request, uri } = allowed
     const { fetcher, clock } = this.#parts
     if (fetcher.slow.has(uri)) {
-      if (request.method !== 'HEAD') fetcher.probe(this.#wanted(allowed, entry))
+      if (request.method !== 'HEAD') this.#probe(this.#wanted(allowed, entry), entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
@@ -153,6 +153,20 @@ export class Answerer {
       case 'answer':
         return this.#originSaid(allowed, updated)
     }
+  }
+
+  /**
+   * Finds out in the background whether a slow origin is back: one question at a time for each. A Release file changes only
+   * together with its suite.
+   */
+  #probe(wanted: Wanted, entry: Entry): void {
+    const { updates, fetcher } = this.#parts
+    const done = fetcher.slow.beginProbe(wanted.uri)
+    if (done === undefined) return
+    const asking = updates.governs(entry)
+      ? updates.check(wanted, entry)
+      : fetcher.fetch(wanted).found
+    void asking.then(done)
   }
 
   /** Answers a miss. */

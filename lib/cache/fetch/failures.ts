@@ -20,9 +20,12 @@ export function slowOrigin(origin: string, fate = 'try again'): Failure {
   })
 }
 
+/** Fetches under way at once. Clients may ask for any number of files, and leave. */
+export const mostFetches = 4096
+
 /** So many fetches are under way that no other is begun. */
-export function tooMany(most: number): Failure {
-  return new Failure(`${most} fetches are under way`, {
+export function tooMany(): Failure {
+  return new Failure(`${mostFetches} fetches are under way`, {
     code: 'TOO_MANY_FETCHES',
     fault: 'upstream',
     publicText: 'This proxy is fetching as much as it can; try again.',

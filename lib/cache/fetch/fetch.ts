@@ -7,7 +7,7 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -20,7 +20,7 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { keep, watchAbandoned } from './ending.ts'
-import { asFailure, somethingElse, tooMany } from './failures.ts'
+import { asFailure, mostFetches, somethingElse, tooMany } from './failures.ts'
 import {
   type Arriving,
   arrivingOf,
@@ -57,15 +57,18 @@ export interface FetcherOptions extends FetchEvents {
   readonly failureMemory: Milliseconds
 }
 
-/** Fetches under way at once. Clients may ask for any number of files, and leave. */
-const mostFetches = 4096
-
 interface UnderWay {
   readonly wanted: Wanted
   readonly stop: AbortController
   readonly found: Promise<Found>
   /** What has come of it, once it has begun to come. */
   begun?: Pick<Begun, 'download' | 'length'>
+}
+
+/** How a question is asked: `except` are origins that sent something else. */
+interface Given {
+  readonly stop: AbortController
+  readonly except: ReadonlySet<string>
 }
 
 export class Fetcher {
@@ -88,7 +91,7 @@ export class Fetcher {
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
     const failure = this.#wrong.recent(wanted)
     if (failure !== undefined || this.#underWay.size >= mostFetches) {
-      const failed: Found = { kind: 'failed', failure: failure ?? tooMany(mostFetches) }
+      const failed: Found = { kind: 'failed', failure: failure ?? tooMany() }
       return { found: Promise.resolve(failed), joined: false }
     }
     const stop = new AbortController()
@@ -120,12 +123,6 @@ export class Fetcher {
   isFetchedAnew(key: string): boolean {
     const running = this.#underWay.get(key)
     return running !== undefined && running.wanted.stored === undefined
-  }
-
-  /** Finds out in the background whether a slow origin is back: one question at a time for each. */
-  probe(wanted: Wanted): void {
-    const done = this.slow.beginProbe(wanted.uri)
-    if (done !== undefined) void this.fetch(wanted).found.then(done)
   }
 
   /** Files that are arriving, in the order in which they began. */
@@ -198,26 +195,20 @@ export class Fetcher {
   async #begin(
     wanted: Wanted,
     answer: Answer,
-    given: {
-      readonly times: { requested: number; received: number }
-      readonly stop: AbortController
-      readonly except: ReadonlySet<string>
-    },
+    given: Given & { readonly times: { requested: number; received: number } },
   ): Promise<Found> {
-    const { store, log, onImpostor, onBroken } = this.#options
+    const { store, log, onImpostor } = this.#options
     const { key, stored } = wanted
-    const { place, response } = answer
-    const { fields, length } = response
+    const { fields, length } = answer.response
     const expected = expectedOf(wanted)
-    const { content, found } = await examined(response, wanted)
+    const { content, found } = await examined(answer.response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
     }
     if (found !== undefined && answer.others) {
       content.close()
-      onBroken(place)
-      return this.#find(wanted, given.stop, new Set([...given.except, originName(place)]))
+      return this.#elsewhere(wanted, answer, given)
     }
     if (found !== undefined && stored !== undefined) {
       content.close()
@@ -236,8 +227,16 @@ export class Fetcher {
       return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
     } catch (error) {
       content.close()
-      throw error
+      const wrong = error instanceof Failure && WrongContent.is(error)
+      if (!wrong || !answer.others) throw error
+      return this.#elsewhere(wanted, answer, given)
     }
+  }
+
+  /** Asks the other origins of the archive. */
+  #elsewhere(wanted: Wanted, { place }: Answer, { stop, except }: Given): Promise<Found> {
+    this.#options.onBroken(place)
+    return this.#find(wanted, stop, new Set([...except, originName(place)]))
   }
 
   #fill(wanted: Wanted, begun: Begun, stop: AbortController): Found {
