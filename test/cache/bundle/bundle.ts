@@ -125,7 +125,7 @@ t.test('an archive or a suite alone, with the packages its indexes name', async 
 })
 
 t.test('a bundle that is damaged or not whole gives what is right in it', async t => {
-  const { cache, files } = await filled(t)
+  const { cache, urls } = await filled(t)
   const outside = t.testdir({})
   const bundle = join(outside, 'bundle')
   await write(cache.directory, bundle)
@@ -144,7 +144,7 @@ t.test('a bundle that is damaged or not whole gives what is right in it', async 
   t.equal(of('other-content').length, 1)
   t.match(of('incomplete'), [{ because: 'the bundle lacks its content' }])
   t.match(of('unreadable'), [{ because: /not JSON/ }, { because: /no entry/ }])
-  t.equal(imported, files.size - 2)
+  t.equal(imported, urls.length - 2)
 
   await writeFile(join(bundle, 'cachesvc-bundle.json'), '{"version":2}')
   await t.rejects(read(bundle, store), { message: /newer cachesvc \(format 2/ })
