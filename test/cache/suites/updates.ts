@@ -117,6 +117,24 @@ t.test('clients wait so long for a new generation and no longer', async t => {
   t.match((await answer).text, 'Version: 1')
 })
 
+t.test('what finds out whether a slow origin is back takes no half of an update', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  archive.origin.at(`/${archive.release}`, () => new Promise(() => undefined))
+  let done = false
+  const slow = archive.get(archive.release).finally(() => {
+    done = true
+  })
+  await archive.cache.until(() => done)
+  t.match((await slow).fields.get('Cache-Status'), 'detail=stale-origin-slow')
+  archive.serve(await archive.ofDay(2), path => path === archive.release)
+  for (let n = 0; n < 3; n += 1) {
+    t.match((await archive.get(archive.release)).text, 'Version: 1')
+    await archive.cache.quiet()
+  }
+})
+
 t.test('an origin that has gone, and one that says no, as ever', async t => {
   const archive = await changingArchive(t)
   archive.serve(await archive.ofDay(1))
