@@ -3,9 +3,10 @@
  * directory each is looked for when the manifest names it.
  */
 import { createReadStream } from 'node:fs'
-import { lstat, readdir, readFile } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Failure } from '../../errors.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { explainError, Failure } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import { type Imported, type LeftOut, storeContent } from './adopt.ts'
@@ -36,7 +37,9 @@ export async function importBundle(
 ): Promise<Imported> {
   const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
   const state = new Importing(parts, imported, isDirectory ? contentsBelow(path) : undefined)
-  const members = isDirectory ? manifestBelow(path) : tarMembers(createReadStream(path))
+  const members = isDirectory
+    ? manifestBelow(path, imported.leftOut)
+    : tarMembers(createReadStream(path))
   let identified = false
   try {
     for await (const member of members) {
@@ -163,18 +166,33 @@ function contentsBelow(directory: string): OpenContent {
   return async digest => {
     const path = join(directory, contentName(digest))
     const found = await lstat(path).catch(() => undefined)
-    return found?.isFile() ? { size: found.size, content: createReadStream(path) } : undefined
+    return found?.isFile() ? { size: found.size, content: read(path) } : undefined
   }
 }
 
-/** The identity and the manifest of a bundle in a directory. */
-async function* manifestBelow(directory: string): AsyncGenerator<TarMember> {
-  const identity = await readFile(join(directory, identityName))
-  yield { name: identityName, size: identity.length, content: chunks(identity) }
-  const parts = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
-  for (const name of parts.sort()) {
+/** Opens a file only when it is read. */
+async function* read(path: string): AsyncGenerator<Buffer> {
+  yield* createReadStream(path)
+}
+
+/** The identity and the manifest of a bundle in a directory. Parts that cannot be read are left out. */
+async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGenerator<TarMember> {
+  const { bytes } = await readBounded(join(directory, identityName), maxLineBytes)
+  yield { name: identityName, size: bytes.length, content: chunks(bytes) }
+  const names = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
+  for (const name of names.filter(isManifest).sort()) {
     const path = join(directory, name)
-    yield { name, size: (await lstat(path)).size, content: createReadStream(path) }
+    const { size } = await lstat(path)
+    yield { name, size, content: readable(path, name, leftOut) }
+  }
+}
+
+async function* readable(path: string, name: string, leftOut: LeftOut[]): AsyncGenerator<Buffer> {
+  try {
+    if (!(await lstat(path)).isFile()) throw new Error('it is not a regular file')
+    yield* read(path)
+  } catch (error) {
+    leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
   }
 }
 

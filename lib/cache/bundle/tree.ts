@@ -10,8 +10,9 @@
  * - Names at the top that begin with `_` are its own.
  */
 import type { Stats } from 'node:fs'
-import { lstat, open, opendir } from 'node:fs/promises'
+import { lstat, opendir } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
+import { readBounded } from '../../bounded-file.ts'
 import { systemCode } from '../../errors.ts'
 
 /** A file below the directory. */
@@ -66,13 +67,8 @@ const mostHeadBytes = 64 * 1024
 export async function headOf(path: string): Promise<Head | undefined> {
   let text: string
   try {
-    const file = await open(`${path}.head`, 'r')
-    try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(mostHeadBytes), 0, mostHeadBytes)
-      text = buffer.toString('latin1', 0, bytesRead)
-    } finally {
-      await file.close()
-    }
+    const { bytes } = await readBounded(`${path}.head`, mostHeadBytes)
+    text = bytes.toString('latin1')
   } catch {
     return undefined
   }

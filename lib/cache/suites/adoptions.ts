@@ -150,7 +150,8 @@ export class Adoptions {
 
   /**
    * Whether a Release file that has come for a suite may be adopted, and which of the files clients use it names that the store
-   * has not; undefined when it may not.
+   * has not; undefined when it may not. Unless a good signature is required, one that may not be adopted lacks nothing once the
+   * adopted one has expired.
    */
   async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
     const { known, clock, policyOf, cacheDirectory } = this.#parts
@@ -168,7 +169,10 @@ export class Adoptions {
       releases: [release],
     })
     this.#warn(at, refused)
-    return missing
+    if (missing !== undefined || policy.verify === 'require') return missing
+    // It is not adopted. Clients get it all the same: they cannot use the one before.
+    const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now
+    return expired ? { files: [], byHash: false } : undefined
   }
 
   /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */

@@ -24,8 +24,8 @@ export interface ReleaseFile extends Content {
 /**
  * What is known about the signature of a Release file:
  * - good: a key of the keyrings signed it; `by` is its fingerprint
- * - unknown-key: it is signed by keys that are in no keyring
- * - bad: a known key's signature does not fit, or is no longer or not yet valid, or Release.gpg was made for another Release
+ * - unknown-key: it is signed by keys that are in no keyring, or that are not valid there, such as an expired copy
+ * - bad: a known key's signature does not fit, or Release.gpg was made for another Release
  * - unsigned: there is no signature
  * - unchecked: there is no keyring
  */

@@ -16,7 +16,7 @@ export interface Policy {
 export type Judged = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
 
 /** Clocks of archives run a little ahead. */
-const ahead: Milliseconds = 24 * 3600 * 1000
+export const ahead: Milliseconds = 24 * 3600 * 1000
 
 /** Why a Release file may not be adopted, in words; undefined when it may. */
 export function acceptable(

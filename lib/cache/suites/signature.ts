@@ -6,8 +6,10 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Key } from 'openpgp'
+import type { Milliseconds } from '../../async/clock.ts'
 import type { CheckSignature } from './adopt.ts'
 import type { Signature } from './generation.ts'
+import { ahead } from './policy.ts'
 
 /** Checks a Release file, signed in place unless a detached signature is given. Never rejects for what the file contains. */
 export const checkSignature: CheckSignature = async (release, detached, { keyrings, now }) => {
@@ -19,19 +21,17 @@ export const checkSignature: CheckSignature = async (release, detached, { keyrin
   const openpgp = await import('openpgp')
   const keys = await readKeys(files)
   try {
-    const date = new Date(now)
     if (inPlace) {
       const message = await openpgp.readCleartextMessage({ cleartextMessage: text })
-      const { signatures } = await openpgp.verify({ message, verificationKeys: keys, date })
-      return await judged(signatures, keys)
+      const verify: Verify = given => openpgp.verify({ message, ...given })
+      return await judged(verify, keys, now)
     }
     const message = await openpgp.createMessage({ binary: new Uint8Array(release) })
     const signature = detached.includes('-----BEGIN PGP')
       ? await openpgp.readSignature({ armoredSignature: detached.toString('latin1') })
       : await openpgp.readSignature({ binarySignature: new Uint8Array(detached) })
-    const checking = { message, signature, verificationKeys: keys, date }
-    const { signatures } = await openpgp.verify(checking)
-    const found = await judged(signatures, keys)
+    const verify: Verify = given => openpgp.verify({ message, signature, ...given })
+    const found = await judged(verify, keys, now)
     if (found.is !== 'unknown-key') return found
     // Without the key it can still be seen whether this signature was made for this content.
     const fits = signature.packets.every(packet => wasMadeFor(release, Buffer.from(packet.write())))
@@ -43,23 +43,45 @@ export const checkSignature: CheckSignature = async (release, detached, { keyrin
   }
 }
 
-/** One good signature is enough; a wrong one of a known key counts before those of unknown keys. */
-async function judged(
-  signatures: ReadonlyArray<{
+/** Checks all signatures against keys, as of a date. */
+type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date }) => Promise<{
+  readonly signatures: ReadonlyArray<{
     readonly keyID: ReturnType<Key['getKeyID']>
     readonly verified: Promise<true>
-  }>,
-  keys: readonly Key[],
-): Promise<Signature> {
-  if (signatures.length === 0) return { is: 'unsigned' }
+  }>
+}>
+
+/** What openpgp says when the content is not what was signed. All else it says is about the key, the dates and the algorithms. */
+const mismatches: ReadonlySet<string> = new Set([
+  'Signed digest did not match',
+  'Signature verification failed',
+])
+
+/**
+ * One good signature is enough; one that does not fit the content counts before those of unknown keys. A key that is expired
+ * here may have been extended under the same fingerprint: its signature counts as that of an unknown key, and every copy of
+ * the key is tried.
+ */
+async function judged(verify: Verify, keys: readonly Key[], now: Milliseconds): Promise<Signature> {
+  const dates = [new Date(now), new Date(now + ahead)]
+  const all = await verify({ verificationKeys: [], date: new Date(now) })
+  if (all.signatures.length === 0) return { is: 'unsigned' }
+  const known = keys.filter(key =>
+    all.signatures.some(({ keyID }) => key.getKeys(keyID).length > 0),
+  )
   let bad: Signature | undefined
-  for (const { keyID, verified } of signatures) {
-    const key = keys.find(one => one.getKeys(keyID).length > 0)
-    try {
-      await verified
-      if (key !== undefined) return { is: 'good', by: key.getFingerprint() }
-    } catch {
-      if (key !== undefined) bad = { is: 'bad', by: key.getFingerprint() }
+  for (const key of known) {
+    const by = key.getFingerprint()
+    for (const date of dates) {
+      const { signatures } = await verify({ verificationKeys: [key], date })
+      for (const { verified } of signatures) {
+        try {
+          await verified
+          return { is: 'good', by }
+        } catch (error) {
+          if (error instanceof Error && mismatches.has(error.message)) bad ??= { is: 'bad', by }
+        }
+      }
     }
   }
   return bad ?? { is: 'unknown-key' }

@@ -1,7 +1,8 @@
 /**
  * Bundles: what is exported from one store and imported into another is served there without the origin.
  */
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
@@ -10,9 +11,10 @@ import { exportBundle } from '../../../lib/cache/bundle/export.ts'
 import { importBundle } from '../../../lib/cache/bundle/import-bundle.ts'
 import { openSink } from '../../../lib/cache/bundle/sink.ts'
 import { openStoreForReading } from '../../../lib/cache/store/reading.ts'
-import { openStore } from '../../../lib/cache/store/store.ts'
+import { openStore, type Store } from '../../../lib/cache/store/store.ts'
 import { silentLog as log } from '../../../lib/log/log.ts'
 import { TestCache } from '../../fixtures/cache.ts'
+import { command } from '../../fixtures/command.ts'
 import { file, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 import { tinyArchive } from '../../fixtures/tiny-archive.ts'
 
@@ -152,6 +154,61 @@ t.test('a bundle that is damaged or not whole gives what is right in it', async 
   await t.rejects(read(join(outside, 'x.tar'), store), { message: /x\.tar cannot be imported/ })
 })
 
+t.test('files of a bundle are opened when they are read', async t => {
+  const { cache } = await filled(t)
+  const outside = t.testdir({})
+  const bundle = join(outside, 'bundle')
+  const { files } = await write(cache.directory, bundle)
+  await writeFile(join(bundle, 'manifest/notes.txt'), 'not of the bundle')
+  const opened = async (): Promise<number> => {
+    const links = (await readdir('/proc/self/fd')).map(name => readlink(`/proc/self/fd/${name}`))
+    const paths = await Promise.allSettled(links)
+    return paths.filter(one => one.status === 'fulfilled' && one.value.startsWith(bundle)).length
+  }
+  t.match(await read(bundle, join(outside, 'store'), true), { files, leftOut: [] })
+  t.equal(await opened(), 0, 'a trial opens no content')
+  const full = {
+    get: async () => undefined,
+    put: () => ({ stored: false }) as never,
+    download: () => ({ because: 'no room', discard: () => undefined }) as never,
+  }
+  const parts = { store: full, dryRun: false, onRead: () => undefined }
+  const { leftOut } = await importBundle(bundle, true, parts)
+  t.ok(leftOut.length > 0 && leftOut.every(({ because }) => because === 'no room'))
+  t.equal(await opened(), 0, 'a store that refuses opens none')
+})
+
+t.test('a content or a part of the manifest that cannot be read', async t => {
+  const { cache } = await filled(t)
+  const outside = t.testdir({})
+  const bundle = join(outside, 'bundle')
+  const { files } = await write(cache.directory, bundle)
+  const manifest = join(bundle, 'manifest')
+  await mkdir(join(manifest, '000002.jsonl'))
+  await command('mkfifo', [join(manifest, '000003.jsonl')])
+  const { files: imported, leftOut } = await read(bundle, join(outside, 'store'))
+  t.equal(imported, files)
+  t.match(leftOut, [
+    { name: 'manifest/000002.jsonl', reason: 'unreadable', because: /regular file/ },
+    { name: 'manifest/000003.jsonl', reason: 'unreadable', because: /regular file/ },
+  ])
+
+  const store = await openStore({ directory: join(outside, 'other'), clock, log, memory: 0 })
+  const vanishing: Pick<Store, 'download' | 'get' | 'put'> = {
+    get: key => store.get(key),
+    put: entry => store.put(entry),
+    download: about => {
+      rmSync(join(bundle, 'sha256'), { recursive: true, force: true })
+      return store.download(about)
+    },
+  }
+  const parts = { store: vanishing, dryRun: false, onRead: () => undefined }
+  const late = await importBundle(bundle, true, parts)
+  await store.close()
+  t.equal(late.files, 0)
+  t.match(late.leftOut[0], { reason: 'not-stored', because: /no such file/i })
+})
+
 t.test('what another machine wrote sets no fields that an origin could not set', async t => {
   const { cache } = await filled(t)
   const outside = t.testdir({})
@@ -168,7 +225,7 @@ t.test('what another machine wrote sets no fields that an origin could not set',
   await writeFile(
     manifest,
     [
-      { ...entry, fields },
+      { ...entry, fields, verified: { by: 'index', suite: 'stable', signer: 'ab' } },
       { ...entry, fields: [['X-A', 'b\r\nX-C: d']] },
       { ...entry, url: 'file:///etc/passwd' },
     ]
@@ -178,7 +235,9 @@ t.test('what another machine wrote sets no fields that an origin could not set',
   const store = join(outside, 'store')
   t.match(await read(bundle, store), { files: 1, leftOut: [{}, {}] })
   const reader = await openStoreForReading({ directory: store, clock, log })
-  t.strictSame((await reader.get(entry.url))?.fields, [['X-Fine', '1']])
+  const stored = await reader.get(entry.url)
+  t.strictSame(stored?.fields, [['X-Fine', '1']])
+  t.equal(stored?.verified, undefined, 'it cannot say that it was verified')
   await reader.close()
 })
 

@@ -9,6 +9,7 @@ import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { ownIdentity } from '../../../lib/cache/request/own-identity.ts'
 import { configOf, type Settings } from '../../fixtures/cache.ts'
+import { command } from '../../fixtures/command.ts'
 import { keep, opened } from '../../fixtures/store/opened.ts'
 import { hexOf, tinyArchive } from '../../fixtures/tiny-archive.ts'
 
@@ -130,6 +131,14 @@ t.test('the cache of apt-cacher-ng, by the place of its files', async t => {
     'link_1_all.deb': 'not-a-file',
   })
   t.match(await run(), { files: 0, known: 4 })
+})
+
+t.test('a head that is no plain file is none', async t => {
+  const path = `${host}/pool/a_1_all.deb`
+  const directory = await tree(t, { [path]: { content: deb } })
+  await command('mkfifo', [join(directory, `${path}.head`)])
+  const { run } = await taken(t, directory)
+  t.match((await run()).leftOut, [{ name: path, reason: 'incomplete' }])
 })
 
 t.test('an index decides by digest, whatever a file is called and wherever it lies', async t => {

@@ -1,8 +1,9 @@
 /**
- * The signatures of Release files, with keys that gpg made.
+ * The signatures of Release files, with keys of gpg and of OpenPGP.js.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createCleartextMessage, generateKey, type PrivateKey, reformatKey, sign } from 'openpgp'
 import t from 'tap'
 import { checkSignature } from '../../../lib/cache/suites/signature.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/signing-key.ts'
@@ -42,7 +43,43 @@ t.test('signatures in place and detached', { skip: noSigningKey }, async t => {
     if (is === 'good') t.match(found.by, /^[0-9a-f]{40,}$/)
   }
   const late = { keyrings, now: Date.now() - 10 * 365 * 24 * 3600 * 1000 }
-  t.equal((await checkSignature(signed, undefined, late)).is, 'bad', 'signed in the future')
+  t.equal((await checkSignature(signed, undefined, late)).is, 'unknown-key', 'of the future')
+  const before = { keyrings, now: Date.now() - 3600 * 1000 }
+  t.equal((await checkSignature(signed, undefined, before)).is, 'good', 'an hour ahead')
+})
+
+t.test('an old copy of a key is no reason to call a signature bad', async t => {
+  const day = 24 * 3600 * 1000
+  const now = Date.now()
+  const userIDs = [{ name: 'Test Archive', email: 'archive@example.org' }]
+  const made = new Date(now - 30 * day)
+  const ten = (10 * day) / 1000
+  const old = await generateKey({ userIDs, date: made, keyExpirationTime: ten, format: 'object' })
+  const { privateKey } = old
+  const extended = await reformatKey({ privateKey, userIDs, date: made, format: 'object' })
+  const foreign = await generateKey({ userIDs, date: made, format: 'object' })
+  const keys = t.testdir({
+    'old.asc': old.publicKey.armor(),
+    'new.asc': extended.publicKey.armor(),
+  })
+  const date = new Date(now - day)
+  const signedBy = async (...signingKeys: PrivateKey[]): Promise<Buffer> => {
+    const message = await createCleartextMessage({ text })
+    return Buffer.from(await sign({ message, signingKeys, date }))
+  }
+  const signed = await signedBy(extended.privateKey)
+  const both = await signedBy(extended.privateKey, foreign.privateKey)
+  const changed = Buffer.from(signed.toString().replace('stable', 'sid'))
+  const check = (release: Buffer, ...names: readonly string[]) =>
+    checkSignature(release, undefined, { keyrings: names.map(name => join(keys, name)), now })
+  t.match(await check(signed, 'old.asc'), { is: 'unknown-key' }, 'expired')
+  t.match(await check(both, 'old.asc'), { is: 'unknown-key' }, 'expired, and an unknown key')
+  t.match(await check(changed, 'old.asc'), { is: 'bad' }, 'expired, changed')
+  for (const names of [['old.asc', 'new.asc'], ['new.asc', 'old.asc'], ['.']]) {
+    const by = extended.publicKey.getFingerprint()
+    t.strictSame(await check(signed, ...names), { is: 'good', by }, names.join())
+    t.match(await check(changed, ...names), { is: 'bad' }, 'changed')
+  }
 })
 
 t.test('keyrings are files and directories, and need not be there', async t => {

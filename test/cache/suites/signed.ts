@@ -71,3 +71,42 @@ t.test(
     t.equal(await archive.cache.metric('cachesvc_adopted_suites'), 1)
   },
 )
+
+t.test(
+  'a Release is held back until the adopted one has expired',
+  { skip: noSigningKey },
+  async t => {
+    const key = await SigningKey.create()
+    t.teardown(() => key.close())
+    const sign = (text: string): Promise<Buffer> => key.clearSign(text)
+    const now = Date.now() + 5000
+    const hour = 3600 * 1000
+    const until = new Date(now + hour).toUTCString().replace('GMT', 'UTC')
+    const policies = ['require', 'prefer'] as const
+    const archives = Object.fromEntries(
+      policies.map(verify => [verify, { verify, signed_by: [key.keyring] }]),
+    )
+    const archiveAt = await changingArchives(t, { archives, now })
+    const all = policies.map(archiveAt)
+    const days = async (day: number): Promise<readonly string[]> => {
+      const found: string[] = []
+      for (const archive of all) {
+        const files = await archive.ofDay(day, { sign })
+        const text = files.get(archive.release)?.toString() ?? ''
+        files.set(archive.release, Buffer.from(text.replace('Suite: tiny', 'Suite: tinY')))
+        archive.serve(files)
+        await archive.update()
+        found.push((await archive.update()).day)
+      }
+      return found
+    }
+    for (const archive of all) {
+      archive.serve(await archive.ofDay(2, { sign, more: `Valid-Until: ${until}\n` }))
+      t.strictSame(await archive.update(), { day: '2', fits: true })
+    }
+    t.strictSame(await days(3), ['2', '2'], 'it is valid')
+    all[0]?.clock.advance(2 * hour)
+    t.strictSame(await days(4), ['2', '4'], 'it has expired')
+    t.strictSame(await days(5), ['2', '5'], 'and so on')
+  },
+)
