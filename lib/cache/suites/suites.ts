@@ -151,16 +151,17 @@ export class Suites {
     if (suite !== undefined) {
       const { release } = this.#known.at(suite)?.generations[0] ?? {}
       const known = release?.digest === digest || release?.signedBy?.digest === digest
-      if (!known) this.#adoptions.queue(suite)
+      if (known) this.#adoptions.forgive(suite)
+      else this.#adoptions.came(suite, digest)
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
-      const generation = this.#known.at(at)?.generations[0]
-      if (generation?.contents.some(listed => listed.digest === digest)) return
+      const { contents = [], release } = this.#known.at(at)?.generations[0] ?? {}
+      if ([...contents, release?.signedBy].some(known => known?.digest === digest)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || generation !== undefined) this.#adoptions.queue(at)
+      if (waits || release !== undefined) this.#adoptions.came(at)
     }
   }
 
