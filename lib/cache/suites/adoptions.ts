@@ -99,11 +99,6 @@ export class Adoptions {
     if (!same || this.#parts.clock.elapsed() >= until) this.queue(at)
   }
 
-  /** Lets a suite be adopted again: it has the Release that is adopted. */
-  forgive(at: string): void {
-    this.#failed.delete(at)
-  }
-
   /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
   pending(at: string): Promise<void> | undefined {
     return this.#underWay.get(at)?.done

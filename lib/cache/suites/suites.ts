@@ -151,17 +151,16 @@ export class Suites {
     if (suite !== undefined) {
       const { release } = this.#known.at(suite)?.generations[0] ?? {}
       const known = release?.digest === digest || release?.signedBy?.digest === digest
-      if (known) this.#adoptions.forgive(suite)
-      else this.#adoptions.came(suite, digest)
+      if (!known) this.#adoptions.queue(suite)
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
-      const { contents = [], release } = this.#known.at(at)?.generations[0] ?? {}
-      if ([...contents, release?.signedBy].some(known => known?.digest === digest)) return
+      const generation = this.#known.at(at)?.generations[0]
+      if (generation?.contents.some(listed => listed.digest === digest)) return
       const waits = this.#adoptions.pending(at) !== undefined
-      if (waits || release !== undefined) this.#adoptions.came(at)
+      if (waits || generation !== undefined) this.#adoptions.queue(at)
     }
   }
 
@@ -170,7 +169,7 @@ export class Suites {
     const suite = suiteOfRelease(entry.key)
     if (suite === undefined || entry.key.endsWith('.gpg')) return
     this.#given.note(client, suite, entry.digest)
-    if (this.#known.at(suite) === undefined) this.stored(entry)
+    if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
   }
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
