@@ -10,7 +10,6 @@ import { releaseOf } from '../../fixtures/tiny-archive.ts'
 
 const base = '/debian/dists/stable'
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT'
-const day = 24 * 3600 * 1000
 
 async function served(t: Parameters<typeof TestCache.start>[0], release: Buffer) {
   const origin = await ScriptedOrigin.listen(t)
@@ -37,15 +36,4 @@ t.test('an index that cannot be read is read once, however often it is named', a
   await get('InRelease')
   await get('c0/binary-all/Packages.gz')
   t.equal(warnings(), 1)
-})
-
-t.test('a Release that is refused is judged again after a while only', async t => {
-  const index = ['main/binary-all/Packages', Buffer.from('')] as const
-  const future = releaseOf([index], ['SHA256'], 'Sat, 01 Feb 2035 10:00:00 UTC')
-  const { clock, get, warnings } = await served(t, future)
-  for (let n = 0; n < 5; n += 1) await get('InRelease')
-  t.equal(warnings(), 1)
-  clock.advance(day)
-  await get('InRelease')
-  t.equal(warnings(), 2)
 })
