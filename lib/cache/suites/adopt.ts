@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
-import { decompress } from '../archive/decompress.ts'
+import { decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles } from '../archive/package-index.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
 import { Layout } from '../store/disk/layout.ts'
@@ -42,6 +42,8 @@ export interface Job {
   readonly adopted: Generation | undefined
   readonly policy: Policy
   readonly now: Milliseconds
+  /** Bytes a table may have. */
+  readonly mostTableBytes: number
   /** Nothing is adopted yet: it is found out what of these paths is missing. */
   readonly inUse?: readonly string[]
 }
@@ -70,6 +72,19 @@ export type CheckSignature = (
   given: { readonly keyrings: readonly string[]; readonly now: Milliseconds },
 ) => Promise<Signature>
 
+/** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
+const mostUnpacked = 8 * 1024 ** 3
+
+/** How far the indexes of a Release file are read. It may name one index in many directories. */
+interface Reading {
+  readonly places: Layout
+  readonly mostTableBytes: number
+  /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
+  readonly tables: Map<string, string | undefined>
+  /** Bytes that may still be unpacked. */
+  left: number
+}
+
 /** Adopts the best of the Release files. Rejects when tables cannot be written. */
 export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> {
   const places = new Layout(job.cacheDirectory)
@@ -93,11 +108,17 @@ export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> 
     return { generation: undefined, missing, refused }
   }
   await mkdir(places.suites, { recursive: true })
-  await writeReleaseTable(places, of, chosen)
+  const reading: Reading = {
+    places,
+    mostTableBytes: job.mostTableBytes,
+    tables: new Map(),
+    left: mostUnpacked,
+  }
+  await writeReleaseTable(reading, of, chosen)
   const claims = await storedClaims(places, chosen)
   const indexes: AdoptedIndex[] = []
   for (const choice of indexChoices(chosen.base, claims)) {
-    const index = await adoptOne(places, choice, refused)
+    const index = await adoptOne(reading, choice, refused)
     if (index !== undefined) indexes.push(index)
   }
   const { date, validUntil, byHash } = release
@@ -164,16 +185,16 @@ async function readWhole(places: Layout, digest: string): Promise<Buffer | undef
 
 /** The table of what the Release file itself names, from its own directory. */
 async function writeReleaseTable(
-  places: Layout,
+  reading: Reading,
   { digest }: ReleaseFile,
   { release }: KnownRelease,
 ): Promise<void> {
-  if ((await readTable(places, digest)) !== undefined) return
-  const builder = new TableBuilder()
+  if ((await readTable(reading, digest)) !== undefined) return
+  const builder = new TableBuilder(reading.mostTableBytes)
   for (const { path, size, digests } of release.files.values()) {
     if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
   }
-  await writeTable(places, digest, builder)
+  await writeTable(reading.places, digest, builder)
 }
 
 /** What the Release file names and the store has, under whichever name. */
@@ -192,26 +213,38 @@ async function storedClaims(places: Layout, known: KnownRelease): Promise<readon
 
 /** Of one index in several packings, the first whose table is there or can be made. */
 async function adoptOne(
-  places: Layout,
+  reading: Reading,
   choice: readonly UsableIndex[],
   refused: string[],
 ): Promise<AdoptedIndex | undefined> {
+  const { tables } = reading
   for (const { file, base } of choice) {
-    const table = await readTable(places, file.digest)
-    if (table !== undefined) return { table: file.digest, root: rootOf(base, table.common) }
+    const { digest } = file
+    const common =
+      tables.get(digest) ??
+      (tables.has(digest) ? undefined : (await readTable(reading, digest))?.common)
+    if (common === undefined) continue
+    tables.set(digest, common)
+    return { table: digest, root: rootOf(base, common) }
   }
   for (const index of choice) {
+    const { digest, key } = index.file
+    if (tables.has(digest)) continue
+    tables.set(digest, undefined)
     try {
-      const { common } = await makeTable(places, index)
-      return { table: index.file.digest, root: rootOf(index.base, common) }
+      const { common } = await makeTable(reading, index)
+      tables.set(digest, common)
+      return { table: digest, root: rootOf(index.base, common) }
     } catch (error) {
-      refused.push(`${index.file.key} cannot be read: ${explainError(error)}`)
+      refused.push(`${key} cannot be read: ${explainError(error)}`)
     }
   }
   return undefined
 }
 
-async function makeTable(places: Layout, { file, kind }: UsableIndex): Promise<Table> {
+async function makeTable(reading: Reading, { file, kind }: UsableIndex): Promise<Table> {
+  const { places, mostTableBytes } = reading
+  if (reading.left <= 0) throw new Error('the indexes of its Release file unpack to too much')
   const hash = createHash('sha256')
   const packed = createReadStream(places.blob(file.digest), { highWaterMark: 256 * 1024 })
   const hashed = async function* (): AsyncGenerator<Uint8Array> {
@@ -220,9 +253,15 @@ async function makeTable(places: Layout, { file, kind }: UsableIndex): Promise<T
       yield chunk
     }
   }
-  const builder = new TableBuilder()
-  const source = hashed()
-  for await (const { path, size, digests } of indexedFiles(kind, decompress(source))) {
+  const unpacked = async function* (): AsyncGenerator<Uint8Array> {
+    const most = Math.min(usualLimits.most, reading.left)
+    for await (const chunk of decompress(hashed(), { ...usualLimits, most })) {
+      reading.left -= chunk.length
+      yield chunk
+    }
+  }
+  const builder = new TableBuilder(mostTableBytes)
+  for await (const { path, size, digests } of indexedFiles(kind, unpacked())) {
     if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
   }
   // A decoder may stop before the end of the file.
@@ -231,8 +270,15 @@ async function makeTable(places: Layout, { file, kind }: UsableIndex): Promise<T
   return writeTable(places, file.digest, builder)
 }
 
-async function readTable(places: Layout, digest: string): Promise<Table | undefined> {
-  const file = await readFile(tablePath(places, digest)).catch(() => undefined)
+/** The table that is there; undefined when it is damaged or too large. */
+async function readTable(
+  { places, mostTableBytes }: Reading,
+  digest: string,
+): Promise<Table | undefined> {
+  const path = tablePath(places, digest)
+  const { size } = (await stat(path).catch(() => undefined)) ?? {}
+  if (size === undefined || size > mostTableBytes) return undefined
+  const file = await readFile(path).catch(() => undefined)
   return file && Table.read(file)
 }
 

@@ -2,6 +2,7 @@
  * Adopts suites whose Release files or indexes have changed in the store: one adoption for each suite at a time, and once more
  * when something came meanwhile.
  */
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
@@ -19,6 +20,7 @@ import {
 } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import type { Policy } from './policy.ts'
+import { mostTableBytes } from './table.ts'
 import type { Tables } from './tables.ts'
 import { AdoptionThread } from './thread.ts'
 
@@ -29,6 +31,8 @@ export interface AdoptionsParts {
   readonly store: Pick<Store, 'get' | 'put'>
   readonly known: KnownSuites
   readonly tables: Tables
+  /** Bytes of memory for tables. */
+  readonly memory: number
   /** Undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
   /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
@@ -48,10 +52,23 @@ const unused: Milliseconds = 14 * 24 * 60 * 60 * 1000
 /** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
 const mostWaiting = 256
 
+/** How long an adoption that failed is not tried again with the same Release files, and of how many suites that is remembered. */
+const pauseAfterFailure: Milliseconds = 10 * 60 * 1000
+const mostFailed = 1000
+
+interface Failed {
+  /** SHA-256 of the Release files and the detached signature. */
+  readonly digests: readonly string[]
+  /** By `elapsed`. */
+  readonly until: Milliseconds
+}
+
 export class Adoptions {
   readonly #parts: AdoptionsParts
   readonly #thread: AdoptionThread
   readonly #underWay = new Map<string, UnderWay>()
+  /** Suites whose last adoption failed, by the keys of their directories. */
+  readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
   #removing: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -70,6 +87,16 @@ export class Adoptions {
       done: Promise.resolve().then(() => this.#run(at, underWay)),
     }
     this.#underWay.set(at, underWay)
+  }
+
+  /**
+   * The same when a file of the suite has come: a Release file or signature with this SHA-256, or an index. Not when the
+   * adoption has failed lately with what the suite has.
+   */
+  came(at: string, digest?: string): void {
+    const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
+    const same = digest === undefined ? !this.#underWay.has(at) : digests.includes(digest)
+    if (!same || this.#parts.clock.elapsed() >= until) this.queue(at)
   }
 
   /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
@@ -113,7 +140,7 @@ export class Adoptions {
   }
 
   async #adopt(at: string): Promise<void> {
-    const { known, log, clock, policyOf, cacheDirectory, onAdopted } = this.#parts
+    const { known, log, clock, policyOf, cacheDirectory, memory, onAdopted } = this.#parts
     await this.#removing
     const policy = policyOf(at)
     const releases = policy === undefined ? [] : await this.#releases(at)
@@ -123,11 +150,18 @@ export class Adoptions {
       return onAdopted()
     }
     const [adopted] = suite?.generations ?? []
-    const job: Job = { cacheDirectory, at, releases, adopted, policy, now: clock.now() }
+    const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
+    const job: Job = { ...about, at, releases, adopted, policy }
     const begun = clock.elapsed()
+    // Until it has succeeded.
+    this.#failed.set(at, {
+      digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
+      until: begun + pauseAfterFailure,
+    })
     const { generation: found, refused } = await this.#thread.run(job)
     this.#warn(at, refused)
     if (found === undefined) return
+    this.#failed.delete(at)
     const before = new Map(adopted?.contents.map(listed => [listed.path, this.#lastAsked(listed)]))
     const contents = found.contents.map(listed => {
       const asked = Math.max(this.#lastAsked(listed), before.get(listed.path) ?? 0) || clock.now()
@@ -154,7 +188,7 @@ export class Adoptions {
    * adopted one has expired.
    */
   async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
-    const { known, clock, policyOf, cacheDirectory } = this.#parts
+    const { known, clock, policyOf, cacheDirectory, memory } = this.#parts
     await this.pending(at)
     const policy = policyOf(at)
     const [adopted] = known.at(at)?.generations ?? []
@@ -165,6 +199,7 @@ export class Adoptions {
     const { missing, refused } = await this.#thread.run({
       ...about,
       cacheDirectory,
+      mostTableBytes: mostTableBytes(memory),
       at,
       releases: [release],
     })

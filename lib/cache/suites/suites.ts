@@ -169,7 +169,7 @@ export class Suites {
     const suite = suiteOfRelease(entry.key)
     if (suite === undefined || entry.key.endsWith('.gpg')) return
     this.#given.note(client, suite, entry.digest)
-    if (this.#known.at(suite) === undefined) this.stored(entry)
+    if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
   }
 
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */

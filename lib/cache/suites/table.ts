@@ -25,8 +25,13 @@ const rowBytes = nameBytes + 6 + 32
 /** Where the digest of the content stands in a row. */
 const digestAt = nameBytes + 6
 const numberBytes = 4
-/** No index has more, by far: 16 million rows are 900 MB. */
-const mostRows = 1 << 24
+/** No index needs more, by far: these are more than a million rows. */
+const largestTable = 64 * 1024 * 1024
+
+/** Bytes a table may have when tables get so much memory: a larger one would be read from disk again and again. */
+export function mostTableBytes(memory: number): number {
+  return Math.min(largestTable, memory / 2)
+}
 
 /** The name a path has in a table. */
 export function pathName(path: string): Buffer {
@@ -35,13 +40,23 @@ export function pathName(path: string): Buffer {
 
 /** Makes a table of what is added. */
 export class TableBuilder {
+  readonly #mostBytes: number
   #rows = Buffer.alloc(1024 * rowBytes)
   #count = 0
   #common: string | undefined
 
+  constructor(mostBytes = largestTable) {
+    this.#mostBytes = mostBytes
+  }
+
   /** Throws a RangeError when an index names more than can be. */
   add(path: string, { size, digest }: Named): void {
-    if (this.#count >= mostRows) throw new RangeError('the index names too many files')
+    const room = this.#mostBytes - headerBytes - Buffer.byteLength(path)
+    if ((this.#count + 1) * (rowBytes + numberBytes) > room) {
+      throw new RangeError(
+        `the index names too many files: its table would have more than ${this.#mostBytes} bytes`,
+      )
+    }
     const at = this.#count * rowBytes
     if (at === this.#rows.length) {
       const larger = Buffer.alloc(this.#rows.length * 2)

@@ -8,7 +8,7 @@ import type { Logger } from '../../log/log.ts'
 import type { Disk } from '../store/disk/disk.ts'
 import type { Layout } from '../store/disk/layout.ts'
 import { tablePath, tableSuffix } from './adopt.ts'
-import { Table } from './table.ts'
+import { mostTableBytes, Table } from './table.ts'
 
 export interface TablesParts {
   readonly disk: Disk
@@ -36,7 +36,7 @@ export class Tables {
     return this.#memory.get(digest)
   }
 
-  /** The same, read from disk if need be. Undefined when it is missing or damaged; a damaged one is removed. Never rejects. */
+  /** The same, read from disk if need be. Undefined when it is missing, damaged or too large; then it is removed. Never rejects. */
   load(digest: string): Promise<Table | undefined> {
     return this.#loads.run(digest, async () => {
       const { disk, layout, log } = this.#parts
@@ -88,7 +88,9 @@ export class Tables {
     const file = await this.#parts.disk.openIfThere(path)
     if (file === undefined) return undefined
     try {
-      return Table.read(await file.bytes(0, (await file.look()).size))
+      const { size } = await file.look()
+      if (size > mostTableBytes(this.#parts.memory)) return undefined
+      return Table.read(await file.bytes(0, size))
     } finally {
       file.close()
     }

@@ -18,6 +18,9 @@ const heapMegabytes = 512
 /** How long the thread stays when there is no more to do. */
 const idle: Milliseconds = 15_000
 
+/** How long a job may take; the thread that does not finish it is ended. */
+export const longestJob: Milliseconds = 120_000
+
 interface Waiting {
   readonly job: Job
   readonly resolve: (adoption: Adoption) => void
@@ -26,50 +29,64 @@ interface Waiting {
 
 export class AdoptionThread {
   readonly #clock: Clock
-  readonly #waiting: Waiting[] = []
+  readonly #start: () => Worker
+  /** Clients wait for these: they go before adoptions. */
+  readonly #preparations: Waiting[] = []
+  readonly #adoptions: Waiting[] = []
+  #running: Waiting | undefined
   #worker: Worker | undefined
-  #cancelEnd: (() => void) | undefined
+  #cancelTimer: (() => void) | undefined
   #closed = false
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, start = startWorker) {
     this.#clock = clock
+    this.#start = start
   }
 
-  /** Rejects when the thread fails, and when this is closed. */
+  /** Rejects when the thread fails at this job or takes too long, and when this is closed. */
   run(job: Job): Promise<Adoption> {
     if (this.#closed) return Promise.reject(new Error('the service stops'))
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ job, resolve, reject })
-      if (this.#waiting.length === 1) this.#next()
+      const queue = job.inUse === undefined ? this.#adoptions : this.#preparations
+      queue.push({ job, resolve, reject })
+      if (this.#running === undefined) this.#next()
     })
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#cancelEnd?.()
     const worker = this.#worker
-    this.#fail(new Error('the service stops'))
+    const waiting = [...this.#preparations.splice(0), ...this.#adoptions.splice(0)]
+    const error = new Error('the service stops')
+    this.#fail(error)
+    this.#cancelTimer?.()
+    for (const { reject } of waiting) reject(error)
     await worker?.terminate()
   }
 
   #next(): void {
-    const [first] = this.#waiting
-    this.#cancelEnd?.()
-    if (first === undefined) {
-      this.#cancelEnd = this.#clock.after(idle, () => {
+    this.#cancelTimer?.()
+    this.#running = this.#preparations.shift() ?? this.#adoptions.shift()
+    if (this.#running === undefined) {
+      this.#cancelTimer = this.#clock.after(idle, () => {
         void this.#worker?.terminate()
         this.#worker = undefined
       })
-    } else {
-      this.#worker ??= this.#start()
-      this.#worker.postMessage(first.job)
+      return
+    }
+    this.#cancelTimer = this.#clock.after(longestJob, () => {
+      this.#fail(new Error('it takes too long'))
+    })
+    try {
+      this.#worker ??= this.#started()
+      this.#worker.postMessage(this.#running.job)
+    } catch (error) {
+      this.#fail(new Error('the thread cannot be started', { cause: error }))
     }
   }
 
-  #start(): Worker {
-    const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
-    })
+  #started(): Worker {
+    const worker = this.#start()
     worker.unref()
     const over = (error: Error): void => {
       if (this.#worker === worker) this.#fail(error)
@@ -77,16 +94,26 @@ export class AdoptionThread {
     worker.on('error', over)
     worker.on('exit', () => over(new Error('the thread ended early')))
     worker.on('message', (answer: Answer) => {
-      const first = this.#waiting.shift()
-      if ('failed' in answer) first?.reject(new Error(answer.failed))
-      else first?.resolve(answer.adoption)
+      if (this.#worker !== worker) return
+      const { resolve, reject } = this.#running ?? {}
+      if ('failed' in answer) reject?.(new Error(answer.failed))
+      else resolve?.(answer.adoption)
       this.#next()
     })
     return worker
   }
 
+  /** Ends the thread and its job; a new one does the next. */
   #fail(error: Error): void {
+    void this.#worker?.terminate()
     this.#worker = undefined
-    for (const { reject } of this.#waiting.splice(0)) reject(error)
+    this.#running?.reject(error)
+    this.#next()
   }
+}
+
+function startWorker(): Worker {
+  return new Worker(new URL('./worker.js', import.meta.url), {
+    resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
+  })
 }

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { pathName, Table, TableBuilder } from '../../../lib/cache/suites/table.ts'
+import { mostTableBytes, pathName, Table, TableBuilder } from '../../../lib/cache/suites/table.ts'
 
 function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex')
@@ -87,4 +87,15 @@ t.test('a damaged file is no table, wherever the damage is', async t => {
     if (Table.read(whole.subarray(0, length)) !== undefined) t.fail(`length ${length}`)
   }
   t.equal(Table.read(Buffer.concat([whole, Buffer.alloc(54)])), undefined)
+})
+
+t.test('an index whose table would be too large is refused', async t => {
+  const builder = new TableBuilder(1000)
+  const add = (n: number) => builder.add(`p${n}`, { size: n, digest: digest(`${n}`) })
+  t.throws(() => {
+    for (let n = 0; n < 20; n += 1) add(n)
+  }, RangeError)
+  t.ok(builder.finish().length <= 1000)
+  t.equal(mostTableBytes(1000), 500)
+  t.equal(mostTableBytes(2 ** 40), 64 * 1024 * 1024)
 })

@@ -1,0 +1,39 @@
+/**
+ * What a hostile Release file costs: an index that cannot be read is read once, and a Release that is refused is judged once.
+ */
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { TestCache } from '../../fixtures/cache.ts'
+import { file, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { releaseOf } from '../../fixtures/tiny-archive.ts'
+
+const base = '/debian/dists/stable'
+const modified = 'Wed, 01 Jan 2025 00:00:00 GMT'
+
+async function served(t: Parameters<typeof TestCache.start>[0], release: Buffer) {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.parse('2025-03-14T12:00:00Z'))
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  origin.at(`${base}/InRelease`, file({ content: release, lastModified: modified }))
+  const get = async (path: string): Promise<void> => {
+    await cache.warm(origin.url(`${base}/${path}`))
+    await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
+  }
+  const logged = (text: string) =>
+    cache.log.lines.filter(line => JSON.stringify(line).includes(text)).length
+  return { origin, clock, get, logged, warnings: () => logged('verification of a suite') }
+}
+
+t.test('an index that cannot be read is read once, however often it is named', async t => {
+  const index = gzipSync('Package: x\n').subarray(0, 20)
+  const named = Array.from(
+    { length: 50 },
+    (_, n) => [`c${n}/binary-all/Packages.gz`, index] as const,
+  )
+  const { origin, get, warnings } = await served(t, releaseOf(named))
+  origin.at(`${base}/c0/binary-all/Packages.gz`, file({ content: index, lastModified: modified }))
+  await get('InRelease')
+  await get('c0/binary-all/Packages.gz')
+  t.equal(warnings(), 1)
+})
