@@ -52,8 +52,11 @@ const unused: Milliseconds = 14 * 24 * 60 * 60 * 1000
 /** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
 const mostWaiting = 256
 
-/** How long an adoption that failed is not tried again with the same Release files, and of how many suites that is remembered. */
-const pauseAfterFailure: Milliseconds = 10 * 60 * 1000
+/**
+ * How long an adoption that failed is not tried again with the same Release files, and of how many suites that is remembered. Short:
+ * a file that had not come yet is a failure, too.
+ */
+const pauseAfterFailure: Milliseconds = 30_000
 const mostFailed = 1000
 
 interface Failed {

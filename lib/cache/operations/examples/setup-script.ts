@@ -129,6 +129,9 @@ main() {
   "$action"
 }
 
-main "$@"
+# One command in braces: the shell runs nothing of it when the download broke off.
+{
+  main "$@"
+}
 `
 }
