@@ -51,6 +51,8 @@ async function adopting(stage: Stage, program: Program) {
   let [delay, most] = [0, before]
   for (const path of suitePaths) await fetched(program.port, urlOf(stage, path))
   const begun = performance.now()
+  // The index is put away a moment after its last byte: until then only the Release file is adopted.
+  await pause(4 * interval)
   for (let look = 0; look < mostLooks; look += 1) {
     const metrics = await metricsOf(program.port)
     delay = Math.max(delay, metrics.loopDelay)
