@@ -30,7 +30,7 @@ export interface MirrorParts {
   readonly onFailover: () => void
 }
 
-/** What is asked, whoever answers it. */
+/** What the origins of an archive are asked for one file. */
 export interface Question {
   readonly uri: TargetUri
   /** What is stored of it. */

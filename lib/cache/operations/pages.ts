@@ -17,11 +17,11 @@ import { statsView } from './stats-view.ts'
 /** The longest URL `explain` takes. */
 const longestUrl = 2048
 
-/** What the Explain page offers to ask about. */
+/** URLs of the kinds that the Explain page understands: an index, a package, an archive behind TLS. */
 const explained = [
-  'http://deb.debian.org/debian/dists/stable/InRelease',
-  'http://archive.ubuntu.com/ubuntu/pool/main/h/hello/hello_2.10-3_amd64.deb',
-  'https://download.docker.com/linux/debian/dists/trixie/InRelease',
+  'http://archive.example.org/debian/dists/stable/InRelease',
+  'http://archive.example.org/debian/pool/main/h/hello/hello_2.10-3_amd64.deb',
+  'https://packages.example.com/debian/dists/stable/InRelease',
 ].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
 
 const menu = [

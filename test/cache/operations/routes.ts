@@ -209,7 +209,7 @@ t.test('index.clients keeps others from the pages, and leaves what clients need'
 
 t.test('explain leads with the verdict, and has examples until it is asked', async t => {
   const form = textOf(await ask(fullSources(), '/_cachesvc/explain'))
-  t.match(form, 'href="/_cachesvc/explain?url=http%3A%2F%2Fdeb.debian.org%2Fdebian%2Fdists%2F')
+  t.match(form, 'href="/_cachesvc/explain?url=http%3A%2F%2Farchive.example.org%2Fdebian%2Fdists%2F')
   const query = 'url=http%3A%2F%2Fa.example%2F'
   const page = textOf(await ask(fullSources(), '/_cachesvc/explain', { query }))
   t.match(page, /<h2 id="answer">Answer<\/h2>\s*<p class="verdict"><span>A request now<\/span>/)
