@@ -37,3 +37,15 @@ export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>)
     work(stop.signal).then(resolve, reject).finally(done)
   })
 }
+
+/** Settles as a promise does; with undefined when that takes longer. What the promise is of goes on then. */
+export function inTime<Result>(
+  promise: Promise<Result>,
+  clock: Clock,
+  wait: Milliseconds,
+): Promise<Result | undefined> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(wait, () => resolve(undefined))
+    promise.then(resolve, reject).finally(cancel)
+  })
+}

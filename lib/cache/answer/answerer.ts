@@ -3,6 +3,7 @@
  * fails, stored content is used before an error, and an error is one after which apt tries again.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -184,7 +185,7 @@ export class Answerer {
     const { fetcher } = this.#parts
     if (request.method === 'HEAD' && !fetcher.isFetching(key)) return this.#head(allowed, undefined)
     const fetching = this.#fetch(allowed, superseded)
-    const found = await this.#withinDeadline(fetching.found)
+    const found = await inTime(fetching.found, this.#parts.clock, firstByteDeadline)
     if (found === undefined)
       return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
     const because = superseded === undefined ? 'absent' : 'superseded'
@@ -227,10 +228,10 @@ export class Answerer {
   /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
   async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
     const { request, about, tools } = allowed
-    const { askHead, revalidationBudget } = this.#parts
+    const { askHead, clock, revalidationBudget } = this.#parts
     try {
       const asked = askHead(this.#wanted(allowed, entry), request.signal)
-      const answer = await this.#withinDeadline(asked, entry && revalidationBudget())
+      const answer = await inTime(asked, clock, entry ? revalidationBudget() : firstByteDeadline)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
         return this.#stale(allowed, entry, 'stale-origin-slow')
@@ -274,21 +275,6 @@ export class Answerer {
   #wanted({ key, uri, archive, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
     const insist = directives.noCache || directives.maxAge === 0
     return { key, uri, archive, claim, stored, insist }
-  }
-
-  async #withinDeadline<Result>(
-    promise: Promise<Result>,
-    deadline = firstByteDeadline,
-  ): Promise<Result | undefined> {
-    let cancel: () => void = () => undefined
-    const late = new Promise<undefined>(resolve => {
-      cancel = this.#parts.clock.after(deadline, () => resolve(undefined))
-    })
-    try {
-      return await Promise.race([promise, late])
-    } finally {
-      cancel()
-    }
   }
 }
 

@@ -7,7 +7,7 @@
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { Failure } from '../../errors.ts'
+import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
@@ -167,13 +167,8 @@ export class Fetcher {
     const continued =
       left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
     if (continued !== undefined) return this.#fill(wanted, continued, stop)
-    const answer = await ask({
-      uri,
-      stored,
-      except,
-      signal: stop.signal,
-      more: () => conditionalFields(wanted),
-    })
+    const more = () => conditionalFields(wanted)
+    const answer = await ask({ uri, stored, except, signal: stop.signal, more })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
@@ -205,14 +200,9 @@ export class Fetcher {
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
-    }
-    if (found !== undefined && answer.others) {
-      content.close()
-      return this.#elsewhere(wanted, answer, given)
-    }
-    if (found !== undefined && stored !== undefined) {
-      content.close()
-      throw somethingElse(found)
+      if (answer.others || stored !== undefined) content.close()
+      if (answer.others) return this.#elsewhere(wanted, answer, given)
+      if (stored !== undefined) throw somethingElse(found)
     }
     const previous = this.#wrong.before(key) ?? stored
     const draft = draftEntry(key, fields, { ...given.times, previous })
@@ -227,8 +217,7 @@ export class Fetcher {
       return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
     } catch (error) {
       content.close()
-      const wrong = error instanceof Failure && WrongContent.is(error)
-      if (!wrong || !answer.others) throw error
+      if (!answer.others || !WrongContent.is(error)) throw error
       return this.#elsewhere(wanted, answer, given)
     }
   }

@@ -4,7 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
+import type { TargetUri } from '../../http/message/target.ts'
+import { originName } from './mirrors.ts'
 
 /** Origins remembered: a client can ask for any name. */
 const capacity = 1000
@@ -22,7 +23,7 @@ export class SlowOrigins {
 
   /** Whether stored answers should not wait for this origin. */
   has(uri: TargetUri): boolean {
-    const origin = nameOf(uri)
+    const origin = originName(uri)
     const until = this.#until.get(origin)
     if (until === undefined) return false
     if (until > this.#clock.elapsed()) return true
@@ -32,23 +33,19 @@ export class SlowOrigins {
 
   /** It let a client wait for too long. */
   note(uri: TargetUri): void {
-    this.#until.set(nameOf(uri), this.#clock.elapsed() + this.#memory)
+    this.#until.set(originName(uri), this.#clock.elapsed() + this.#memory)
   }
 
   /** It has answered. */
   forget(uri: TargetUri): void {
-    this.#until.delete(nameOf(uri))
+    this.#until.delete(originName(uri))
   }
 
   /** Undefined while a probe of this origin is under way; else what to call when the one that begins now is over. */
   beginProbe(uri: TargetUri): (() => void) | undefined {
-    const origin = nameOf(uri)
+    const origin = originName(uri)
     if (this.#probed.has(origin)) return undefined
     this.#probed.add(origin)
     return () => this.#probed.delete(origin)
   }
-}
-
-function nameOf(uri: TargetUri): string {
-  return formatAuthority(uri, uri.scheme)
 }

@@ -9,7 +9,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Failure } from '../../errors.ts'
+import { Failure } from '../../errors.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import { expectedOf, type Wanted } from './found.ts'
 
@@ -33,8 +33,8 @@ export class WrongContent {
   }
 
   /** Whether a failure says that content was not what was promised. */
-  static is({ code }: Failure): boolean {
-    return code === 'wrong-digest' || code === 'wrong-size'
+  static is(error: unknown): boolean {
+    return error instanceof Failure && ['wrong-digest', 'wrong-size'].includes(error.code)
   }
 
   /** Content that began as in `draft` was wrong. */

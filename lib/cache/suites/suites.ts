@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { Logger } from '../../log/log.ts'
 import type { ArchivePath } from '../archive/path.ts'
@@ -186,9 +187,10 @@ export class Suites {
     const name = nameOf(key)
     if (name === undefined) return undefined
     const pending = this.#pendingFor(name, asked)
-    return pending === undefined
-      ? this.#find(name, asked)
-      : this.#withinWait(pending).then(done => (done ? this.#find(name, asked) : undefined))
+    if (pending === undefined) return this.#find(name, asked)
+    const { clock, wait } = this.#parts
+    const adopted = pending.then(() => true)
+    return inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
   }
 
   async close(): Promise<void> {
@@ -287,15 +289,6 @@ export class Suites {
       if (!index || (given !== undefined && adopted !== true)) return this.#adoptions.pending(at)
     }
     return undefined
-  }
-
-  /** Whether an adoption, which never rejects, ends before the request has waited long enough. */
-  #withinWait(pending: Promise<void>): Promise<boolean> {
-    const { clock, wait } = this.#parts
-    return new Promise(resolve => {
-      const cancel = clock.after(wait(), () => resolve(false))
-      void pending.finally(cancel).then(() => resolve(true))
-    })
   }
 }
 

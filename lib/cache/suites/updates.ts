@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify } from '../archive/path.ts'
@@ -100,10 +101,10 @@ export class Updates {
     const { because, until = 0 } = this.#behind.get(at) ?? {}
     if (because !== undefined && clock.elapsed() < until) return { use: 'stale', because }
     const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
-    const first = await this.#within(running.done, asking)
+    const first = await inTime(running.done, clock, asking)
     if (first !== undefined) return first
     const late = running.changed
-      ? await this.#within(running.done, Math.max(0, updating - asking))
+      ? await inTime(running.done, clock, Math.max(0, updating - asking))
       : undefined
     if (late !== undefined) return late
     const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
@@ -251,18 +252,6 @@ export class Updates {
     const { stored } = store.put({ ...settled.entry, key: kept, verified: { by: 'name' } })
     store.remove(staged)
     return stored
-  }
-
-  async #within<Result>(promise: Promise<Result>, wait: Milliseconds): Promise<Result | undefined> {
-    let cancel = (): void => undefined
-    const late = new Promise<undefined>(resolve => {
-      cancel = this.#parts.clock.after(wait, () => resolve(undefined))
-    })
-    try {
-      return await Promise.race([promise, late])
-    } finally {
-      cancel()
-    }
   }
 }
 
