@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { Gate } from '../fixtures/gate.ts'
+import type { RawResponse } from '../fixtures/raw-client.ts'
 import { file, reply, type Script, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 
 const path = '/pool/main/h/hello_1_all.deb'
@@ -27,6 +28,16 @@ async function pair(t: Test) {
     second.at(`/debian${where}`, other)
   }
   return { first, second, cache, at, clock }
+}
+
+/** Fetches the file and lets the time pass that the origins take. */
+async function fetched(first: ScriptedOrigin, cache: TestCache): Promise<RawResponse> {
+  const client = await cache.client()
+  await client.request('GET', first.url(`/debian${path}`))
+  const received = client.response()
+  await first.arrived(`/debian${path}`)
+  await cache.quiet()
+  return received
 }
 
 const good = file({ content, etag: '"1"' })
@@ -70,24 +81,14 @@ t.test('an origin that is not there: the other one has the file', async t => {
 t.test('a preferred origin that says nothing is left after ten seconds', async t => {
   const { first, cache, at } = await pair(t)
   at(path, file({ content, etag: '"1"', before: never }), good)
-  const client = await cache.client()
-  await client.request('GET', first.url(`/debian${path}`))
-  const received = client.response()
-  await first.arrived(`/debian${path}`)
-  await cache.quiet()
-  t.ok((await received).content.equals(content))
+  t.ok((await fetched(first, cache)).content.equals(content))
 })
 
 t.test('an origin that falls silent in the middle: the rest comes from the other one', async t => {
   const { first, second, cache, at } = await pair(t)
   const silent = file({ content, etag: '"1"', pauses: [{ at: 120_000, gate: never }] })
   at(path, silent, good)
-  const client = await cache.client()
-  await client.request('GET', first.url(`/debian${path}`))
-  const received = client.response()
-  await first.arrived(`/debian${path}`)
-  await cache.quiet()
-  t.ok((await received).content.equals(content), 'one whole file')
+  t.ok((await fetched(first, cache)).content.equals(content), 'one whole file')
   t.equal(second.seen(`/debian${path}`)[0]?.fields.get('Range'), undefined, 'no part of a stranger')
   t.equal((await cache.get(first.url(`/debian${path}`))).fields.get('X-Cache'), 'HIT')
 })
@@ -97,12 +98,7 @@ t.test('with other entity tags the whole file of the other origin is compared', 
   const dated = { content, lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }
   const cut = { at: 120_000, by: 'reset' } as const
   at(path, file({ ...dated, etag: '"one"', cut }), file({ ...dated, etag: '"two"' }))
-  const client = await cache.client()
-  await client.request('GET', first.url(`/debian${path}`))
-  const received = client.response()
-  await first.arrived(`/debian${path}`)
-  await cache.quiet()
-  t.ok((await received).content.equals(content))
+  t.ok((await fetched(first, cache)).content.equals(content))
 })
 
 t.test('a 404 of all is a 404', async t => {
@@ -145,12 +141,7 @@ t.test('two contents by one entity tag are not joined', async t => {
     file({ ...same, content, cut: { at: 120_000, by: 'reset' } }),
     file({ ...same, content: other }),
   )
-  const client = await cache.client()
-  await client.request('GET', first.url(`/debian${path}`))
-  const received = client.response()
-  await first.arrived(`/debian${path}`)
-  await cache.quiet()
-  t.ok((await received).content.equals(content), 'the first origin has the rest')
+  t.ok((await fetched(first, cache)).content.equals(content), 'the first origin has the rest')
 })
 
 const continued: ReadonlyArray<readonly [string, Script]> = [
@@ -164,12 +155,7 @@ for (const [name, script] of continued) {
     const whole = { content, etag: '"1"', lastModified: older }
     const inTurn = [file({ ...whole, cut: { at: 120_000, by: 'reset' } })]
     at(path, answer => (inTurn.shift() ?? file(whole))(answer), script)
-    const client = await cache.client()
-    await client.request('GET', first.url(`/debian${path}`))
-    const received = client.response()
-    await first.arrived(`/debian${path}`)
-    await cache.quiet()
-    t.ok((await received).content.equals(content))
+    t.ok((await fetched(first, cache)).content.equals(content))
   })
 }
 
