@@ -12,8 +12,8 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
-import { noHistory, Statistics } from './counters.ts'
 import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
+import { noHistory, Statistics } from './statistics.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
@@ -30,7 +30,7 @@ export interface DayLogOptions {
   readonly warn: (sentence: string, facts: Facts) => void
 }
 
-export class DayLog {
+export class StatisticsFile {
   readonly statistics: Statistics
   readonly #path: string
   readonly #options: DayLogOptions
@@ -50,9 +50,9 @@ export class DayLog {
   }
 
   /** Reads what earlier runs recorded under `directory`, which must exist, and starts the timer. Never throws. */
-  static async open(directory: string, options: DayLogOptions): Promise<DayLog> {
+  static async open(directory: string, options: DayLogOptions): Promise<StatisticsFile> {
     const path = join(directory, dayLogName)
-    return new DayLog(path, options, await recordedDays(path, options))
+    return new StatisticsFile(path, options, await recordedDays(path, options))
   }
 
   /** Writes the days down if anything was counted since they last were. A failure is logged and tried again later. */
