@@ -25,11 +25,27 @@ import { Destinations, type FileDestination } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
-  readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
+  readonly store: {
+    get(key: string): Entry | undefined | Promise<Entry | undefined>
+    /** Whether a content is there under any name; a process beside the owner does not know. */
+    has?(digest: string): boolean
+  }
   readonly negative?: NegativeMemory
   readonly suites?: Pick<Suites, 'claim' | 'checkFrom'>
   readonly now: Milliseconds
 }
+
+/** The findings as a command prints them, a line each, and whether the URL was understood. */
+export function explanationText(findings: readonly Explanation[]): {
+  readonly text: string
+  readonly understood: boolean
+} {
+  const width = Math.max(...findings.map(({ question }) => question.length))
+  const lines = findings.map(({ question, answer }) => `${question.padEnd(width)}  ${answer}\n`)
+  return { text: lines.join(''), understood: findings[0]?.question !== notUnderstood }
+}
+
+const notUnderstood = 'Asked for'
 
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
@@ -38,7 +54,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     findings.push({ question, answer })
   }
   const destination = destinationOf(url, parts.rules)
-  if (typeof destination === 'string') return [{ question: 'Asked for', answer: destination }]
+  if (typeof destination === 'string') return [{ question: notUnderstood, answer: destination }]
   /** `verdict` is what becomes of a plain request. */
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
@@ -86,13 +102,21 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     }
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
   }
-  const claim = await parts.suites?.claim({ key, archive, client: unknownClient, stored })
+  const passthrough = admission.allow === 'passthrough'
+  const authorization = asked.userinfo !== undefined && credentials
+  const claim =
+    passthrough || authorization
+      ? undefined
+      : await parts.suites?.claim({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
     find('Adopted', moment(adopted))
     if (claim.digest !== stored?.digest) {
       find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
+      if (parts.store.has?.(claim.digest) === true) {
+        return told('is answered from the store, which has this content under another name')
+      }
     }
   }
   const decide = (request: Fields): Decision =>
@@ -103,8 +127,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       claim,
       checkFrom: stored && parts.suites?.checkFrom(stored),
       directives: requestDirectives(request),
-      authorization: asked.userinfo !== undefined && credentials,
-      passthrough: admission.allow === 'passthrough',
+      authorization,
+      passthrough,
       offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,

@@ -99,6 +99,12 @@ export class Store extends Shelves {
     })
   }
 
+  /** Whether it has this content, whole, under any name. */
+  has(digest: string): boolean {
+    const { downloads, blobs } = this.#parts
+    return downloads.whole(digest) !== undefined || blobs.has(digest)
+  }
+
   /**
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
