@@ -2,15 +2,15 @@
  * The values of the index page: whether all is well, what the service does, who uses it, what went wrong, and how it is set up.
  * Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { formatAuthority } from '../../http/message/target.ts'
-import { redactUrl } from '../../log/redact.ts'
-import type { View } from '../../template.ts'
-import type { Config } from '../config/config.ts'
-import type { Answered, Tally } from '../stats/activity.ts'
-import { calendarDate, noCounters } from '../stats/counters.ts'
-import { hitRate, trafficSaved } from '../stats/report.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import { redactUrl } from '../../../log/redact.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
+import type { Answered, Tally } from '../../stats/activity.ts'
+import { calendarDate, noCounters } from '../../stats/counters.ts'
+import { hitRate, trafficSaved } from '../../stats/report.ts'
+import type { Endpoint } from '../endpoint.ts'
 import {
   count,
   countOf,
@@ -23,8 +23,8 @@ import {
   size,
   sizeView,
   timeOfDay,
-} from './figures.ts'
-import type { ActivityReport, Listener, OperationsSources } from './sources.ts'
+} from '../figures.ts'
+import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, routing } = sources
