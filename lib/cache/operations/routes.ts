@@ -12,11 +12,11 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
-import { AddressSet } from '../../ip.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates } from '../../template.ts'
 import { Pages } from './pages.ts'
 import { operationsPrefix } from './paths.ts'
+import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
 import { webResponse, withWebFields } from './web.ts'
 
@@ -33,35 +33,15 @@ export function operations(
   const directory = join(packageRoot(), 'templates', 'operations')
   const pages = new Pages(sources, Templates.read(directory))
   const table = pageTable(sources, pages, name => readFileSync(join(directory, name)))
-  const mayRead = readers(sources)
-  return async ({ method, client }, path, query) => {
+  const refusal = readers(sources)
+  return async (request, path, query) => {
+    const { method } = request
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const page =
-      privatePaths.has(path) && !mayRead(client.address)
-        ? () => webResponse('text', notForYou, { status: 403 })
-        : (table.get(path) ?? (() => withoutPage(path, table, pages)))
-    const response = withWebFields(await page(query))
+    const page = table.get(path) ?? (() => withoutPage(path, table, pages))
+    const response = withWebFields((await refusal(request, path)) ?? (await page(query)))
     return method === 'HEAD' ? withoutContent(response) : response
-  }
-}
-
-/** What says who uses the service and for what. The rest is what clients need to use it. */
-const privatePaths: ReadonlySet<string> = new Set([
-  ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
-  ...['/_cachesvc/api/stats', '/_cachesvc/metrics'],
-])
-
-const notForYou = 'This page is for the networks under `index.clients`. See /_cachesvc/setup\n'
-
-/** Whether a client may read the private paths, by the configuration as it is now. */
-function readers(sources: OperationsSources): (address: string) => boolean {
-  let known: { readonly list: readonly string[]; readonly set: AddressSet } | undefined
-  return address => {
-    const list = sources.config.index.clients
-    if (known?.list !== list) known = { list, set: AddressSet.fromCidrs(list) }
-    return list.length === 0 || known.set.has(address)
   }
 }
 
