@@ -108,7 +108,7 @@ export function pipeline(parts: PipelineParts): Handler {
         return answer(decision, known, admission, parts)
       })
     })
-    return whenReady(response, ready => sandboxed(ready, destination.mode))
+    return whenReady(response, ready => sandboxed(ready, destination.mode, request.target))
   }
 }
 

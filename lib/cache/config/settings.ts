@@ -129,6 +129,10 @@ export const settings = group('', {
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
   archives,
+  redirects: setting(oneOf('follow', 'pass'), 'follow').says(
+    'Which side follows redirects of origins. `follow`: the proxy does, inside the policy, and stores the file under the name that was asked for. `pass`: the client gets the redirect, which is not stored, and asks for the place it names; the file is stored under that name.',
+    'With `follow` apt does not learn of the redirect. So it cannot stay with one mirror during an update, and the files it gets can be from mirrors that are not equally up to date; the indexes are compared with their Release file all the same. With `pass` each request costs a question to the origin, also while the file is stored; nothing is served when that origin fails; each mirror it names is stored by itself and must be allowed by the policy; and a client that is redirected to `https://` fetches through a tunnel, past the store. A client that comes by DNS goes to the mirror directly.',
+  ),
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
       orNothing(mirror),

@@ -24,7 +24,7 @@ t.test('without a file everything has its default', t => {
     parentProxy: undefined,
     offline: false,
     remap: [],
-    archives: [],
+    ...{ archives: [], redirects: 'follow' },
     overrides: { ubuntuServer: undefined, debianServer: undefined },
     listenSecure: undefined,
     https: {
