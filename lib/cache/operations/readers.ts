@@ -11,7 +11,7 @@ import { webResponse } from './web.ts'
 /** The private paths. The rest is what clients need to use the service. */
 const privatePaths: ReadonlySet<string> = new Set([
   ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
-  ...['/_cachesvc/api/stats', '/_cachesvc/metrics'],
+  ...['/_cachesvc/live', '/_cachesvc/api/stats', '/_cachesvc/metrics'],
 ])
 
 const elsewhere = 'See /_cachesvc/setup for how to use this proxy.\n'

@@ -14,11 +14,12 @@ import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates } from '../../template.ts'
+import { Live } from './live.ts'
 import { Pages } from './pages.ts'
 import { operationsPrefix } from './paths.ts'
 import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
-import { webResponse, withWebFields } from './web.ts'
+import { policyWithScript, webResponse, withWebFields } from './web.ts'
 
 /** Answers GET. Only `explain` reads the query. */
 type Page = (query: string | undefined) => Response | Promise<Response>
@@ -29,10 +30,11 @@ type Page = (query: string | undefined) => Response | Promise<Response>
  */
 export function operations(
   sources: OperationsSources,
+  live: Live = new Live(sources),
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
   const pages = new Pages(sources, Templates.read(directory))
-  const table = pageTable(sources, pages, name => readFileSync(join(directory, name)))
+  const table = pageTable(sources, { pages, live }, name => readFileSync(join(directory, name)))
   const refusal = readers(sources)
   return async (request, path, query) => {
     const { method } = request
@@ -47,12 +49,14 @@ export function operations(
 
 function pageTable(
   sources: OperationsSources,
-  pages: Pages,
+  { pages, live }: { readonly pages: Pages; readonly live: Live },
   read: (name: string) => Buffer,
 ): ReadonlyMap<string, Page> {
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
+  const [, script = ''] = /<script>(.*)<\/script>/s.exec(read('live.mustache').toString()) ?? []
+  const withScript = { fields: policyWithScript(script) }
   const project = projectPage()
   return new Map<string, Page>([
     ['/', () => usageInformation(usage)],
@@ -63,7 +67,8 @@ function pageTable(
       () => webResponse('text', securityText(project, sources.clock.now())),
     ],
     ['/_cachesvc', () => redirect('/_cachesvc/')],
-    ['/_cachesvc/', async () => webResponse('html', await pages.index())],
+    ['/_cachesvc/', async () => webResponse('html', await pages.index(), withScript)],
+    ['/_cachesvc/live', () => liveResponse(live)],
     ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
     ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
     ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
@@ -82,6 +87,15 @@ function pageTable(
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
+}
+
+function liveResponse(live: Live): Response {
+  if (live.full) {
+    const fields = Fields.of(['Retry-After', '60'])
+    return webResponse('text', 'Too many pages get live figures.\n', { status: 503, fields })
+  }
+  const stream = { kind: 'stream', length: undefined, open: () => live.open() } as const
+  return { ...webResponse('events', ''), content: stream }
 }
 
 /** A path of a page with slashes at its end is redirected to the page; every other path is 404. */

@@ -16,6 +16,7 @@ import { historyReport, report } from '../stats/report.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates.ts'
+import { Live } from './live.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
@@ -44,6 +45,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
   readonly metrics: CacheMetrics
   readonly handler: ReturnType<typeof operations>
   readonly sources: OperationsSources
+  readonly live: Live
 }> {
   const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
@@ -96,7 +98,8 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     },
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
-  return { metrics, handler: operations(sources), sources }
+  const live = new Live(sources)
+  return { metrics, handler: operations(sources, live), sources, live }
 }
 
 function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {
