@@ -21,8 +21,8 @@ import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
 import { policyWithScript, webResponse, withWebFields } from './web.ts'
 
-/** Answers GET. Only `explain` reads the query. */
-type Page = (query: string | undefined) => Response | Promise<Response>
+/** Answers GET. Only `explain` reads the query, and `allowed` the address of the client. */
+type Page = (query: string | undefined, client: string) => Response | Promise<Response>
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
@@ -37,12 +37,14 @@ export function operations(
   const table = pageTable(sources, { pages, live }, name => readFileSync(join(directory, name)))
   const refusal = readers(sources)
   return async (request, path, query) => {
-    const { method } = request
+    const { method, client } = request
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
     const page = table.get(path) ?? (() => withoutPage(path, table, pages))
-    const response = withWebFields((await refusal(request, path)) ?? (await page(query)))
+    const response = withWebFields(
+      (await refusal(request, path)) ?? (await page(query, client.address)),
+    )
     return method === 'HEAD' ? withoutContent(response) : response
   }
 }
@@ -84,6 +86,7 @@ function pageTable(
       '/_cachesvc/revocation.crl',
       async () => file('revocationList', await sources.revocationList()),
     ],
+    ['/_cachesvc/allowed', (_query, client) => allowed(client, sources)],
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
@@ -136,6 +139,12 @@ function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {
 const missing = {
   certificate: 'There is no certificate: this service does not intercept HTTPS.\n',
   revocationList: 'There is no revocation list: this service does not make one.\n',
+}
+
+/** For the script that tells apt whether to use this proxy. */
+function allowed(client: string, { admits }: OperationsSources): Response {
+  if (admits(client)) return webResponse('text', 'yes\n')
+  return webResponse('text', `${client} is in no network under \`clients\`.\n`, { status: 403 })
 }
 
 async function health(sources: OperationsSources): Promise<Response> {

@@ -69,6 +69,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     get config() {
       return rules().config
     },
+    admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
     listeners: () => listeners,
     addresses: machineAddresses,

@@ -234,6 +234,13 @@ t.test('index.password keeps the same pages from clients without it', async t =>
   t.equal((await ask(elsewhere, '/_cachesvc/', { fields })).status, 403, 'the list counts as well')
 })
 
+t.test('a client learns whether it may use the proxy', async t => {
+  t.match(await ask(sources(), '/_cachesvc/allowed'), { status: 200 })
+  const refused = await ask(sources({ admits: () => false }), '/_cachesvc/allowed')
+  t.equal(refused.status, 403)
+  t.match(textOf(refused), '192.0.2.77 is in no network under `clients`.')
+})
+
 t.test('explain leads with the verdict, and has examples until it is asked', async t => {
   const form = textOf(await ask(fullSources(), '/_cachesvc/explain'))
   t.match(form, 'href="/_cachesvc/explain?url=http%3A%2F%2Farchive.example.org%2Fdebian%2Fdists%2F')
