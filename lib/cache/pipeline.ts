@@ -108,7 +108,9 @@ export function pipeline(parts: PipelineParts): Handler {
         return answer(decision, known, admission, parts)
       })
     })
-    return isOurAddress(destination.mode) ? whenReady(response, sandboxed) : response
+    return isOurAddress(destination.mode)
+      ? whenReady(response, ready => sandboxed(ready, request.target))
+      : response
   }
 }
 

@@ -159,6 +159,7 @@ async function startWith(
   const {
     metrics,
     sources,
+    live,
     handler: operationsHandler,
   } = await operationsOf({
     rules: () => rules,
@@ -265,6 +266,7 @@ async function startWith(
   )
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
+    stopStep('end the live figures', 1000, async () => live.close()),
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),

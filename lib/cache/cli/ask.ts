@@ -1,11 +1,12 @@
 /**
  * The commands that ask the running service: status, stats, remove, refresh, reload, and explain when one runs.
  */
+
+import { askOwner } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { askOwner } from '../store/disk/admin-socket.ts'
 
 /** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {

@@ -6,6 +6,8 @@
  * A request is `{ do: 'status', json: true }` and the like. The answer is the text that the command prints and its exit code:
  * a command need not understand the figures of another version.
  */
+
+import type { RequestHandler } from '../../admin-socket.ts'
 import type { Reload } from '../../daemon.ts'
 import { isRecord } from '../../json.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
@@ -15,7 +17,6 @@ import type { Rules } from '../policy/rules.ts'
 import { explanationText } from '../request/explain.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import { calendarDate } from '../stats/statistics.ts'
-import type { RequestHandler } from '../store/disk/admin-socket.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/eviction.ts'
 import type { Wrong } from '../verify/report.ts'

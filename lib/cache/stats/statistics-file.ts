@@ -104,7 +104,11 @@ async function recordedDays(path: string, options: StatisticsFileOptions): Promi
   return decoded
 }
 
-async function setAside(path: string, because: string, options: StatisticsFileOptions): Promise<void> {
+async function setAside(
+  path: string,
+  because: string,
+  options: StatisticsFileOptions,
+): Promise<void> {
   const done = await keep(path, options, aside => rename(path, aside))
   const fate =
     'aside' in done
