@@ -152,7 +152,7 @@ async function startWith(
     store,
     clock,
     log: log.child({ part: 'verification' }),
-    settings: () => rules.config.verification,
+    settings: () => rules.config,
     onWarning: () => metrics.verificationWarning(),
   })
   const activity = new Activity(clock)
