@@ -16,6 +16,7 @@ import {
   keyIn,
   type Listed,
   type ReleaseFile,
+  type Suite,
   succeeded,
 } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
@@ -37,8 +38,8 @@ export interface AdoptionsParts {
   readonly policyOf: (at: string) => Policy | undefined
   /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
   readonly askedAt: (digest: string) => Milliseconds | undefined
-  /** Told after every adoption. */
-  readonly onAdopted: () => void
+  /** Told after every adoption, of the suite unless it was forgotten. */
+  readonly onAdopted: (suite?: Suite) => void
 }
 
 interface UnderWay {
@@ -171,8 +172,9 @@ export class Adoptions {
       return { ...listed, asked }
     })
     const generation = { ...found, contents }
-    await known.put(succeeded(suite, { at, next: generation }))
-    onAdopted()
+    const next = succeeded(suite, { at, next: generation })
+    await known.put(next)
+    onAdopted(next)
     await this.#anchor(at, generation)
     const { signature, release, indexes } = generation
     log.info('adopted a suite', {

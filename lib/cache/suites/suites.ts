@@ -47,6 +47,7 @@ export interface SuitesParts {
   readonly wait: () => Milliseconds
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
+  readonly onAdopted?: (suite: Suite) => void
 }
 
 /** A file that is asked for. */
@@ -89,8 +90,9 @@ export class Suites {
       known,
       tables,
       askedAt: digest => this.#asked.get(digest),
-      onAdopted: () => {
+      onAdopted: suite => {
         this.#agreeing = new WeakSet()
+        if (suite !== undefined) parts.onAdopted?.(suite)
       },
     })
   }
