@@ -97,6 +97,7 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     memory: config.suites.memory,
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
+    snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
   })
   const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)

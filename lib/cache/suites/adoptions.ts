@@ -38,6 +38,8 @@ export interface AdoptionsParts {
   readonly policyOf: (at: string) => Policy | undefined
   /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
   readonly askedAt: (digest: string) => Milliseconds | undefined
+  /** For how many days past generations are kept. */
+  readonly snapshotDays: () => number
   /** Told after every adoption, of the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
@@ -172,7 +174,7 @@ export class Adoptions {
       return { ...listed, asked }
     })
     const generation = { ...found, contents }
-    const next = succeeded(suite, { at, next: generation })
+    const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
     await known.put(next)
     onAdopted(next)
     await this.#anchor(at, generation)
@@ -221,7 +223,7 @@ export class Adoptions {
     const now = clock.now()
     const { signedBy } = release
     const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
-    for (const listed of [...contents, ...signature]) {
+    for (const listed of [...contents, { path: release.name, ...release }, ...signature]) {
       const key = keyIn(at, byHashPath(listed))
       if (key === undefined || (await store.get(key)) !== undefined) continue
       const { digest, size } = listed
