@@ -9,11 +9,13 @@ import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
+import { parseUri } from '../http/message/target.ts'
 import { hasPassed } from '../http/proxy/via.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { Answerer } from './answer/answerer.ts'
-import { notStored, originSaid, refused } from './answer/errors.ts'
+import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { relay } from './answer/pass.ts'
+import { classify } from './archive/path.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy/policy.ts'
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
@@ -43,27 +45,12 @@ export interface PipelineParts {
 export function pipeline(parts: PipelineParts): Handler {
   const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
-  return request => {
-    const rules = parts.rules()
-    if (destinations?.rules !== rules) destinations = new Destinations(rules)
-
-    // 1. What is asked for: a page about us, or a file of an archive?
-    const destination = destinations.of(request)
-    if (destination.kind === 'refuse') return malformed(destination)
-    if (destination.kind === 'operations') {
-      return parts.operations(request, destination.path, destination.query)
-    }
-    if (destination.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
-
-    // 2. Archives are read. Nothing else is proxied.
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return methodNotAllowed(['GET', 'HEAD', 'CONNECT'])
-    }
-
-    // 3. May this client reach this target, and the place routing sends it to?
-    const admission = admitted(request, destination, rules.policy, parts.pseudonym)
-    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
-
+  /** What is asked for and admitted. */
+  const answered = (
+    request: Request,
+    destination: FileDestination,
+    { admission, rules }: { readonly admission: Admitted; readonly rules: Rules },
+  ): Response | Promise<Response> => {
     // 4. Under which key is it stored, and can it change?
     const { asked, uri, key, archive, about, credentials } = destination
     const allowed = {
@@ -112,6 +99,37 @@ export function pipeline(parts: PipelineParts): Handler {
       ? whenReady(response, ready => sandboxed(ready, request.target))
       : response
   }
+
+  return request => {
+    const rules = parts.rules()
+    if (destinations?.rules !== rules) destinations = new Destinations(rules)
+
+    // 1. What is asked for: a page about us, or a file of an archive?
+    const destination = destinations.of(request)
+    if (destination.kind === 'refuse') return malformed(destination)
+    if (destination.kind === 'operations') {
+      return parts.operations(request, destination.path, destination.query)
+    }
+    if (destination.kind === 'connect') return methodNotAllowed(['GET', 'HEAD'])
+
+    // 2. Archives are read. Nothing else is proxied.
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return methodNotAllowed(['GET', 'HEAD', 'CONNECT'])
+    }
+
+    // 3. May this client reach this target, and the place routing sends it to?
+    const admission = admitted(request, destination, rules.policy, parts.pseudonym)
+    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+
+    // Of a file as of a day, which one was it then?
+    const { asOf, key, archive } = destination
+    if (asOf === undefined) return answered(request, destination, { admission, rules })
+    return whenReady(parts.suites.past.find(key, archive, asOf), found => {
+      return 'sentence' in found
+        ? notKept(request, found.sentence, destination.about)
+        : answered(request, keptAs(destination, found.key), { admission, rules })
+    })
+  }
 }
 
 /** What the store has of a file whose content an index names: under this name, or under another. */
@@ -123,6 +141,14 @@ function settled(
   const elsewhere = allowed.directives.noStore ? undefined : answerer.elsewhere(allowed, stored)
   if (elsewhere !== undefined) return elsewhere
   return stored && answerer.confirmed(allowed, stored)
+}
+
+/** The same file under another key on the same host. */
+function keptAs(destination: FileDestination, key: string): FileDestination {
+  const uri = parseUri(key)
+  if (key === destination.key || 'problem' in uri) return destination
+  const archive = classify(uri.path)
+  return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }
 
 function answer(

@@ -9,6 +9,7 @@
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import {
   type Authority,
   formatAuthority,
@@ -48,6 +49,8 @@ export interface FileDestination {
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About
+  /** The end of the day as of which it is wanted; undefined for the present. */
+  readonly asOf: Milliseconds | undefined
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
   /** Whether the target may be reached, whichever client asks. */
@@ -111,6 +114,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
     key,
     archive,
     about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
+    asOf: asked.asOf,
     credentials: carriesCredentials(spelt, uri),
     admission: admitBoth(spelt, uri, rules),
   }

@@ -130,9 +130,9 @@ export class Store extends Shelves {
     return { stored: true }
   }
 
-  /** Notes that a client asked for it: retention counts from here. */
-  touch(key: string): void {
-    this.#parts.journal.touch(key)
+  /** Notes that a client asked for it, now unless told: retention counts from here. */
+  touch(key: string, at?: Milliseconds): void {
+    this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
   }
 
   /** Forgets an entry; its content goes after a while if no other entry names it. */

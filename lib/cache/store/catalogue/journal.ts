@@ -130,10 +130,9 @@ export class Journal extends Catalogue {
     return freed
   }
 
-  /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
-  touch(key: string): void {
+  /** Notes that it was used, now unless told. Costs nothing but a look-up most of the time. */
+  touch(key: string, now: Seconds = this.#own.clock.now() / 1000): void {
     const known = this.memory.peek(key)
-    const now = this.#own.clock.now() / 1000
     if (known !== undefined && Math.abs(now - known.used) < sameUse) return
     const name = known?.name ?? nameOf(key)
     const row = this.table.find(name)
