@@ -56,6 +56,7 @@ export const metadataLimits: XmlLimits = {
 
 /** Why a message is not taken: codes for the log. */
 export type MessageReason =
+  | 'base64'
   | `xml_${XmlReason}`
   | 'response_form'
   | 'logout_form'
