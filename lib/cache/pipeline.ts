@@ -18,7 +18,7 @@ import { type Admission, type Admitted, admitClient, type Policy } from './polic
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination } from './request/destination.ts'
-import { sandboxed } from './request/sandbox.ts'
+import { isOurAddress, sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Entry } from './store/entry.ts'
@@ -108,7 +108,7 @@ export function pipeline(parts: PipelineParts): Handler {
         return answer(decision, known, admission, parts)
       })
     })
-    return whenReady(response, ready => sandboxed(ready, destination.mode))
+    return isOurAddress(destination.mode) ? whenReady(response, sandboxed) : response
   }
 }
 

@@ -6,9 +6,13 @@
 import type { Response } from '../../http/message/message.ts'
 import type { FetchMode } from './request-target.ts'
 
-/** The answer as it may be shown in this mode. */
-export function sandboxed(response: Response, mode: FetchMode): Response {
-  if (mode !== 'prefix' && mode !== 'https-prefix') return response
+/** Whether what is asked for in this way is shown under an address of ours. */
+export function isOurAddress(mode: FetchMode): boolean {
+  return mode === 'prefix' || mode === 'https-prefix'
+}
+
+/** The answer as it may be shown there. */
+export function sandboxed(response: Response): Response {
   const fields = response.fields
     .without(...aboutASite)
     // CSP 3 section 6.3.2: no scripts, no forms, an opaque origin.

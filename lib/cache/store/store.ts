@@ -164,7 +164,7 @@ export class Store extends Shelves {
 
   /** How much there is. */
   usage(): Usage {
-    const { count, contents, bytes } = this.#parts.journal.index
+    const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }
   }
 
@@ -254,10 +254,10 @@ export class Store extends Shelves {
       contents: unproven.size,
     })
     for (const digest of [...unproven]) {
-      const [row] = journal.index.referring(digest)
+      const [row] = journal.table.referring(digest)
       if (this.#closed) return
       if (row === undefined) unproven.delete(digest)
-      else await checks.check(digest, journal.index.size(row))
+      else await checks.check(digest, journal.table.size(row))
     }
   }
 }

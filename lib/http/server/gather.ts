@@ -7,7 +7,7 @@ import { within } from '../../async/deadline.ts'
 import type { Request } from '../message/message.ts'
 
 /** Bytes that all requests gathered at a time may hold. */
-export class Room {
+export class Allowance {
   readonly #most: number
   #held = 0
 
@@ -33,7 +33,7 @@ export class Room {
 export interface GatherLimits {
   readonly clock: Clock
   /** Undefined for content so small that it needs none. */
-  readonly room?: Room
+  readonly room?: Allowance
   /** Bytes of the whole content. */
   readonly size: number
   /** For all of it to arrive. */

@@ -2,15 +2,15 @@
  * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
  * have left.
  *
- * Entries are found in the index by their last use, without reading anything; for the versions the log is read. A content goes
- * some time after its last entry: a client may have been promised it. Files that neither the index nor this process knows
+ * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A content goes
+ * some time after its last entry: a client may have been promised it. Files that neither the table nor this process knows
  * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
  * not known.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import { nameOf } from '../catalogue/index.ts'
+import { nameOf } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
@@ -86,17 +86,17 @@ export class Retention {
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
   async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
     const { journal, blobs, clock } = this.#parts
-    const { index } = journal
+    const { table } = journal
     const rules = { ...keepAll, ...some }
-    const before = { count: index.count, bytes: index.bytes }
+    const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
       const freed = new Set([
         ...(await this.#forgetUnused(rules, now, signal)),
         ...(await this.#forgetVersions(rules, now, signal)),
       ])
-      swept.entriesRemoved = before.count - index.count
-      swept.bytesFreed = before.bytes - index.bytes
+      swept.entriesRemoved = before.count - table.count
+      swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
@@ -104,7 +104,7 @@ export class Retention {
       swept.blobsRemoved = await this.#remove(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
-    return { ...swept, entriesKept: index.count, blobsKept: index.contents }
+    return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
   /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
@@ -156,11 +156,11 @@ export class Retention {
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const { journal, removal } = this.#parts
-    const { index } = journal
+    const { table } = journal
     if (rules.unusedDays === 0) return []
     const before = (now - rules.unusedDays * day) / 1000
     const due = (row: number): boolean =>
-      index.used(row) < before && standingOf(rules, index.digest(row)) !== 'generation'
+      table.used(row) < before && standingOf(rules, table.digest(row)) !== 'generation'
     const freed: string[] = []
     for await (const rows of removal.rows(signal)) {
       freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
@@ -175,15 +175,15 @@ export class Retention {
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const { journal, removal } = this.#parts
-    const { index } = journal
+    const { table } = journal
     if (rules.versions === 0) return []
     const counts = await countPackages(journal.list())
     const old = await olderVersions(journal.list(), { counts, keep: rules.versions })
     signal.throwIfAborted()
     const before = (now - versionUnused) / 1000
     const due = (row: number): boolean =>
-      index.used(row) < before && standingOf(rules, index.digest(row)) === 'unknown'
-    const rows = old.flatMap(key => index.find(nameOf(key)) ?? [])
+      table.used(row) < before && standingOf(rules, table.digest(row)) === 'unknown'
+    const rows = old.flatMap(key => table.find(nameOf(key)) ?? [])
     return removal.forget(rows.filter(due), { due, signal })
   }
 
