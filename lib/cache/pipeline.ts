@@ -43,63 +43,7 @@ export interface PipelineParts {
 
 /** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
-  const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
-  /** What is asked for and admitted. */
-  const answered = (
-    request: Request,
-    destination: FileDestination,
-    { admission, rules }: { readonly admission: Admitted; readonly rules: Rules },
-  ): Response | Promise<Response> => {
-    // 4. Under which key is it stored, and can it change?
-    const { asked, uri, key, archive, about, credentials } = destination
-    const allowed = {
-      request,
-      uri,
-      key,
-      archive,
-      directives: requestDirectives(request.fields),
-      about,
-      credentials,
-      tools: { now: parts.clock.now(), boundary: newBoundary, via },
-    }
-
-    // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
-    const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
-    const found = parts.store.peek(key) ?? parts.answerer.stored(key)
-    const passthrough = admission.allow === 'passthrough'
-    // When routing replaced the host, the credentials are not sent.
-    const authorization = hasCredentials && credentials
-    const response = whenReady(found, stored => {
-      const { client } = request
-      const asked = { key, archive, client, stored }
-      const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
-      return whenReady(claimed, claim => {
-        const known = claim === undefined ? allowed : { ...allowed, claim }
-        const decision = lookup({
-          stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
-          negativeUntil: parts.negative.until(key),
-          path: archive,
-          claim,
-          checkFrom:
-            archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
-          directives: allowed.directives,
-          authorization,
-          passthrough,
-          offline: rules.config.offline,
-          settings: rules.config.freshness,
-          now: allowed.tools.now,
-        })
-
-        // 6. The response.
-        return answer(decision, known, admission, parts)
-      })
-    })
-    return isOurAddress(destination.mode)
-      ? whenReady(response, ready => sandboxed(ready, request.target))
-      : response
-  }
-
   return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
@@ -123,13 +67,75 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // Of a file as of a day, which one was it then?
     const { asOf, key, archive } = destination
-    if (asOf === undefined) return answered(request, destination, { admission, rules })
+    if (asOf === undefined) return answered(request, destination, { admission, rules, parts })
     return whenReady(parts.suites.past.find(key, archive, asOf), found => {
       return 'sentence' in found
         ? notKept(request, found.sentence, destination.about)
-        : answered(request, keptAs(destination, found.key), { admission, rules })
+        : answered(request, keptAs(destination, found.key), { admission, rules, parts })
     })
   }
+}
+
+/** How a request is admitted, under which rules, and what answers it. */
+interface Admittance {
+  readonly admission: Admitted
+  readonly rules: Rules
+  readonly parts: PipelineParts
+}
+
+/** The answer to a request that is admitted. */
+function answered(
+  request: Request,
+  destination: FileDestination,
+  { admission, rules, parts }: Admittance,
+): Response | Promise<Response> {
+  // 4. Under which key is it stored, and can it change?
+  const { asked, uri, key, archive, about, credentials } = destination
+  const allowed = {
+    request,
+    uri,
+    key,
+    archive,
+    directives: requestDirectives(request.fields),
+    about,
+    credentials,
+    tools: { now: parts.clock.now(), boundary: newBoundary, via: `1.1 ${parts.pseudonym}` },
+  }
+
+  // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
+  const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
+  const found = parts.store.peek(key) ?? parts.answerer.stored(key)
+  const passthrough = admission.allow === 'passthrough'
+  // When routing replaced the host, the credentials are not sent.
+  const authorization = hasCredentials && credentials
+  const response = whenReady(found, stored => {
+    const { client } = request
+    const asked = { key, archive, client, stored }
+    const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
+    return whenReady(claimed, claim => {
+      const known = claim === undefined ? allowed : { ...allowed, claim }
+      const decision = lookup({
+        stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
+        negativeUntil: parts.negative.until(key),
+        path: archive,
+        claim,
+        checkFrom:
+          archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
+        directives: allowed.directives,
+        authorization,
+        passthrough,
+        offline: rules.config.offline,
+        settings: rules.config.freshness,
+        now: allowed.tools.now,
+      })
+
+      // 6. The response.
+      return answer(decision, known, admission, parts)
+    })
+  })
+  return isOurAddress(destination.mode)
+    ? whenReady(response, ready => sandboxed(ready, request.target))
+    : response
 }
 
 /** What the store has of a file whose content an index names: under this name, or under another. */
