@@ -9,17 +9,15 @@ import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
-import { parseUri } from '../http/message/target.ts'
 import { hasPassed } from '../http/proxy/via.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { Answerer } from './answer/answerer.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { relay } from './answer/pass.ts'
-import { classify } from './archive/path.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy/policy.ts'
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
-import { Destinations, type FileDestination } from './request/destination.ts'
+import { Destinations, type FileDestination, keptAs } from './request/destination.ts'
 import { isOurAddress, sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
@@ -147,14 +145,6 @@ function settled(
   const elsewhere = allowed.directives.noStore ? undefined : answerer.elsewhere(allowed, stored)
   if (elsewhere !== undefined) return elsewhere
   return stored && answerer.confirmed(allowed, stored)
-}
-
-/** The same file under another key on the same host. */
-function keptAs(destination: FileDestination, key: string): FileDestination {
-  const uri = parseUri(key)
-  if (key === destination.key || 'problem' in uri) return destination
-  const archive = classify(uri.path)
-  return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }
 
 function answer(

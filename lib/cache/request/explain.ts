@@ -21,7 +21,7 @@ import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import type { Signature } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
-import { Destinations, type FileDestination } from './destination.ts'
+import { Destinations, type FileDestination, keptAs } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
@@ -31,7 +31,7 @@ export interface ExplainParts {
     has?(digest: string): boolean
   }
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'past'>
   readonly now: Milliseconds
 }
 
@@ -53,8 +53,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const destination = destinationOf(url, parts.rules)
-  if (typeof destination === 'string') return [{ question: notUnderstood, answer: destination }]
+  const wanted = destinationOf(url, parts.rules)
+  if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
+  const destination = await asOfItsDay(wanted, parts)
+  if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
   /** `verdict` is what becomes of a plain request. */
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
@@ -139,6 +141,18 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(sentenceFor(plain))
   return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** The file that a target of a snapshot stands for; a sentence when there is none. */
+async function asOfItsDay(
+  destination: FileDestination,
+  { suites }: ExplainParts,
+): Promise<FileDestination | string> {
+  const { asOf, admission, key, archive } = destination
+  if (asOf === undefined || 'deny' in admission) return destination
+  if (suites === undefined) return 'is answered as of a day, which the running proxy alone can tell'
+  const found = await suites.past.find(key, archive, asOf)
+  return 'sentence' in found ? `is answered 404. ${found.sentence}` : keptAs(destination, found.key)
 }
 
 /** What becomes of an `https://` URL whose TLS is not read here: apt asks for a tunnel to its host. */
