@@ -116,6 +116,7 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
       updating: rules().config.suites.update,
     }),
   })
+  updates.removeLeftovers()
   const answerer = new Answerer({
     store,
     fetcher,

@@ -45,6 +45,9 @@ export interface AheadParts {
 
 const day: Milliseconds = 24 * 60 * 60 * 1000
 
+/** An origin may have a new Release every second: entries are listed and indexes read no more often than this. */
+const betweenSuites: Milliseconds = 60_000
+
 /** Packages that are looked for, those used last first. */
 const mostUsed = 20_000
 
@@ -98,6 +101,7 @@ export class Ahead {
         const because = explainError(error)
         this.#parts.log.warn('packages could not be fetched ahead', { suite: at, because })
       }
+      await this.#rest(betweenSuites).catch(() => undefined)
     }
   }
 
@@ -111,7 +115,7 @@ export class Ahead {
     if (used.size === 0) return
     const begun = clock.elapsed()
     const search = { cacheDirectory, before, after, used: [...used.keys()] }
-    const found = await searchInThread(search, this.#closing.signal)
+    const found = await searchInThread(search, { clock, signal: this.#closing.signal })
     log.debug('newer packages were found', { suite: at, newer: found.length })
     const ordered = found
       .map(one => ({ ...one, lastUsed: used.get(one.before) ?? 0 }))
@@ -176,19 +180,25 @@ export class Ahead {
 
   /** Waits until no file is being fetched. */
   async #turn(): Promise<void> {
-    const { clock, fetcher } = this.#parts
+    const { fetcher } = this.#parts
+    while (fetcher.count > 0) await this.#rest(pause)
+    this.#closing.signal.throwIfAborted()
+  }
+
+  /** Rejects when this is closed meanwhile. */
+  async #rest(time: Milliseconds): Promise<void> {
     const { signal } = this.#closing
-    for (;;) {
-      signal.throwIfAborted()
-      if (fetcher.count === 0) return
-      await new Promise<void>(resolve => {
-        const cancel = clock.after(pause, resolve)
-        signal.addEventListener('abort', () => {
-          cancel()
-          resolve()
-        })
-      })
-    }
+    signal.throwIfAborted()
+    await new Promise<void>(resolve => {
+      const over = (): void => {
+        cancel()
+        signal.removeEventListener('abort', over)
+        resolve()
+      }
+      const cancel = this.#parts.clock.after(time, over)
+      signal.addEventListener('abort', over)
+    })
+    signal.throwIfAborted()
   }
 
   /** Whether a file of so many bytes may be fetched within what is allowed for a day. */

@@ -23,6 +23,8 @@ const longestCode = 20
 /** The content. Throws when it is malformed, and what the source throws. */
 export async function* unbzip2(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = new ByteReader(source)
+  // One for all blocks: a file may have one block for every few bytes.
+  const block = new Uint32Array(9 * levelBytes)
   for (;;) {
     await reader.gather(4)
     if (reader.ready === 0) return
@@ -36,7 +38,7 @@ export async function* unbzip2(source: AsyncIterable<Uint8Array>): AsyncGenerato
       bits.read(16)
       if (begin === endMagic) break
       if (begin !== blockMagic) malformed('a block has no beginning')
-      yield* expanded(unsorted(bits, level * levelBytes))
+      yield* expanded(unsorted(bits, block.subarray(0, level * levelBytes)))
     }
   }
 }
@@ -84,7 +86,7 @@ interface Code {
 }
 
 /** The bytes of a block, with the move-to-front coding and the sorting of Burrows and Wheeler undone. */
-function unsorted(bits: Bits, most: number): Uint8Array {
+function unsorted(bits: Bits, block: Uint32Array): Uint8Array {
   if (bits.read(1) === 1) malformed('it is randomised')
   const origin = bits.read(24)
   const front = usedBytes(bits)
@@ -92,7 +94,7 @@ function unsorted(bits: Bits, most: number): Uint8Array {
   const tables = bits.read(3)
   const selectors = readSelectors(bits, tables)
   const codes = Array.from({ length: tables }, () => readCode(bits, symbols))
-  const block = new Uint32Array(most)
+  const most = block.length
   const counts = new Uint32Array(257)
   let length = 0
   const append = (byte: number, times: number): void => {
