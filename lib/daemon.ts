@@ -115,6 +115,7 @@ interface LifeParts {
 function lifeOf({ log, start, clock, notifier }: LifeParts) {
   const stopping = new AbortController()
   const hurrying = new AbortController()
+  const hurried = fired(hurrying.signal)
   let service: Service | undefined
   let crashed = false
   let begun = (): void => {}
@@ -246,7 +247,7 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     })
     work.catch(() => undefined)
     try {
-      return await Promise.race([work, overdue, fired(hurrying.signal)])
+      return await Promise.race([work, overdue, hurried])
     } finally {
       cancel()
     }

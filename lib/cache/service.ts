@@ -266,8 +266,11 @@ async function startWith(
       remarks: () => [...warnings, ...pending],
     }),
   )
+  const { announce } = config.mdns ? await import('./announcement.ts') : {}
+  const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
+    stopStep('take the announcement back', 2000, async () => takeBack?.()),
     stopStep('end the live figures', 1000, async () => live.close()),
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),

@@ -22,7 +22,7 @@ export type HttpsConfig = Config['https']
 /** The configuration a file makes together with the command line and the environment. */
 export function configOf(file: FileValues, overrides: Overrides, surroundings: Surroundings) {
   const { listenAddress, listenPort, alternativePorts, listenPortSecure, ...same } = file
-  const { mdns, debug, ...settings } = same
+  const { debug, ...settings } = same
   const cacheDirectory: string =
     overrides.cacheDirectory ??
     namedCacheDirectory(surroundings) ??

@@ -12,6 +12,7 @@ export function needRestart(before: Config, after: Config): readonly string[] {
     ['listen', config => config.listen],
     ['listen_port_secure', config => config.listenSecure],
     ['https', ({ https }) => ({ ...https, ...reloadable, originCa: [] })],
+    ['mdns', config => config.mdns],
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],

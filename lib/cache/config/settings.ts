@@ -197,7 +197,7 @@ export const settings = group('', {
   }),
 
   mdns: setting(boolean, false).says(
-    'Not supported: the proxy is not announced with multicast DNS, and `true` causes a warning. The setup page has DNS records by which clients find the proxy.',
+    'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
   ),
   debug: group(
     'GoAPTCacher’s debugging settings. They are read and have no effect: see `log.level`.',
@@ -217,7 +217,6 @@ export const settings = group('', {
 
 /** Settings of GoAPTCacher that have no effect, with the sentence of the warning. */
 export const withoutEffect: Readonly<Record<string, string>> = {
-  mdns: 'is not supported: nothing is announced with multicast DNS; the setup page has DNS records that clients find the proxy by',
   'debug.enable':
     'is not supported: there is no debugging listener; see log.level and /_cachesvc/metrics',
   'debug.pprof.enable':

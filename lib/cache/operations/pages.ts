@@ -48,10 +48,12 @@ export class Pages {
   }
 
   async cache(): Promise<string> {
-    const { usage, config, verification, suites, clock } = this.#sources
+    const { usage, config, holdings, activity, verification, suites, clock } = this.#sources
     const view = cacheView({
       config,
       usage: await usage(),
+      holdings: await holdings(),
+      archives: activity().archives,
       verification: verification(),
       suites: suites(),
       now: clock.now(),

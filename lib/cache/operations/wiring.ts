@@ -11,6 +11,7 @@ import { explain } from '../request/explain.ts'
 import { machineAddresses } from '../request/own-identity.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Activity } from '../stats/activity.ts'
+import { Inventory } from '../stats/inventory.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
@@ -63,6 +64,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     ...https.gauges,
     verification: () => verification.last,
   })
+  const inventory = new Inventory(store, clock)
   const sources: OperationsSources = {
     clock,
     version,
@@ -90,6 +92,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       arriving: fetcher.arriving,
     }),
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
+    holdings: () => inventory.holdings(),
     health: () => store.health(),
     verification: () => verification,
     suites: () => suiteStates(suites, parts.updates),

@@ -111,7 +111,7 @@ function banner(url: string, idp: string, { people, profile, encrypt }: Demo): s
   const encrypted = encrypt ? ', encrypted' : ''
   return `
   Open       ${url}
-             The certificate is made for this run: let the browser go on, or use curl -k.
+             The certificate is made for this run: let the browser go on.
 
   People     ${peopleTable(people)}
 

@@ -24,7 +24,7 @@ t.test('without a file everything has its default', t => {
     parentProxy: undefined,
     offline: false,
     remap: [],
-    ...{ archives: [], redirects: 'follow' },
+    ...{ archives: [], redirects: 'follow', mdns: false },
     overrides: { ubuntuServer: undefined, debianServer: undefined },
     listenSecure: undefined,
     https: {

@@ -251,6 +251,23 @@ t.test('the cache page says which suites are adopted, and why one is behind', as
   t.match(await render(sources(), 'cache'), 'None yet. A suite is adopted when')
 })
 
+t.test(
+  'the cache page says what is stored of each archive, and how often it was a hit',
+  async t => {
+    t.match(await render(sources(), 'cache'), 'Nothing is stored yet.')
+    t.match(await render(sources({ holdings: () => undefined }), 'cache'), 'are being counted')
+    const [name, rest] = ['archive.example.org', { files: 1200, bytes: 3_000_000 }]
+    const many = Array.from({ length: 21 }, (_, i) => ({ name: `${i}.example`, ...rest }))
+    const holdings = () => [{ name, ...rest }, ...many]
+    const tally = { name, requests: 4, hits: 3, bytes: 0, last: noon }
+    const activity = () => ({ ...fullSources().activity(), archives: [tally] })
+    const page = await render(fullSources({ holdings, activity }), 'cache')
+    t.match(page, /<code>archive\.example\.org<\/code>.*1,200<.*>2\.86 MiB<.*>75\.0%</)
+    t.match(page, 'none asked for')
+    t.match(page, 'And 2 more.')
+  },
+)
+
 t.test('used and free are the total, and the share is that of df', async t => {
   const filesystem = { total: 1000, used: 500, free: 400 }
   const usage = () => ({ objects: 1, bytes: 100, filesystem })

@@ -49,7 +49,7 @@ function checks({ here, archives }: Setting): Chapter['examples'] {
       id: 'reach',
       title: 'Is it there, and for this machine?',
       intro:
-        '200 says yes; with 403 the machine is in no network under `clients`. The address without a path always answers 406.',
+        '200 says yes; with 403 the machine is in no network of the setting clients. The address without a path always answers 406.',
       text: `curl --fail ${here.url}/_cachesvc/allowed`,
     }),
     example('Shell', {

@@ -4,6 +4,8 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
+import type { Tally } from '../../stats/activity.ts'
+import type { Holding } from '../../stats/inventory.ts'
 import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from '../figures.ts'
 import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 
@@ -16,12 +18,15 @@ const mostSuites = 100
 export interface CacheFacts {
   readonly config: Config
   readonly usage: StoreUsage
+  readonly holdings: readonly Holding[] | undefined
+  /** Requests since the start. */
+  readonly archives: readonly Tally[]
   readonly verification: Verification
   readonly suites: readonly SuiteState[]
   readonly now: Milliseconds
 }
 
-export function cacheView({ config, usage, verification, suites, now }: CacheFacts): View {
+export function cacheView({ config, usage, verification, suites, now, ...of }: CacheFacts): View {
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // As df does it: what is reserved for root counts neither as used nor as free.
@@ -43,6 +48,7 @@ export function cacheView({ config, usage, verification, suites, now }: CacheFac
     free: sizeView(free),
     total: sizeView(total),
     reserved: reserved > 0 && size(reserved),
+    ...holdingsView(of),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     fresh: {
       index: duration(index),
@@ -53,6 +59,25 @@ export function cacheView({ config, usage, verification, suites, now }: CacheFac
     suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
     ...verificationView(config.verification, verification),
+  }
+}
+
+/** Archives that are shown. */
+const mostArchives = 20
+
+function holdingsView({ holdings, archives }: Pick<CacheFacts, 'holdings' | 'archives'>): View {
+  const asked = new Map(archives.map(tally => [tally.name, tally]))
+  return {
+    counting: holdings === undefined,
+    holdings: (holdings ?? []).slice(0, mostArchives).map(({ name, files, bytes }) => {
+      const { requests = 0, hits = 0 } = asked.get(name) ?? {}
+      const rate = requests === 0 ? 'none asked for' : percent(hits / requests)
+      return { name, files: count(files), size: size(bytes), rate }
+    }),
+    moreHoldings:
+      holdings !== undefined &&
+      holdings.length > mostArchives &&
+      count(holdings.length - mostArchives),
   }
 }
 

@@ -1,0 +1,41 @@
+/**
+ * Announces the proxy in the local network, with multicast DNS (RFC 6762) as a service `_apt_proxy._tcp` (RFC 6763). Loaded only
+ * when `mdns` is switched on.
+ */
+import { hostname } from 'node:os'
+// biome-ignore lint/style/noRestrictedImports: the one importer
+import Bonjour from 'bonjour-service'
+import type { Logger } from '../log/log.ts'
+import { isLoopback } from './operations/endpoint.ts'
+import type { Listener } from './operations/sources.ts'
+
+/**
+ * Announces the first listener that other machines reach, and answers questions about it. The function it returns takes the
+ * announcement back; undefined when there is no such listener.
+ */
+export function announce(
+  listeners: readonly Listener[],
+  log: Logger,
+): (() => Promise<void>) | undefined {
+  const open = listeners.find(({ address = '', secure }) => !secure && !isLoopback(address))
+  if (open === undefined) {
+    log.warn('mDNS: the proxy listens for this machine alone, and is not announced')
+    return undefined
+  }
+  const { port } = open
+  const warn = (error: unknown) => log.warn('mDNS: the proxy is not announced', { error })
+  const bonjour = new Bonjour({}, warn)
+  // The package leaves these events to its user, and one without a listener ends the process.
+  const { mdns } = Reflect.get(bonjour, 'server')
+  mdns.on('error', warn)
+  mdns.on('warning', warn)
+  const [name = ''] = hostname().split('.')
+  // A probe would print to standard output. Names that differ as their hosts do need none.
+  const service = { name: `cachesvc on ${name}`, type: 'apt_proxy', host: `${name}.local` }
+  bonjour.publish({ ...service, port, probe: false }).on('error', warn)
+  log.info('mDNS: the proxy is announced', { service: '_apt_proxy._tcp', port })
+  return async () => {
+    await new Promise<void>(resolve => bonjour.unpublishAll(() => resolve()))
+    await new Promise<void>(resolve => bonjour.destroy(() => resolve()))
+  }
+}
