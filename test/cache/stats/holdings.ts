@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { Inventory } from '../../../lib/cache/stats/inventory.ts'
+import { Holdings } from '../../../lib/cache/stats/holdings.ts'
 
 const entry = (key: string, size: number) => ({ key, size, digest: '', lastUsed: 0 })
 
@@ -17,7 +17,7 @@ t.test('files and bytes of each archive, most bytes first, counted once a minute
     yield stored.slice(0, 2)
     yield stored.slice(2)
   }
-  const inventory = new Inventory({ list }, clock)
+  const inventory = new Holdings({ list }, clock)
   const expected = [
     { name: 'b.example:8080', files: 1, bytes: 40 },
     { name: 'a.example', files: 2, bytes: 30 },
@@ -43,7 +43,7 @@ t.test('a page does not wait for a long count, and a failing one is told', async
     await wait
     yield [entry('http://a.example/x', 1)]
   }
-  const inventory = new Inventory({ list: slow }, clock)
+  const inventory = new Holdings({ list: slow }, clock)
   const asked = inventory.holdings()
   clock.advance(2000)
   t.equal(await asked, undefined)
@@ -53,5 +53,5 @@ t.test('a page does not wait for a long count, and a failing one is told', async
     yield []
     throw new Error('the disk')
   }
-  await t.rejects(new Inventory({ list: broken }, clock).holdings(), { message: 'the disk' })
+  await t.rejects(new Holdings({ list: broken }, clock).holdings(), { message: 'the disk' })
 })

@@ -21,7 +21,7 @@ const patience: Milliseconds = 2000
 const mostNames = 1000
 const others = 'others'
 
-export class Inventory {
+export class Holdings {
   readonly #store: Pick<ReadableStore, 'list'>
   readonly #clock: Clock
   #last: { readonly holdings: readonly Holding[]; readonly at: Milliseconds } | undefined
