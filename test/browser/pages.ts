@@ -8,7 +8,7 @@ import { createRequire } from 'node:module'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { OperationsSources } from '../../lib/cache/operations/sources.ts'
-import { ask, fullSources, hostileSources, sources } from '../fixtures/operations.ts'
+import { ask, fullSources, hostileSources, sources } from '../fixtures/cache/operations.ts'
 
 const executable = [
   '/usr/bin/chromium',
