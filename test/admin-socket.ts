@@ -4,10 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type AdminSocket, askOwner, own, type RequestHandler } from '../lib/admin-socket.ts'
-import { ManualClock, systemClock } from '../lib/async/clock.ts'
+import { systemClock } from '../lib/async/clock.ts'
 import { Failure } from '../lib/errors.ts'
 import { createMemoryLog } from '../lib/log/log.ts'
 import { startChild } from './fixtures/store/child.ts'
+import { ManualClock } from './fixtures/time/manual-clock.ts'
 
 const clock = systemClock
 const cacheDirectory = (directory: string) => ({

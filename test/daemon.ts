@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events'
 import t from 'tap'
-import { ManualClock } from '../lib/async/clock.ts'
 import { type DaemonOptions, type Service, serve } from '../lib/daemon.ts'
 import { Failure } from '../lib/errors.ts'
 import { createMemoryLog } from '../lib/log/log.ts'
 import type { Notifier } from '../lib/systemd.ts'
+import { ManualClock } from './fixtures/time/manual-clock.ts'
 
 function recordingNotifier(watchdog?: number) {
   const said: string[] = []

@@ -5,11 +5,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../lib/async/clock.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { TestCache } from './fixtures/cache/cache.ts'
 import { RawClient, type RawResponse } from './fixtures/http/raw-client.ts'
 import { file, ScriptedOrigin } from './fixtures/http/scripted-origin.ts'
+import { ManualClock } from './fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const pages = ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/setup']

@@ -1,5 +1,5 @@
 /**
- * Time as a parameter. All code that reads the time or waits takes a Clock, so tests use a manual clock.
+ * Time as a parameter. All code that reads the time or waits takes a Clock: tests have one that stands still.
  */
 
 /** Milliseconds: a duration, or a moment since the Unix epoch where the name says so. */
@@ -41,58 +41,3 @@ export const systemClock: Clock = {
 
 /** Node takes a timer that is longer for one of 1 ms. */
 const longestTimer: Milliseconds = 2 ** 31 - 1
-
-interface Appointment {
-  readonly at: Milliseconds
-  readonly action: () => void
-}
-
-/** A clock that stands still until `advance` is called: for tests only. */
-export class ManualClock implements Clock {
-  #now: Milliseconds
-  #elapsed: Milliseconds = 0
-  #appointments = new Set<Appointment>()
-
-  constructor(start: Milliseconds) {
-    this.#now = start
-  }
-
-  now(): Milliseconds {
-    return this.#now
-  }
-
-  elapsed(): Milliseconds {
-    return this.#elapsed
-  }
-
-  after(delay: Milliseconds, action: () => void): () => void {
-    const appointment = { at: this.#elapsed + delay, action }
-    this.#appointments.add(appointment)
-    return () => this.#appointments.delete(appointment)
-  }
-
-  /** Sets the wall clock, as an operator or NTP does; no timer falls due. */
-  set(now: Milliseconds): void {
-    this.#now = now
-  }
-
-  /** Lets time pass: runs the actions that fall due, in their order. */
-  advance(by: Milliseconds): void {
-    const until = this.#elapsed + by
-    for (;;) {
-      const due = [...this.#appointments]
-        .filter(appointment => appointment.at <= until)
-        .sort((a, b) => a.at - b.at)[0]
-      if (due === undefined) break
-      this.#appointments.delete(due)
-      this.#pass(due.at)
-      due.action()
-    }
-    this.#pass(until)
-  }
-
-  #pass(until: Milliseconds): void {
-    this.#now += until - this.#elapsed
-    this.#elapsed = until
-  }
-}

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Alarm } from '../../lib/async/alarm.ts'
-import { ManualClock } from '../../lib/async/clock.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 function counted() {
   const clock = new ManualClock(0)

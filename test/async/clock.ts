@@ -1,6 +1,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { ManualClock, systemClock } from '../../lib/async/clock.ts'
+import { systemClock } from '../../lib/async/clock.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 t.test('a manual clock keeps appointments in their order and only when they are due', t => {
   const clock = new ManualClock(1000)

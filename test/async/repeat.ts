@@ -1,6 +1,6 @@
 import t from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { repeat } from '../../lib/async/repeat.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 t.test('a task runs after every interval until it is stopped', async t => {
   const clock = new ManualClock(0)

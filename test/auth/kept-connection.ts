@@ -5,12 +5,12 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import type { Config } from '../../lib/auth/config/config.ts'
 import { Fields } from '../../lib/http/message/field.ts'
 import { gatewayConfig, requestWith, startGateway } from '../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 const ada = 'ada@example.org staff,ops'

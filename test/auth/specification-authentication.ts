@@ -4,12 +4,12 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { startWhole } from '../fixtures/gateway/whole-gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml/browser.ts'
 import { sp } from '../fixtures/saml/idp.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const session = '__authproxy_session'
 const start = Date.parse('2026-11-20T12:00:00Z')

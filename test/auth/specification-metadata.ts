@@ -6,7 +6,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import type { SamlConfig } from '../../lib/auth/config/config.ts'
 import { IdpMetadataSource } from '../../lib/auth/saml/metadata/idp-metadata-source.ts'
 import { createMemoryLog } from '../../lib/log/log.ts'
@@ -17,6 +16,7 @@ import type { Teardown } from '../fixtures/http/raw-client.ts'
 import { type ReplyOptions, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { readAsked } from '../fixtures/saml/browser.ts'
 import { ScriptedIdp, sp } from '../fixtures/saml/idp.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const start = Date.parse('2026-11-20T12:00:00Z')
 const minute = 60_000

@@ -2,10 +2,10 @@
  * Clients that hold connections to the backend for long keep them from no other client.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const places = 8
 

@@ -6,11 +6,11 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { type Chance, seeded } from '../fixtures/chance/seeded-random.ts'
 import { startGateway } from '../fixtures/gateway/gateway.ts'
 import { mutatedRequests } from '../fixtures/gateway/gateway-requests.ts'
 import { ByteReader, readContent, readHead } from '../fixtures/http/wire.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const { TWO_WAYS_SEED = '1', TWO_WAYS_REQUESTS = '10000' } = process.env
 const seed = Number(TWO_WAYS_SEED)

@@ -4,12 +4,12 @@
 import { open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { type Call, scriptedFiles } from '../fixtures/store/files.ts'
 import { mountTmpfs, withTmpfs } from '../fixtures/store/tmpfs.ts'
 import { Gate } from '../fixtures/time/gate.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const release = '/debian/dists/stable/InRelease'

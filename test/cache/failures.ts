@@ -2,13 +2,13 @@
  * Origins that fail, on the wire: a retryable 503 with a text, soon, and never a 404 or 507 of our making.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { ScriptedDns } from '../fixtures/http/dns.ts'
 import type { RawResponse } from '../fixtures/http/raw-client.ts'
 import { reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { freePort } from '../fixtures/process/ports.ts'
 import { Gate } from '../fixtures/time/gate.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const never = new Gate()

@@ -4,9 +4,9 @@
 import { readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const release = '/debian/dists/stable/InRelease'

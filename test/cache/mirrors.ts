@@ -3,11 +3,11 @@
  */
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import type { RawResponse } from '../fixtures/http/raw-client.ts'
 import { file, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const path = '/pool/main/h/hello_1_all.deb'
 const index = '/dists/stable/InRelease'

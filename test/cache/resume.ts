@@ -4,7 +4,6 @@
  */
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import type { RawClient } from '../fixtures/http/raw-client.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type Script,
   ScriptedOrigin,
 } from '../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const content = Buffer.alloc(200_000, 'the quick brown fox ')

@@ -2,9 +2,9 @@
  * Decisions about what may have changed, on the wire: whether stale files may be served, files that belong together, and dates.
  */
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../lib/async/clock.ts'
 import { type Settings, TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const release = '/debian/dists/stable/InRelease'
 const other = '/debian/doc/constitution.txt'

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
 import { tokensIn } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test(
   '68: a head full of session cookies costs what its length costs, not the square of it',

@@ -1,7 +1,7 @@
 /** What the doctor makes of facts: no sockets, no files. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import { systemClock } from '../../../lib/async/clock.ts'
 import {
   doubtful,
   type Finding,
@@ -24,6 +24,7 @@ import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.t
 import { formatDate } from '../../../lib/http/message/date.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2030, 0, 1)

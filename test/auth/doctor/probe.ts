@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import {
   fingerprint,
   type ProbeAnswer,
@@ -13,6 +12,7 @@ import {
 import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const key = () => ({ kid: randomBytes(4).toString('hex'), key: randomBytes(32) })
 const random = randomBytes

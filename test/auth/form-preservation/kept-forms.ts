@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { KeptForms } from '../../../lib/auth/form-preservation/kept-forms.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 const ada = { owner: 'ada', target: '/save', network: '192.0.2.1' }

@@ -3,12 +3,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { keySetPath } from '../../../lib/auth/identity/key-set.ts'
 import { arranged } from '../../fixtures/gateway/attacked.ts'
 import { domain, gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 import { base, minute, start, withTokens } from '../../fixtures/gateway/identity-token.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test('off unless told: no token, and the path of the keys is the backend’s', async t => {
   const { backend, cookie, send } = await arranged(t)

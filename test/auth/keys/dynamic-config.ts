@@ -3,7 +3,6 @@ import { chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import {
   makeDynamicConfig,
   publishedFor,
@@ -14,6 +13,7 @@ import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dyn
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 const entityId = 'https://app.example.org/saml/metadata'

@@ -14,12 +14,12 @@ import {
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 const making = {

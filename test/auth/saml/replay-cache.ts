@@ -4,11 +4,11 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { ReplayCache } from '../../../lib/auth/saml/replay-cache.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { hrefOf } from '../../fixtures/saml/browser.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 

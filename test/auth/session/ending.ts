@@ -5,11 +5,11 @@ import { EventEmitter, once } from 'node:events'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const handshake = {
   Upgrade: 'websocket',

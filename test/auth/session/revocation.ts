@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 const hour = 3_600_000

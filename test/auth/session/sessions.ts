@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import {
   cookieOf,
@@ -13,6 +12,7 @@ import {
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
 import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { reply } from '../../fixtures/http/scripts.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)
 /** What a browser says when a person opens a page. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { type Session, SessionTokens } from '../../../lib/auth/session/token.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const now = Date.parse('2025-03-14T12:00:00Z')
 const key = { kid: 'k', key: randomBytes(32), created: now, retires: undefined }

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { watchAbandoned } from '../../../lib/cache/fetch/ending.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 interface Progress {
   readonly readers: number

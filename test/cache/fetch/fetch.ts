@@ -5,7 +5,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Piece } from '../../../lib/bytes/piece.ts'
 import type { Source } from '../../../lib/bytes/source.ts'
 import { classify } from '../../../lib/cache/archive/path.ts'
@@ -16,6 +15,7 @@ import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
 import { silentLog } from '../../../lib/log/log.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 async function fetcherForTest(
   t: { teardown(act: () => unknown): void },

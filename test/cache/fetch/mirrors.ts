@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Mirrors } from '../../../lib/cache/fetch/mirrors.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
@@ -8,6 +7,7 @@ import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { TargetUri } from '../../../lib/http/message/target.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const names = ['a.example.org', 'b.example.org', 'c.example.org']
 const places: TargetUri[] = names.map(host => ({ scheme: 'http', host, port: 80, path: '/x' }))

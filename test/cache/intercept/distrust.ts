@@ -1,6 +1,6 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { DistrustMemory } from '../../../lib/cache/intercept/distrust.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test('a client is remembered for a host and a while', async t => {
   const clock = new ManualClock(1000)

@@ -3,10 +3,10 @@
  */
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { isCertifiable } from '../../../lib/cache/intercept/certificate-names.ts'
 import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const hour = 3_600_000
 const noAddresses = () => ({ caIssuers: undefined, distributionPoint: undefined })

@@ -4,13 +4,13 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { RevocationList } from '../../../lib/cache/intercept/revocation-list.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { listNumber } from '../../../lib/x509/x509.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { attempt, lacking } from '../../fixtures/process/command.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 const start = Date.now()

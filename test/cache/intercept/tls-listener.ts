@@ -5,7 +5,6 @@ import { X509Certificate } from 'node:crypto'
 import { connect as connectTcp } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
 import { listenerCertificate } from '../../../lib/cache/intercept/listener-certificate.ts'
 import type { KeyAndCertificate } from '../../../lib/http/server/node-server.ts'
@@ -14,6 +13,7 @@ import { startForTest } from '../../fixtures/cache/service.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { eventually, freePort } from '../../fixtures/process/ports.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { Live } from '../../../lib/cache/operations/live.ts'
 import { operations } from '../../../lib/cache/operations/routes.ts'
 import { ask, fullSources, noon, request, textOf } from '../../fixtures/cache/operations.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 function figuresOf(block: Buffer | undefined): Record<string, string> {
   const [, json = ''] = /^data: (.*)\n\n$/.exec(String(block)) ?? []

@@ -3,7 +3,6 @@
  */
 import { HtmlValidate, StaticConfigLoader } from 'html-validate'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
 import { report } from '../../../lib/cache/stats/report.ts'
 import {
@@ -18,6 +17,7 @@ import {
   sources,
   textOf,
 } from '../../fixtures/cache/operations.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const services: ReadonlyArray<readonly [name: string, given: OperationsSources]> = [
   ['without data', sources()],

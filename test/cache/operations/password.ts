@@ -1,12 +1,11 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
-
 import {
   hashLine,
   PasswordCheck,
   type PasswordHash,
   readHashLine,
 } from '../../../lib/cache/operations/password.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const noon = Date.UTC(2026, 0, 1, 12)
 const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`

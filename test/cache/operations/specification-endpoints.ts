@@ -3,7 +3,6 @@
  * limits, at the level of routes. Names begin with the section.
  */
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
 import {
   ask,
@@ -14,6 +13,7 @@ import {
   statisticsOf,
   textOf,
 } from '../../fixtures/cache/operations.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test('4. the four pages are HTML', async t => {
   for (const path of ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/setup']) {

@@ -3,7 +3,6 @@
  * what the pages show, at the level of reports and routes. Names begin with the section.
  */
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
 import { hitRate, report } from '../../../lib/cache/stats/report.ts'
 import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
@@ -18,6 +17,7 @@ import {
   sources,
   statisticsOf,
 } from '../../fixtures/cache/operations.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const counterNames = [
   'requests',

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Activity } from '../../../lib/cache/stats/activity.ts'
 import type { Exchange } from '../../../lib/http/message/message.ts'
 import type { Target } from '../../../lib/http/message/target.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const noon = Date.UTC(2025, 2, 14, 12)
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Holdings } from '../../../lib/cache/stats/holdings.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const entry = (key: string, size: number) => ({ key, size, digest: '', lastUsed: 0 })
 

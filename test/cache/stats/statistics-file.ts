@@ -1,7 +1,6 @@
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { decodeDays, encodeDays } from '../../../lib/cache/stats/day-format.ts'
 import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
 import {
@@ -10,6 +9,7 @@ import {
   StatisticsFile,
 } from '../../../lib/cache/stats/statistics-file.ts'
 import type { Facts } from '../../../lib/errors.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 Object.assign(process.env, { TZ: 'UTC' })
 

@@ -5,12 +5,12 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { openStore, type Store } from '../../../lib/cache/store/store.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { MemoryFiles } from '../../fixtures/store/memory-files.ts'
 import { contentBytes, entryOf, keep, sha256 } from '../../fixtures/store/opened.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const generations = 5
 const keyOf = (n: number): string => `http://archive.example.org/pool/${n}_1_all.deb`

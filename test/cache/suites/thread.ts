@@ -3,9 +3,9 @@
  */
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import type { Job } from '../../../lib/cache/suites/adopt.ts'
 import { AdoptionThread, longestJob } from '../../../lib/cache/suites/thread.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 /** Answers each job with its key; exits at some, and never answers others. */
 const code = `

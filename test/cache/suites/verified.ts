@@ -6,12 +6,12 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { type Settings, TestCache } from '../../fixtures/cache/cache.ts'
 import type { RawResponse } from '../../fixtures/http/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { attempt } from '../../fixtures/process/command.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const program = join(import.meta.dirname, '../../../bin/cachesvc.js')
 const base = 'debian/dists/stable'

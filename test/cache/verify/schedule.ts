@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import type { VerificationReport, Wrong } from '../../../lib/cache/verify/report.ts'
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import type { ThreadOptions } from '../../../lib/cache/verify/thread.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { until } from '../../fixtures/store/opened.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 const hour = 60 * minute

@@ -3,12 +3,13 @@ import { createServer, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
+import { systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const never = new AbortController().signal
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request } from '../../../lib/http/message/message.ts'
 import { Allowance, gather } from '../../../lib/http/server/gather.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 /** A request whose content comes when the test says so. */
 function request(content: AsyncIterable<Buffer>, signal = new AbortController().signal): Request {

@@ -5,12 +5,12 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { ManualClock } from '../../../lib/async/clock.ts'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { LoopShare } from '../../../lib/http/server/loop-share.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 /** Of what a turn has room for, less what a call costs. */
 const WHOLE = (8 << 20) - (256 << 10)

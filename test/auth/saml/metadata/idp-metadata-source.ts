@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import { IdpMetadataSource } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
@@ -10,6 +9,7 @@ import { makeClient, until } from '../../../fixtures/http/origin-client.ts'
 import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const start = Date.parse('2026-11-20T12:00:00Z')
 const minute = 60_000

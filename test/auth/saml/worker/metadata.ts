@@ -2,7 +2,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import type { MetadataRules } from '../../../../lib/auth/saml/metadata/idp-metadata.ts'
 import {
@@ -21,6 +20,7 @@ import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 import { around, filledWith, idpOf, largeAggregate } from '../../../fixtures/saml/large-metadata.ts'
 import { plain } from '../../../fixtures/saml/metadata-documents.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const minute = 60_000
 /** What costs a parser most: elements with a namespace of their own. */

@@ -1,7 +1,6 @@
 import { truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import { BlockPool, blockBytes } from '../../../../lib/bytes/block-pool.ts'
 import { iterate, type Source } from '../../../../lib/bytes/source.ts'
 import { type Extent, OpenContent } from '../../../../lib/cache/store/content/open-content.ts'
@@ -9,6 +8,7 @@ import { SharedBlocks } from '../../../../lib/cache/store/content/shared-blocks.
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, collect, openBelow, until } from '../../../fixtures/store/opened.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 interface Made {
   readonly content: OpenContent

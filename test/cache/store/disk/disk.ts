@@ -1,11 +1,11 @@
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { DiskHung } from '../../../../lib/cache/store/disk/slots.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { openBelow, until } from '../../../fixtures/store/opened.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 function made(t: Test) {
   const directory = t.testdir({ there: 'hello world' })

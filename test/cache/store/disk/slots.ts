@@ -1,6 +1,6 @@
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import { DiskHung, type End, Slots } from '../../../../lib/cache/store/disk/slots.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 /** Lets time pass, with a turn of the event loop for each tick. */
 async function pass(clock: ManualClock, time: number): Promise<void> {

@@ -1,7 +1,6 @@
 import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import { savePartial } from '../../../../lib/cache/store/content/partial.ts'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
@@ -9,6 +8,7 @@ import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { hand, settle } from '../../../fixtures/store/growing.ts'
 import { bytesOf, keep, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const MiB = 1 << 20
 const day = 24 * 60 * 60 * 1000

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { ManualClock } from '../../../../lib/async/clock.ts'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
 import { createMemoryLog } from '../../../../lib/log/log.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const log = createMemoryLog()
 const key = 'http://archive.example.org/pool/a_1_all.deb'
