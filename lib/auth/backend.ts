@@ -13,7 +13,7 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
-import { Room } from '../http/server/gather.ts'
+import { Allowance } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
@@ -59,7 +59,7 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  readonly #room = new Room(SMALL_CONTENTS)
+  readonly #room = new Allowance(SMALL_CONTENTS)
   /**
    * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
    * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.

@@ -3,7 +3,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { own, type Property } from '../admin-socket.ts'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Request } from '../http/message/message.ts'
@@ -76,6 +77,16 @@ export async function startService(options: ServiceOptions): Promise<AuthService
   }
 }
 
+/** The dynamic configuration and the files beside it: two instances would write over each other. */
+function propertyOf({ configPath }: Config): Property {
+  return {
+    directory: dirname(configPath),
+    lock: `${basename(configPath)}.lock`,
+    name: `dynamic configuration ${configPath}`,
+    mend: 'give each instance a `configPath` of its own',
+  }
+}
+
 async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
   const { config, log, clock = systemClock, random = randomBytes } = options
   const { createSaml = createSamlService, modulusLength } = options
@@ -87,6 +98,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(modulusLength === undefined ? {} : { modulusLength }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
+  const owned = await own(propertyOf(config), { clock, log })
+  stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))
   const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))
   const revocations = config.session.revocation

@@ -13,7 +13,7 @@ import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
 import { suitePolicy } from './policy/archives.ts'
 import { admitTarget } from './policy/policy.ts'
-import { placesOf } from './policy/routing.ts'
+import { archiveOf, placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { allowsStale } from './rfc9111/lookup.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
@@ -64,6 +64,10 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     origin,
     mirrors,
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
+    passes: uri => {
+      const { archives, redirects } = rules().config
+      return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
+    },
     via: `1.1 ${pseudonym}`,
     agent: `cachesvc/${version}`,
   })

@@ -30,7 +30,7 @@ import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { ownIdentity } from './request/own-identity.ts'
 import { Activity } from './stats/activity.ts'
-import { DayLog } from './stats/day-log.ts'
+import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
@@ -107,7 +107,7 @@ async function startWith(
   const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
   const version = packageVersion()
   const origin = await originClient(config, options)
-  const days = await DayLog.open(config.cacheDirectory, {
+  const days = await StatisticsFile.open(config.cacheDirectory, {
     clock,
     warn: (sentence, facts) => log.warn(sentence, facts),
   })
@@ -160,6 +160,7 @@ async function startWith(
   const {
     metrics,
     sources,
+    live,
     handler: operationsHandler,
   } = await operationsOf({
     rules: () => rules,
@@ -267,6 +268,7 @@ async function startWith(
   )
   const drain = config.timeouts.drain
   const stop: readonly StopStep[] = [
+    stopStep('end the live figures', 1000, async () => live.close()),
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),

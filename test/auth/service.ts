@@ -42,6 +42,20 @@ t.test('what keeps an instance from starting is said in words', async t => {
   }
 })
 
+t.test('the second instance on one dynamic configuration is told which process has it', async t => {
+  const first = await startGateway(t)
+  const { directory } = first
+  await t.rejects(startGateway(t, { directory }), {
+    code: 'directory-in-use',
+    message: `The dynamic configuration ${first.config.configPath} is in use by process ${process.pid} on `,
+  })
+  const beside = { configPath: join(directory, 'other.json') }
+  const second = await startGateway(t, { directory, settings: beside })
+  await second.stop()
+  await first.stop()
+  await (await startGateway(t, { directory })).stop()
+})
+
 t.test(
   'the dynamic file is private, survives a restart, and takes the sessions with it when it goes',
   async t => {

@@ -114,3 +114,58 @@ t.test('http leads to https, but https never back to http', async t => {
   t.match(refused.text, 'from https to http')
   t.equal(plain.seen('/open').length, 0)
 })
+
+t.test('`pass` leaves redirects to the client and stores the file where it is found', async t => {
+  const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const settings = { redirects: 'pass' }
+  const cache = await TestCache.start(t, { origins: [front, mirror], settings })
+  front.at('/relative', to('/there'))
+  front.at(deb, to(mirror.url('/deep/file')))
+  mirror.at('/deep/file', file({ content: 'hello', etag: '"1"' }))
+  for (const ask of [cache.head(front.url(deb)), cache.get(front.url(deb))]) {
+    const { status, fields } = await ask
+    t.equal(status, 302)
+    t.equal(fields.get('Location'), mirror.url('/deep/file'))
+    t.equal(fields.get('X-Cache'), 'MISS')
+    t.match(fields.get('Cache-Status'), /detail=redirected/)
+  }
+  t.equal((await cache.get(front.url('/relative'))).fields.get('Location'), front.url('/there'))
+  t.equal(mirror.requests.length, 0)
+  t.equal((await cache.warm(mirror.url('/deep/file'))).text, 'hello')
+  t.strictSame(await cache.stored(), [mirror.url('/deep/file')])
+})
+
+t.test('a passed redirect stays below the prefix by which the client asked', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin], settings: { redirects: 'pass' } })
+  origin.at('/plain', to('http://mirror.example.org/x?y'))
+  origin.at('/tls', to('https://mirror.example.org/x?y'))
+  const location = async (path: string) =>
+    (await cache.get(`/127.0.0.1:${origin.port}${path}`)).fields.get('Location')
+  t.equal(await location('/plain'), '/mirror.example.org/x?y')
+  t.equal(await location('/tls'), '/HTTPS///mirror.example.org/x?y')
+})
+
+t.test('an archive has a word of its own; a redirect without a target stays a failure', async t => {
+  const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const settings = { archives: [{ origins: [`127.0.0.1:${front.port}`], redirects: 'pass' }] }
+  const cache = await TestCache.start(t, { origins: [front, mirror], settings })
+  front.at(deb, to(mirror.url('/file')))
+  front.at('/nowhere', reply({ status: 302 }))
+  mirror.at('/again', to(mirror.url('/file')))
+  mirror.at('/file', reply({ content: 'hello' }))
+  t.equal((await cache.get(front.url(deb))).status, 302)
+  t.equal((await cache.get(front.url('/nowhere'))).status, 503)
+  t.equal((await cache.get(mirror.url('/again'))).text, 'hello')
+})
+
+t.test('a redirect that is passed comes before the stale copy of an earlier time', async t => {
+  const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
+  const settings = { redirects: 'pass', freshness: { index: '0s', floor: '0s' } }
+  const cache = await TestCache.start(t, { origins: [front, mirror], settings })
+  const release = '/debian/dists/stable/InRelease'
+  front.at(release, file({ content: 'hello', etag: '"1"' }))
+  await cache.warm(front.url(release))
+  front.at(release, to(mirror.url(release)))
+  t.equal((await cache.get(front.url(release))).status, 302)
+})

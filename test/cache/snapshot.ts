@@ -57,6 +57,11 @@ t.test('each day has its Release file and the index that names', async t => {
       const index = days[day]?.get(archive.index) ?? Buffer.alloc(0)
       const hashed = await asOf(archive, date, archive.hashed(index))
       t.ok(hashed.content.equals(index), `${date} by hash`)
+      const { origin, cache } = archive
+      const path = `_cachesvc/snapshot/${date}/127.0.0.1:${origin.port}/${archive.index}`
+      const asked = encodeURIComponent(`http://127.0.0.1:${cache.port}/${path}`)
+      const { text } = await cache.get(`/_cachesvc/explain?url=${asked}`)
+      t.match(text, archive.hashed(index), 'explain tells which file that is')
     }
   }
 })

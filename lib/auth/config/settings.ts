@@ -80,7 +80,7 @@ export const settings = group('', {
     'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. They are valid for the whole instance. This header never reaches the backend.',
   ),
   configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
-    'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file.',
+    'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
     'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `authproxy rotate-keys` makes new keys and keeps all sessions valid.',
   ),
 

@@ -240,7 +240,7 @@ export class Answerer {
       const { response, certain } = answer
       if (response.status === 200) return originHead(request, response, about, tools)
       if (isGone(response.status)) this.#parts.store.remove(allowed.key)
-      return entry !== undefined && isIllness(response.status)
+      return entry !== undefined && isIllness(response)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {

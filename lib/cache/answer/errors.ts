@@ -11,7 +11,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
-import { RedirectRefused } from '../fetch/redirects.ts'
+import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
 import type { DenyRule } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -23,7 +23,8 @@ export function originSaid(
   said: { status: number; fields?: Fields; because: MissReason },
   about: About,
 ): Response {
-  const status = isAnswer(said.status) ? said.status : 503
+  const status = isAnswer(said) ? said.status : 503
+  const location = isRedirect(status) ? said.fields?.get('Location') : undefined
   const sentence =
     said.because === 'not-found-remembered'
       ? `The origin ${about.origin} answered ${said.status} a moment ago.`
@@ -32,20 +33,22 @@ export function originSaid(
     hit: false,
     forward: 'uri-miss',
     forwardStatus: said.status,
-    detail: said.because,
+    detail: location === undefined ? said.because : ('redirected' satisfies MissReason),
   })
   return forMethod(
     request,
     textResponse(status, sentence, {
       fields: Fields.of(
+        ['Location', location],
         ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
         ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
         ['X-Cache', 'MISS'],
         ['Cache-Status', cacheStatus],
       ),
       facts: {
-        outcome: 'failed',
-        because: `origin-${said.status}`,
+        ...(location === undefined
+          ? { outcome: 'failed', because: `origin-${said.status}` }
+          : { outcome: 'miss', because: 'redirected' satisfies MissReason }),
         ...about,
       } satisfies OutcomeFacts,
     }),
@@ -54,10 +57,11 @@ export function originSaid(
 
 /**
  * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies,
- * conditions and ranges, which do not fit this request. Any other status, such as 206 or a redirect without a target, is a
- * failure of the origin.
+ * conditions and ranges, which do not fit this request, and redirects do that the client is to follow. Any other status, such
+ * as 206 or a redirect without a target, is a failure of the origin.
  */
-export function isAnswer(status: number): boolean {
+export function isAnswer({ status, fields }: { status: number; fields?: Fields }): boolean {
+  if (isRedirect(status)) return fields?.has('Location') === true
   return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 

@@ -10,7 +10,17 @@ import { loadConfig } from '../config/load-config.ts'
 import type { Line } from './arguments.ts'
 
 /** Runs a command; answers the exit code. */
-export async function command({ run, operands, options }: Line): Promise<ExitCode> {
+export async function command(line: Line): Promise<ExitCode> {
+  if (line.run !== 'password') return withConfig(line, line.run)
+  // The configuration may have the password that this is to hash.
+  const { printPasswordHash } = await import('./password.ts')
+  return printPasswordHash()
+}
+
+async function withConfig(
+  { operands, options }: Line,
+  run: Exclude<Line['run'], 'password'>,
+): Promise<ExitCode> {
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
     return loadConfig(options.config, overrides, surroundings())

@@ -4,12 +4,13 @@
 import { isatty } from 'node:tty'
 import { systemClock } from '../../async/clock.ts'
 import { serve } from '../../daemon.ts'
+import { AddressSet } from '../../ip.ts'
 import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
 import { fileProblems } from '../config/check-files.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
-import { reachableAt, reachableHere } from '../operations/endpoint.ts'
+import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
 import { machineAddresses } from '../request/own-identity.ts'
 import { startService } from '../service.ts'
 
@@ -44,6 +45,10 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
         log.info(`try it here: apt -o Acquire::http::Proxy=${here} update`)
         log.info(`make machines use it: ${url}/_cachesvc/setup`)
       }
+      const { clients } = config
+      const admits = (address: string) => AddressSet.fromCidrs(clients).has(address)
+      const caution = neighbourCaution(admits, machineAddresses(), service.listeners)
+      if (caution !== undefined) log.warn(caution)
       return service
     },
   })

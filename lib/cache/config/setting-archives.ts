@@ -2,7 +2,7 @@
  * The settings of cachesvc.yaml for single archives.
  */
 import { absolutePath, oneOf } from '../../config/setting-kinds.ts'
-import { listOf, listOfGroups, required, setting } from '../../config/settings.ts'
+import { listOf, listOfGroups, optional, required, setting } from '../../config/settings.ts'
 import { mirror } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
@@ -20,6 +20,9 @@ export const archives = listOfGroups(
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
+    ),
+    redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
+      'Which side follows redirects of this archive, as with `redirects`.',
     ),
   },
   'archives:\n  - origins: [archive.example.org/debian, mirror.example.net/pub/debian]',

@@ -13,6 +13,7 @@ import {
   type Scheme,
 } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
+import { type PasswordHash, readHashLine } from '../operations/password.ts'
 import { canonicalUri } from '../store/key.ts'
 
 /**
@@ -79,6 +80,14 @@ export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }
 
 /** The URL of an HTTP proxy. */
 export const parentProxy: Kind<ParentProxy> = kind({ name: 'URL', json: string }, readParentProxy)
+
+/** What `cachesvc password` prints. No answer quotes it: it may be the password itself. */
+export const passwordHash: Kind<PasswordHash> = kind({ name: 'text', json: string }, found => {
+  const read = typeof found === 'string' ? readHashLine(found) : undefined
+  return read === undefined
+    ? wrong('found something else, expected the line that `cachesvc password` prints')
+    : right(read)
+})
 
 /** An http or https URL, as written into certificates. */
 export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found => {

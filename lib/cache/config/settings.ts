@@ -22,6 +22,7 @@ import {
   ipAddress,
   mirror,
   parentProxy,
+  passwordHash,
   portOrRange,
   remapFrom,
   remapTo,
@@ -92,7 +93,7 @@ export const settings = group('', {
     nearbyNetworks,
     'clients:\n  - 127.0.0.0/8\n  - 192.0.2.0/24\n  - 2001:db8::/32',
   ).says(
-    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` answer all clients that can connect: use a firewall to restrict them.',
+    'Networks whose machines may use the proxy; others are refused with 403. The operations pages below `/_cachesvc/` are restricted by `index.clients` and `index.password`.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. A port in a host pattern is allowed for that host.',
@@ -128,6 +129,10 @@ export const settings = group('', {
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
   archives,
+  redirects: setting(oneOf('follow', 'pass'), 'follow').says(
+    'Which side follows redirects of origins. `follow`: the proxy does, inside the policy, and stores the file under the name that was asked for. `pass`: the client gets the redirect, which is not stored, and asks for the place it names; the file is stored under that name.',
+    'With `follow` apt does not learn of the redirect. So it cannot stay with one mirror during an update, and the files it gets can be from mirrors that are not equally up to date; the indexes are compared with their Release file all the same. With `pass` each request costs a question to the origin, also while the file is stored; nothing is served when that origin fails; each mirror it names is stored by itself and must be allowed by the policy; and a client that is redirected to `https://` fetches through a tunnel, past the store. A client that comes by DNS goes to the mirror directly.',
+  ),
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
       orNothing(mirror),
@@ -156,6 +161,14 @@ export const settings = group('', {
     ),
     clients: setting(listOf(network, 'networks'), [], 'index:\n  clients: [192.0.2.0/28]').says(
       'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect.',
+    ),
+    password: setting(
+      orNothing(passwordHash),
+      '',
+      "index:\n  password: '$scrypt$ln=14,r=8,p=1$SAjNYxmY3nEq59FBBqSt4w$qiL9VYnm4HpL0jQwL7GSo0ae3h8cEtYCyA7fUxlMJ4Y'",
+    ).says(
+      'Hash of the password that the pages under `index.clients` ask for, as `cachesvc password` prints it. The user name can be any. Where both settings are set, a client has to be in the list and to know the password.',
+      'After ten wrong passwords in a minute a client gets 429. Browsers send the password with each request, over HTTP unencrypted: use the TLS listener (`listen_port_secure`) or the machine itself where others can listen.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',

@@ -1,6 +1,7 @@
 /**
  * Whether the service is well, with the reasons when it is not or when there is something to look after.
  */
+import { neighbourCaution } from '../operations/endpoint.ts'
 import { countOf } from '../operations/figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 
@@ -13,21 +14,15 @@ export interface ServiceState {
   readonly cautions: readonly string[]
 }
 
-export async function serviceState({
-  config,
-  warnings,
-  https,
-  verification,
-  health,
-}: Pick<
-  OperationsSources,
-  'config' | 'warnings' | 'https' | 'verification' | 'health'
->): Promise<ServiceState> {
+export async function serviceState(sources: OperationsSources): Promise<ServiceState> {
+  const { config, admits, warnings, https, verification, health, addresses, listeners } = sources
   const found = await health()
+  const neighbours = neighbourCaution(admits, addresses(), listeners())
   const wrong = verification().last?.wrong ?? 0
   const cautions = [
     ...(config.offline ? ['offline: nothing is fetched from origins'] : []),
     ...warnings(),
+    ...(neighbours === undefined ? [] : [neighbours]),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
     ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
   ]

@@ -12,9 +12,8 @@ import type { TargetUri } from '../../http/message/target.ts'
 import { isPublicAddress } from '../../ip.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import type { Admission } from '../policy/policy.ts'
 import { type Answer, type Mirrors, patience, type Question } from './mirrors.ts'
-import { follow } from './redirects.ts'
+import { type FollowOptions, follow } from './redirects.ts'
 
 /** Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -73,10 +72,8 @@ function unusable(file: string, error: unknown): Failure {
   })
 }
 
-interface AskParts {
-  readonly origin: OriginClient
+interface AskParts extends FollowOptions {
   readonly mirrors: Mirrors
-  readonly admit: (uri: TargetUri) => Admission
   readonly via: string
   readonly agent: string
 }
@@ -89,7 +86,7 @@ export type Ask = (
   },
 ) => Promise<Answer>
 
-/** Asks the origins of an archive in turn, redirects followed, nothing of the client in it. */
+/** Asks the origins of an archive in turn, redirects followed or passed, nothing of the client in it. */
 export function asking({ mirrors, via, agent, ...follows }: AskParts): Ask {
   const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', via])
   return ({ method, more, ...question }) =>

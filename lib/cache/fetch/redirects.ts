@@ -1,5 +1,5 @@
 /**
- * One question to the outside, redirects followed inside policy (RFC 9110 section 15.4): each hop passes the same admission
+ * One question to the outside, redirects followed inside policy (RFC 9110 section 15.4), or left to the client: each hop passes the same admission
  * as a client's request, https never leads back to http, and credentials do not travel to another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
@@ -11,6 +11,8 @@ import type { Admission, DenyRule } from '../policy/policy.ts'
 export interface FollowOptions {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
+  /** Whether the client is to follow the redirects of this target itself. */
+  readonly passes: (uri: TargetUri) => boolean
 }
 
 export interface Question {
@@ -25,7 +27,9 @@ export interface Question {
 /** Redirects in a row that are followed; a chain of archives rarely has two. */
 const maxRedirects = 5
 
-/** Asks and follows. Answers with the URI that answered. Throws the origin client's failures, and `RedirectRefused`. */
+/**
+ * Asks and follows. Answers with the URI that answered. A redirect that is passed has an absolute Location. Throws the origin client's failures, and `RedirectRefused`.
+ */
 export async function follow(
   question: Question,
   options: FollowOptions,
@@ -46,9 +50,14 @@ export async function follow(
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()
+    const to = resolve(uri, location)
+    const next = formatUri(to)
+    if (options.passes(uri)) {
+      const fields = response.fields.without('Location').plus('Location', next)
+      return { response: { ...response, fields }, uri }
+    }
     chain.push(formatUri(uri))
-    uri = resolve(uri, location)
-    const next = formatUri(uri)
+    uri = to
     if (chain.includes(next)) throw new RedirectLoop([...chain, next])
     if (chain.length > maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
@@ -57,9 +66,12 @@ export async function follow(
 }
 
 function redirection(response: OriginResponse): string | undefined {
-  return [301, 302, 303, 307, 308].includes(response.status)
-    ? response.fields.get('Location')
-    : undefined
+  return isRedirect(response.status) ? response.fields.get('Location') : undefined
+}
+
+/** Whether a status with Location sends elsewhere. */
+export function isRedirect(status: number): boolean {
+  return [301, 302, 303, 307, 308].includes(status)
 }
 
 function resolve(base: TargetUri, location: string): TargetUri {

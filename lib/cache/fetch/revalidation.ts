@@ -42,7 +42,7 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
     case 'failed':
       return { use: 'stale', because: 'stale-origin-failed' }
     case 'answered':
-      return isIllness(found.status)
+      return isIllness(found)
         ? { use: 'stale', because: 'stale-origin-failed' }
         : { ...found, use: 'answer' }
     case 'filling': {
@@ -63,9 +63,9 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
   }
 }
 
-/** Whether a status speaks of an origin that is ill, so that a stored copy is the better answer. */
-export function isIllness(status: number): boolean {
-  return !isAnswer(status) || status === 408 || status === 429
+/** Whether an answer speaks of an origin that is ill, so that a stored copy is the better answer. */
+export function isIllness(found: Pick<Answered, 'status' | 'fields'>): boolean {
+  return !isAnswer(found) || found.status === 408 || found.status === 429
 }
 
 /** Whether the origin declares that there is no such file, now and until it says otherwise. */

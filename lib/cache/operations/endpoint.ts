@@ -70,6 +70,18 @@ export function exampleHost(
   return name?.replace(/^\[(.*)\]$/, '$1') ?? bound ?? address ?? '127.0.0.1'
 }
 
+/** Says so when the machines around this one may not use it: none of its addresses that they share a network with is in `clients`. */
+export function neighbourCaution(
+  admits: (client: string) => boolean,
+  addresses: readonly string[],
+  listeners: readonly Listener[],
+): string | undefined {
+  const near = addresses.filter(address => isIPv4(address) && !isLoopback(address))
+  const local = listeners.every(({ address = '' }) => isLoopback(address))
+  if (local || near.length === 0 || near.some(admits)) return undefined
+  return `machines of this network may not use the proxy: ${near.join(', ')} is not under \`clients\`, add the network there`
+}
+
 /** Whether an address reaches this machine from this machine only. */
 export function isLoopback(address: string): boolean {
   return address === '::1' || address === 'localhost' || address.startsWith('127.')

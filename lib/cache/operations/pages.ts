@@ -6,13 +6,13 @@ import { redactUrl } from '../../log/redact.ts'
 import { projectPage } from '../../package.ts'
 import type { Templates, View } from '../../template.ts'
 import { serviceState } from '../control/state.ts'
-import { cacheView } from './cache-view.ts'
 import { type Endpoint, endpoint } from './endpoint.ts'
 import { setupScript } from './examples/setup-script.ts'
-import { indexView } from './index-view.ts'
-import { setupView } from './setup-view.ts'
 import type { OperationsSources } from './sources.ts'
-import { statsView } from './stats-view.ts'
+import { cacheView } from './views/cache-view.ts'
+import { indexView } from './views/index-view.ts'
+import { setupView } from './views/setup-view.ts'
+import { statsView } from './views/stats-view.ts'
 
 /** The longest URL `explain` takes. */
 const longestUrl = 2048

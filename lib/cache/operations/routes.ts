@@ -12,16 +12,17 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
-import { AddressSet } from '../../ip.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates } from '../../template.ts'
+import { Live } from './live.ts'
 import { Pages } from './pages.ts'
 import { operationsPrefix } from './paths.ts'
+import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
-import { webResponse, withWebFields } from './web.ts'
+import { policyWithScript, webResponse, withWebFields } from './web.ts'
 
-/** Answers GET. Only `explain` reads the query. */
-type Page = (query: string | undefined) => Response | Promise<Response>
+/** Answers GET. Only `explain` reads the query, and `allowed` the address of the client. */
+type Page = (query: string | undefined, client: string) => Response | Promise<Response>
 
 /**
  * Makes the operations interface. Reads the templates, and throws when one is missing or broken. The function it returns
@@ -29,50 +30,35 @@ type Page = (query: string | undefined) => Response | Promise<Response>
  */
 export function operations(
   sources: OperationsSources,
+  live: Live = new Live(sources),
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
   const pages = new Pages(sources, Templates.read(directory))
-  const table = pageTable(sources, pages, name => readFileSync(join(directory, name)))
-  const mayRead = readers(sources)
-  return async ({ method, client }, path, query) => {
+  const table = pageTable(sources, { pages, live }, name => readFileSync(join(directory, name)))
+  const refusal = readers(sources)
+  return async (request, path, query) => {
+    const { method, client } = request
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const page =
-      privatePaths.has(path) && !mayRead(client.address)
-        ? () => webResponse('text', notForYou, { status: 403 })
-        : (table.get(path) ?? (() => withoutPage(path, table, pages)))
-    const response = withWebFields(await page(query))
+    const page = table.get(path) ?? (() => withoutPage(path, table, pages))
+    const response = withWebFields(
+      (await refusal(request, path)) ?? (await page(query, client.address)),
+    )
     return method === 'HEAD' ? withoutContent(response) : response
-  }
-}
-
-/** What says who uses the service and for what. The rest is what clients need to use it. */
-const privatePaths: ReadonlySet<string> = new Set([
-  ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
-  ...['/_cachesvc/api/stats', '/_cachesvc/metrics'],
-])
-
-const notForYou = 'This page is for the networks under `index.clients`. See /_cachesvc/setup\n'
-
-/** Whether a client may read the private paths, by the configuration as it is now. */
-function readers(sources: OperationsSources): (address: string) => boolean {
-  let known: { readonly list: readonly string[]; readonly set: AddressSet } | undefined
-  return address => {
-    const list = sources.config.index.clients
-    if (known?.list !== list) known = { list, set: AddressSet.fromCidrs(list) }
-    return list.length === 0 || known.set.has(address)
   }
 }
 
 function pageTable(
   sources: OperationsSources,
-  pages: Pages,
+  { pages, live }: { readonly pages: Pages; readonly live: Live },
   read: (name: string) => Buffer,
 ): ReadonlyMap<string, Page> {
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
+  const [, script = ''] = /<script>(.*)<\/script>/s.exec(read('live.mustache').toString()) ?? []
+  const withScript = { fields: policyWithScript(script) }
   const project = projectPage()
   return new Map<string, Page>([
     ['/', () => usageInformation(usage)],
@@ -83,7 +69,8 @@ function pageTable(
       () => webResponse('text', securityText(project, sources.clock.now())),
     ],
     ['/_cachesvc', () => redirect('/_cachesvc/')],
-    ['/_cachesvc/', async () => webResponse('html', await pages.index())],
+    ['/_cachesvc/', async () => webResponse('html', await pages.index(), withScript)],
+    ['/_cachesvc/live', () => liveResponse(live)],
     ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
     ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
     ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
@@ -99,9 +86,19 @@ function pageTable(
       '/_cachesvc/revocation.crl',
       async () => file('revocationList', await sources.revocationList()),
     ],
+    ['/_cachesvc/allowed', (_query, client) => allowed(client, sources)],
     ['/_cachesvc/healthz', () => health(sources)],
     ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
   ])
+}
+
+function liveResponse(live: Live): Response {
+  if (live.full) {
+    const fields = Fields.of(['Retry-After', '60'])
+    return webResponse('text', 'Too many pages get live figures.\n', { status: 503, fields })
+  }
+  const stream = { kind: 'stream', length: undefined, open: () => live.open() } as const
+  return { ...webResponse('events', ''), content: stream }
 }
 
 /** A path of a page with slashes at its end is redirected to the page; every other path is 404. */
@@ -142,6 +139,12 @@ function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {
 const missing = {
   certificate: 'There is no certificate: this service does not intercept HTTPS.\n',
   revocationList: 'There is no revocation list: this service does not make one.\n',
+}
+
+/** For the script that tells apt whether to use this proxy. */
+function allowed(client: string, { admits }: OperationsSources): Response {
+  if (admits(client)) return webResponse('text', 'yes\n')
+  return webResponse('text', `${client} is in no network under \`clients\`.\n`, { status: 403 })
 }
 
 async function health(sources: OperationsSources): Promise<Response> {

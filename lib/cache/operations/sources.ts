@@ -20,6 +20,8 @@ export interface OperationsSources {
   readonly clock: Clock
   readonly version: string
   readonly config: Config
+  /** Whether a client may use the proxy. */
+  readonly admits: (client: string) => boolean
   /** What is doubtful about the configuration. */
   readonly warnings: () => readonly string[]
   /** The open listeners, the main one first. */

@@ -1,19 +1,27 @@
 /**
  * Responses of the web interface: their media types and the security fields every one of them carries.
- * The content security policy allows no script, no frame and nothing from elsewhere.
+ * The content security policy allows no frame, nothing from elsewhere, and no script but that of the overview.
  */
+import { createHash } from 'node:crypto'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+
+const contentPolicy =
+  "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+/** The field for a page with this one script, which asks this service alone. */
+export function policyWithScript(script: string): Fields {
+  const hash = createHash('sha256').update(script).digest('base64')
+  const policy = `${contentPolicy}; script-src 'sha256-${hash}'; connect-src 'self'`
+  return Fields.of(['Content-Security-Policy', policy])
+}
 
 /** Carried by every response of the web interface, errors and redirects included. */
 const webFields: ReadonlyArray<readonly [name: string, value: string]> = [
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
   ['X-Frame-Options', 'DENY'],
-  [
-    'Content-Security-Policy',
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-  ],
+  ['Content-Security-Policy', contentPolicy],
   ['Referrer-Policy', 'no-referrer'],
 ]
 
@@ -22,6 +30,8 @@ const mediaTypes = {
   text: 'text/plain; charset=utf-8',
   css: 'text/css; charset=utf-8',
   json: 'application/json; charset=utf-8',
+  /** HTML Standard section 9.2.5; always UTF-8. */
+  events: 'text/event-stream',
   icon: 'image/x-icon',
   /** Prometheus text exposition format. */
   metrics: 'text/plain; version=0.0.4; charset=utf-8',

@@ -11,11 +11,12 @@ import { explain } from '../request/explain.ts'
 import { machineAddresses } from '../request/own-identity.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Activity } from '../stats/activity.ts'
-import type { Statistics } from '../stats/counters.ts'
 import { historyReport, report } from '../stats/report.ts'
+import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates.ts'
+import { Live } from './live.ts'
 import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
@@ -44,6 +45,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
   readonly metrics: CacheMetrics
   readonly handler: ReturnType<typeof operations>
   readonly sources: OperationsSources
+  readonly live: Live
 }> {
   const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
@@ -67,6 +69,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     get config() {
       return rules().config
     },
+    admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
     listeners: () => listeners,
     addresses: machineAddresses,
@@ -96,7 +99,8 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     },
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
-  return { metrics, handler: operations(sources), sources }
+  const live = new Live(sources)
+  return { metrics, handler: operations(sources, live), sources, live }
 }
 
 function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {

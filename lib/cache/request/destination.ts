@@ -14,6 +14,7 @@ import {
   type Authority,
   formatAuthority,
   formatUri,
+  parseUri,
   type Target,
   type TargetUri,
 } from '../../http/message/target.ts'
@@ -126,4 +127,12 @@ function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admi
   if (asked === routed || 'deny' in first) return first
   const second = admitTarget({ kind: 'fetch', authority: routed }, policy)
   return 'allow' in second && first.allow === 'passthrough' ? first : second
+}
+
+/** The same file under another key on the same host. */
+export function keptAs(destination: FileDestination, key: string): FileDestination {
+  const uri = parseUri(key)
+  if (key === destination.key || 'problem' in uri) return destination
+  const archive = classify(uri.path)
+  return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }

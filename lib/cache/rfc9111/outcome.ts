@@ -43,6 +43,7 @@ export type MissReason =
   | 'no-store'
   | 'passthrough'
   | 'not-found-remembered'
+  | 'redirected'
 
 /** The facts every response of the proxy path carries, for the log. */
 export interface OutcomeFacts {

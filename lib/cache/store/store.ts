@@ -4,13 +4,13 @@
  * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
  * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.
  */
+import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import { findPartials } from './content/partial.ts'
-import { type AdminSocket, ownDirectory, type RequestHandler } from './disk/admin-socket.ts'
 import type { Health } from './disk/health.ts'
 import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
@@ -33,7 +33,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     await disk.makeDirectory(directory)
     await checkVersion(disk, layout, log)
-    socket = await ownDirectory(directory, { clock, log })
+    socket = await own(
+      {
+        ...{ directory, lock: wholeDirectory, name: `cache directory ${directory}` },
+        mend: 'name another directory',
+      },
+      { clock, log },
+    )
     await createDirectories(disk, layout)
     const { partials, removed } = await findPartials(disk, layout)
     for (const [key, partial] of partials) parts.partials.set(key, partial)
@@ -97,6 +103,12 @@ export class Store extends Shelves {
     return checks.check(digest, size).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
+  }
+
+  /** Whether it has this content, whole, under any name. */
+  has(digest: string): boolean {
+    const { downloads, blobs } = this.#parts
+    return downloads.whole(digest) !== undefined || blobs.has(digest)
   }
 
   /**
@@ -164,7 +176,7 @@ export class Store extends Shelves {
 
   /** How much there is. */
   usage(): Usage {
-    const { count, contents, bytes } = this.#parts.journal.index
+    const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }
   }
 
@@ -254,10 +266,10 @@ export class Store extends Shelves {
       contents: unproven.size,
     })
     for (const digest of [...unproven]) {
-      const [row] = journal.index.referring(digest)
+      const [row] = journal.table.referring(digest)
       if (this.#closed) return
       if (row === undefined) unproven.delete(digest)
-      else await checks.check(digest, journal.index.size(row))
+      else await checks.check(digest, journal.table.size(row))
     }
   }
 }

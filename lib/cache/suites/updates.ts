@@ -280,7 +280,7 @@ function unchanged(found: Exclude<Found, { kind: 'filling' }>): Updated {
   if (found.kind === 'validated') {
     return { use: 'store', because: 'validated', entry: found.entry }
   }
-  if (found.kind === 'answered' && !isIllness(found.status)) {
+  if (found.kind === 'answered' && !isIllness(found)) {
     return { ...found, use: 'answer' }
   }
   return { use: 'stale', because: 'stale-origin-failed' }

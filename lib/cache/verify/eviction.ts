@@ -3,11 +3,12 @@
  * its admin socket, together with its copies in memory. Without a daemon the command takes the directory's lock during the
  * removal.
  */
+
+import { askOwner } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { askOwner } from '../store/disk/admin-socket.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { openStore, type Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'

@@ -15,7 +15,7 @@ import { type Content, noContent, type Request, type Response } from '../message
 import { announced } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
-import { ClientGone, type Room } from '../server/gather.ts'
+import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
@@ -33,7 +33,7 @@ export interface Forwarding {
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
   /** For small contents that wait until they are whole; without any left they are sent as they come. */
-  readonly room: Room
+  readonly room: Allowance
   /** The longest silence of the client within its content. */
   readonly contentTime: Milliseconds
 }

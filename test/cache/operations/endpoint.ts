@@ -3,6 +3,7 @@ import {
   endpoint,
   exampleHost,
   isLoopback,
+  neighbourCaution,
   reachableAt,
   reachableHere,
 } from '../../../lib/cache/operations/endpoint.ts'
@@ -80,4 +81,15 @@ t.test('where it answers this machine: by loopback, unless bound to another addr
   t.equal(here(undefined), 'http://127.0.0.1:3142')
   t.equal(here('192.0.2.10'), 'http://192.0.2.10:3142')
   t.equal(here('::1'), 'http://[::1]:3142')
+})
+
+t.test('the operator is told when the machines around may not use the proxy', async t => {
+  const open = [{ address: undefined, port: 3142, secure: false }]
+  const local = [{ address: '127.0.0.1', port: 3142, secure: false }]
+  const admits = (client: string) => client.startsWith('10.')
+  const public4 = ['127.0.0.1', '192.0.2.10', '2001:db8::10']
+  t.match(neighbourCaution(admits, public4, open), '192.0.2.10 is not under `clients`')
+  t.equal(neighbourCaution(admits, public4, local), undefined, 'no other machine reaches it')
+  t.equal(neighbourCaution(admits, ['10.0.0.1', '192.0.2.10'], open), undefined)
+  t.equal(neighbourCaution(admits, ['127.0.0.1', '2001:db8::10'], open), undefined)
 })

@@ -68,21 +68,26 @@ t.test('every page is valid HTML by the strictest rules there are', async t => {
   t.strictSame(results, [], '/')
 })
 
-t.test('no page has script, inline style, frames, or anything from elsewhere', async t => {
-  for (const [name, given] of services) {
-    for (const path of paths) {
-      const html = await render(given, path)
-      const tags = html.match(/<[a-z][^>]*>/gi) ?? []
-      const wrong = tags.filter(tag => {
-        if (/^<(script|style|iframe|object|embed|base|img)\b/i.test(tag)) return true
-        if (/ (on\w+|style)=/i.test(tag)) return true
-        const address = / (?:href|action|src)="([^"]*)"/.exec(tag)?.[1]
-        return address !== undefined && !homely.test(address)
-      })
-      t.strictSame(wrong, [], `${name}: ${path}`)
+t.test(
+  'no page but the overview has script, and none inline style, frames, or anything from elsewhere',
+  async t => {
+    for (const [name, given] of services) {
+      for (const path of paths) {
+        const html = await render(given, path)
+        const tags = html.match(/<[a-z][^>]*>/gi) ?? []
+        const wrong = tags.filter(tag => {
+          // The policy of the overview names this script by its digest.
+          if (tag === '<script>' && path === '') return false
+          if (/^<(script|style|iframe|object|embed|base|img)\b/i.test(tag)) return true
+          if (/ (on\w+|style)=/i.test(tag)) return true
+          const address = / (?:href|action|src)="([^"]*)"/.exec(tag)?.[1]
+          return address !== undefined && !homely.test(address)
+        })
+        t.strictSame(wrong, [], `${name}: ${path}`)
+      }
     }
-  }
-})
+  },
+)
 
 t.test('hostile values appear as the text they are', async t => {
   const index = await render(hostileSources(), '')
@@ -178,9 +183,9 @@ t.test('what went wrong lately, with a link that explains it and no secret of a 
   t.match(page, /CONNECT\s+<code>esm\.example\.org:443<\/code>/)
   t.match(page, 'immutable, cut off')
   t.match(page, '<progress max="100" value="41"')
-  t.match(page, '<strong>41.3</strong>')
-  t.match(page, '<strong>34.0 MiB</strong>')
-  t.match(page, '<strong>3 days 4 hours</strong>')
+  t.match(page, /<strong[^>]*>41\.3<\/strong>/)
+  t.match(page, /<strong[^>]*>34\.0 MiB<\/strong>/)
+  t.match(page, /<strong[^>]*>3 days 4 hours<\/strong>/)
 })
 
 t.test('requests and clients are shown unless a setting says no', async t => {

@@ -73,7 +73,8 @@ t.test('the policy of an archive is that of the place it is stored under', async
   const config = defaultConfig({}, { environment: {}, home: '/home/user', isRoot: false } as never)
   const place = { text: '', scheme: undefined, subdomains: false, port: undefined }
   const origin = { ...place, host: 'archive.example.org', path: '/debian' }
-  const archives = [{ origins: [origin], verify: 'require' as const, signedBy: ['/key.gpg'] }]
+  const archive = { verify: 'require', signedBy: ['/key.gpg'], redirects: undefined } as const
+  const archives = [{ origins: [origin], ...archive }]
   const of = (at: string, verify: 'require' | 'off' = 'require') =>
     suitePolicy(at, { ...config, archives: archives.map(one => ({ ...one, verify })) })
   t.strictSame(of('http://archive.example.org/debian/dists/stable'), {

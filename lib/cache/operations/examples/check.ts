@@ -47,9 +47,10 @@ function checks({ here, archives }: Setting): Chapter['examples'] {
   return [
     example('Shell', {
       id: 'reach',
-      title: 'Is it there?',
-      intro: 'Any 2xx status says yes. The address without a path always answers 406.',
-      text: `curl --fail ${here.url}/_cachesvc/api/stats`,
+      title: 'Is it there, and for this machine?',
+      intro:
+        '200 says yes; with 403 the machine is in no network under `clients`. The address without a path always answers 406.',
+      text: `curl --fail ${here.url}/_cachesvc/allowed`,
     }),
     example('Shell', {
       id: 'look',

@@ -12,7 +12,7 @@ const mark = 'Written by setup.sh of cachesvc'
 /** Needs what every Debian has: sh, timeout (coreutils) and perl-base. */
 export function detectionScript({ here }: Pick<Setting, 'here'>): string {
   return `#!/bin/sh
-# Tells apt which proxy to use: the cache if it answers within a second.
+# Tells apt which proxy to use: the cache if it answers within a second that this machine may use it.
 # Needs the essential packages only: dash, coreutils, perl-base.
 proxy='${here.url}'
 host='${here.host}'
@@ -23,7 +23,7 @@ if timeout 1 perl -MIO::Socket::IP -e '
   my ($host, $port, $authority) = @ARGV;
   my $cache = IO::Socket::IP->new(PeerHost => $host, PeerPort => $port)
     or exit 1;
-  print $cache join("\\r\\n", "GET /_cachesvc/api/stats HTTP/1.1",
+  print $cache join("\\r\\n", "GET /_cachesvc/allowed HTTP/1.1",
     "Host: $authority", "Connection: close", "", "");
   my $status = <$cache> // "";
   exit($status =~ m{^HTTP/1[.][01] 2} ? 0 : 1);
@@ -93,7 +93,7 @@ install() {
     fi
   done
   case $(sh "$root$detect") in
-    DIRECT) echo 'The cache does not answer now. apt goes to the archives directly until it does.' ;;
+    DIRECT) echo 'The cache does not answer now, or this machine is in no network of its setting clients. apt goes to the archives directly until that changes.' ;;
     *) echo 'The cache answers: apt uses it from now on.' ;;
   esac
 }

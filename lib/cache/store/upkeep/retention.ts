@@ -2,15 +2,15 @@
  * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
  * have left.
  *
- * Entries are found in the index by their last use, without reading anything; for the versions the log is read. A content goes
- * some time after its last entry: a client may have been promised it. Files that neither the index nor this process knows
+ * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A content goes
+ * some time after its last entry: a client may have been promised it. Files that neither the table nor this process knows
  * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
  * not known.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import { nameOf } from '../catalogue/index.ts'
+import { nameOf } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
@@ -86,14 +86,14 @@ export class Retention {
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
   async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
     const { journal, blobs, clock } = this.#parts
-    const { index } = journal
+    const { table } = journal
     const rules = { ...keepAll, ...some }
-    const before = { count: index.count, bytes: index.bytes }
+    const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
       const freed = new Set(await this.#forget(rules, now, signal))
-      swept.entriesRemoved = before.count - index.count
-      swept.bytesFreed = before.bytes - index.bytes
+      swept.entriesRemoved = before.count - table.count
+      swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
@@ -101,7 +101,7 @@ export class Retention {
       swept.blobsRemoved = await this.#remove(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
-    return { ...swept, entriesKept: index.count, blobsKept: index.contents }
+    return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
   /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
@@ -153,7 +153,7 @@ export class Retention {
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const { removal } = this.#parts
-    const { index } = this.#parts.journal
+    const { table } = this.#parts.journal
     const { unusedDays, versions } = rules
     const freed: string[] = []
     const among = async (
@@ -162,7 +162,7 @@ export class Retention {
     ): Promise<void> => {
       const before = (now - days * day) / 1000
       const due = (row: number): boolean =>
-        index.used(row) < before && standings.includes(standingOf(rules, index.digest(row)))
+        table.used(row) < before && standings.includes(standingOf(rules, table.digest(row)))
       for await (const rows of walk) {
         signal.throwIfAborted()
         freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
@@ -183,7 +183,7 @@ export class Retention {
     const { journal } = this.#parts
     const counts = await countPackages(journal.list())
     const old = await olderVersions(journal.list(), { counts, keep })
-    yield old.flatMap(key => journal.index.find(nameOf(key)) ?? [])
+    yield old.flatMap(key => journal.table.find(nameOf(key)) ?? [])
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {

@@ -1,14 +1,15 @@
 /**
  * The values of the statistics page: the report in words, figures and charts. Pure.
  */
-import type { View } from '../../template.ts'
-import type { Counters, Hours, outcomeNames } from '../stats/counters.ts'
+import type { View } from '../../../template.ts'
 import {
   type HistoryReport,
   hitRate,
   type StatisticsReport,
   trafficSaved,
-} from '../stats/report.ts'
+} from '../../stats/report.ts'
+import type { Counters, Hours, outcomeNames } from '../../stats/statistics.ts'
+import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../figures.ts'
 import {
   binaryTicks,
   type ChartView,
@@ -19,7 +20,6 @@ import {
   lineChart,
   stackedChart,
 } from './chart.ts'
-import { count, countOf, percent, shortCount, shortSize, size, sizeView } from './figures.ts'
 
 export function statsView(
   { totals, daily, oldest_day: since }: StatisticsReport,

@@ -7,7 +7,7 @@ import {
   hourPlaces,
   lineChart,
   stackedChart,
-} from '../../../lib/cache/operations/chart.ts'
+} from '../../../../lib/cache/operations/views/chart.ts'
 
 const data = {
   id: 'c',

@@ -1,16 +1,16 @@
 /**
  * The values of the setup page: examples made for this service, with its real host and ports. Pure.
  */
-import { formatAuthority } from '../../http/message/target.ts'
-import type { View } from '../../template.ts'
-import type { Config } from '../config/config.ts'
-import { type Endpoint, isLoopback } from './endpoint.ts'
-import { automationChapters } from './examples/automation.ts'
-import { certificateChapters, checkChapter } from './examples/check.ts'
-import { clientChapters } from './examples/client.ts'
-import { discoveryChapter } from './examples/discovery.ts'
-import type { Chapter, Setting } from './examples/example.ts'
-import type { OperationsSources } from './sources.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
+import { type Endpoint, isLoopback } from '../endpoint.ts'
+import { automationChapters } from '../examples/automation.ts'
+import { certificateChapters, checkChapter } from '../examples/check.ts'
+import { clientChapters } from '../examples/client.ts'
+import { discoveryChapter } from '../examples/discovery.ts'
+import type { Chapter, Setting } from '../examples/example.ts'
+import type { OperationsSources } from '../sources.ts'
 
 /** Named in examples when the configuration names no archive. */
 const placeholderArchive = 'archive.example.org'

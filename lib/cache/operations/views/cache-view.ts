@@ -1,11 +1,11 @@
 /**
  * The values of the cache page: what is stored, room, retention, adopted suites, and what the last verification found. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import type { View } from '../../template.ts'
-import type { Config } from '../config/config.ts'
-import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from './figures.ts'
-import type { StoreUsage, SuiteState, Verification } from './sources.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
+import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from '../figures.ts'
+import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
 const nearlyFull = 0.9

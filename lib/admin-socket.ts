@@ -1,5 +1,5 @@
 /**
- * The admin socket of a cache directory: the process that listens on it owns the directory, and answers commands.
+ * The admin socket in a directory: the process that listens on it owns the directory or a file in it, and answers commands.
  *
  * # Facts
  * - Node has no flock. A file with a process number in it cannot tell a dead owner from a living one in another container,
@@ -9,7 +9,7 @@
  * - Who may write to the socket's file may ask: the owner's user and root.
  *
  * # Representation
- * Sockets `lock.1`, `lock.2`, …: the owner listens on the highest. A socket is bound under a name of its own and then linked to
+ * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of its own and then linked to
  * the next number, which exactly one process can do. The highest is never removed, so a process that slept between looking and
  * linking finds a higher one when it looks again, and gives way.
  *
@@ -20,11 +20,11 @@ import { randomBytes } from 'node:crypto'
 import { chmod, type FileHandle, link, open, readdir, rm } from 'node:fs/promises'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { explainError, Failure, systemCode } from '../../../errors.ts'
-import { isRecord, type JsonObject } from '../../../json.ts'
-import type { Logger } from '../../../log/log.ts'
+import { basename, dirname, join } from 'node:path'
+import type { Clock, Milliseconds } from './async/clock.ts'
+import { explainError, Failure, systemCode } from './errors.ts'
+import { isRecord, type JsonObject } from './json.ts'
+import type { Logger } from './log/log.ts'
 
 /** Answers a request; what it throws is told to the command that asked. */
 export type RequestHandler = (request: unknown) => Promise<unknown>
@@ -36,24 +36,38 @@ export interface AdminSocket {
   release(): Promise<void>
 }
 
+/** What is owned, and how messages speak of it. */
+export interface Property {
+  readonly directory: string
+  /** First part of the names of its sockets. */
+  readonly lock: string
+  /** Such as `cache directory /var/cache/cachesvc`. */
+  readonly name: string
+  /** What to do if the other process is to stay, such as `name another directory`. */
+  readonly mend: string
+}
+
+/** First part of the names of the sockets of a whole directory. */
+export const wholeDirectory = 'lock'
+
 /** How long a living owner may take to say that it is there. */
 const presenceTime: Milliseconds = 1000
-/** How long a request and its answer may take: some walk through all entries, or wait for a reload. */
+/** How long an answer may take: some requests walk through all entries, or wait for a reload. */
 const answerTime: Milliseconds = 60_000
 /** Longest line, either way. */
 const maxLine = 256 * 1024
 const maxConnections = 16
 
 /**
- * Takes the directory for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a
- * file system without sockets or links it warns and goes on without.
+ * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a file system
+ * without sockets or links it warns and goes on without.
  */
-export async function ownDirectory(
-  directory: string,
+export async function own(
+  property: Property,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): Promise<AdminSocket> {
-  const place = await placeIn(directory)
-  const own = join(place.base, `.lock-${randomBytes(8).toString('hex')}`)
+  const place = await placeIn(property.directory)
+  const bound = join(place.base, `.lock-${randomBytes(8).toString('hex')}`)
   const sockets = new Set<Socket>()
   const owner = { pid: process.pid, host: hostname(), since: clock.now() }
   let handler: RequestHandler | undefined
@@ -70,20 +84,20 @@ export async function ownDirectory(
     await place.handle.close()
   }
   try {
-    await listen(server, own)
-    await chmod(own, 0o600)
-    await claim(place.base, own, { directory, clock })
+    await listen(server, bound)
+    await chmod(bound, 0o600)
+    await claim(place.base, bound, { property, clock })
   } catch (error) {
     if (!cannotHoldSockets(error)) {
       await release()
       throw error
     }
     log.warn(
-      'the file system of the cache directory cannot hold a lock: see that no other process writes to it; commands cannot ask this one',
-      { directory, because: explainError(error) },
+      `the file system cannot hold a lock of the ${property.name}: see that no other process writes to it; commands cannot ask this one`,
+      { directory: property.directory, because: explainError(error) },
     )
   } finally {
-    await rm(own, { force: true }).catch(() => undefined)
+    await rm(bound, { force: true }).catch(() => undefined)
   }
   return {
     answer(handle) {
@@ -110,7 +124,8 @@ export async function askOwner(
     throw error
   }
   try {
-    const path = lockName(place.base, await highest(place.base))
+    const lock = join(place.base, wholeDirectory)
+    const path = `${lock}.${await highest(lock)}`
     const reply = await exchange(path, request, { clock, time: answerTime })
     if ('because' in reply) throw new Error(String(reply['because']))
     return 'answer' in reply ? { answer: reply['answer'] } : undefined
@@ -135,40 +150,39 @@ async function placeIn(directory: string): Promise<Place> {
   return { base, handle }
 }
 
-/** Makes the socket bound as `own` the highest, unless the highest has a living owner. */
+/** Makes the socket `bound` the highest, unless the highest has a living owner. */
 async function claim(
   base: string,
-  own: string,
-  { directory, clock }: { readonly directory: string; readonly clock: Clock },
+  bound: string,
+  { property, clock }: { readonly property: Property; readonly clock: Clock },
 ): Promise<void> {
+  const lock = join(base, property.lock)
   for (;;) {
-    const held = await highest(base)
-    const owner = held === 0 ? undefined : await ownerOf(lockName(base, held), clock)
-    if (owner !== undefined) throw inUse(directory, owner)
+    const held = await highest(lock)
+    const owner = held === 0 ? undefined : await ownerOf(`${lock}.${held}`, clock)
+    if (owner !== undefined) throw inUse(property, owner)
     const mine = held + 1
-    if (!(await linked(own, lockName(base, mine)))) continue
-    if ((await highest(base)) > mine) {
-      await rm(lockName(base, mine), { force: true })
+    if (!(await linked(bound, `${lock}.${mine}`))) continue
+    if ((await highest(lock)) > mine) {
+      await rm(`${lock}.${mine}`, { force: true })
       continue
     }
-    for (const older of await numbers(base)) {
-      if (older < mine) await rm(lockName(base, older), { force: true })
+    for (const older of await numbers(lock)) {
+      if (older < mine) await rm(`${lock}.${older}`, { force: true })
     }
     return
   }
 }
 
-function lockName(base: string, number: number): string {
-  return join(base, `lock.${number}`)
+/** The numbers of the sockets whose paths begin with `lock` and a dot. */
+async function numbers(lock: string): Promise<readonly number[]> {
+  const first = `${basename(lock)}.`
+  const names = (await readdir(dirname(lock))).filter(name => name.startsWith(first))
+  return names.flatMap(name => /^\d{1,15}$/.exec(name.slice(first.length)) ?? []).map(Number)
 }
 
-async function numbers(base: string): Promise<readonly number[]> {
-  const names = await readdir(base)
-  return names.flatMap(name => /^lock\.(\d{1,15})$/.exec(name)?.[1] ?? []).map(Number)
-}
-
-async function highest(base: string): Promise<number> {
-  return Math.max(0, ...(await numbers(base)))
+async function highest(lock: string): Promise<number> {
+  return Math.max(0, ...(await numbers(lock)))
 }
 
 async function linked(from: string, to: string): Promise<boolean> {
@@ -197,16 +211,13 @@ function isUnowned(error: unknown): boolean {
   return ['ENOENT', 'ECONNREFUSED'].includes(systemCode(error) ?? '')
 }
 
-function inUse(directory: string, owner: string): Failure {
-  return new Failure(
-    `The cache directory ${directory} is in use by ${owner}: stop that process or name another directory.`,
-    {
-      code: 'directory-in-use',
-      fault: 'internal',
-      publicText: 'The cache directory is in use by another process.',
-      facts: { directory, owner },
-    },
-  )
+function inUse({ name, mend, directory }: Property, owner: string): Failure {
+  return new Failure(`The ${name} is in use by ${owner}: stop that process or ${mend}.`, {
+    code: 'directory-in-use',
+    fault: 'internal',
+    publicText: 'Another process has what this one needs.',
+    facts: { directory, owner },
+  })
 }
 
 function cannotHoldSockets(error: unknown): boolean {
@@ -228,13 +239,8 @@ function listen(server: Server, path: string): Promise<void> {
 /** The owner's side of a connection. */
 async function converse(
   socket: Socket,
-  of: {
-    readonly clock: Clock
-    readonly owner: object
-    readonly handler: RequestHandler | undefined
-  },
+  { clock, owner, handler }: { clock: Clock; owner: object; handler: RequestHandler | undefined },
 ): Promise<void> {
-  const { clock, owner, handler } = of
   socket.unref()
   socket.on('error', () => socket.destroy())
   const cancel = clock.after(answerTime, () => socket.destroy())
@@ -258,13 +264,13 @@ async function exchange(
 ): Promise<JsonObject> {
   const socket = createConnection({ path })
   const cancel = clock.after(time, () => {
-    socket.destroy(new Error('the process that owns the cache directory does not answer'))
+    socket.destroy(new Error('the process that owns the directory does not answer'))
   })
   socket.on('connect', () => socket.end(`${JSON.stringify(request)}\n`))
   try {
     const reply: unknown = JSON.parse(await lineFrom(socket))
     if (isRecord(reply)) return reply
-    throw new Error('the process that owns the cache directory answers nonsense')
+    throw new Error('the process that owns the directory answers nonsense')
   } finally {
     cancel()
     socket.destroy()

@@ -3,23 +3,22 @@ import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ManualClock, systemClock } from '../../../../lib/async/clock.ts'
-import {
-  type AdminSocket,
-  askOwner,
-  ownDirectory,
-  type RequestHandler,
-} from '../../../../lib/cache/store/disk/admin-socket.ts'
-import { Failure } from '../../../../lib/errors.ts'
-import { createMemoryLog } from '../../../../lib/log/log.ts'
-import { startChild } from '../../../fixtures/store/child.ts'
+import { type AdminSocket, askOwner, own, type RequestHandler } from '../lib/admin-socket.ts'
+import { ManualClock, systemClock } from '../lib/async/clock.ts'
+import { Failure } from '../lib/errors.ts'
+import { createMemoryLog } from '../lib/log/log.ts'
+import { startChild } from './fixtures/store/child.ts'
 
 const clock = systemClock
+const cacheDirectory = (directory: string) => ({
+  ...{ directory, lock: 'lock', name: `cache directory ${directory}` },
+  mend: 'name another directory',
+})
 const parts = () => ({ clock, log: createMemoryLog() })
 
 async function owned(t: Test, handle?: RequestHandler) {
   const directory = t.testdir({})
-  const socket = await ownDirectory(directory, parts())
+  const socket = await own(cacheDirectory(directory), parts())
   t.teardown(() => socket.release())
   socket.answer(handle)
   return { directory, socket }
@@ -27,8 +26,8 @@ async function owned(t: Test, handle?: RequestHandler) {
 
 t.test('the second owner is refused with a sentence that names the first', async t => {
   const directory = t.testdir({})
-  const socket = await ownDirectory(directory, parts())
-  const refusal = await ownDirectory(directory, parts()).catch(error => error)
+  const socket = await own(cacheDirectory(directory), parts())
+  const refusal = await own(cacheDirectory(directory), parts()).catch(error => error)
   t.ok(refusal instanceof Failure)
   t.match(refusal, {
     code: 'directory-in-use',
@@ -37,15 +36,27 @@ t.test('the second owner is refused with a sentence that names the first', async
     ),
   })
   await socket.release()
-  const next = await ownDirectory(directory, parts())
+  const next = await own(cacheDirectory(directory), parts())
   await next.release()
+})
+
+t.test('several files of a directory have owners of their own', async t => {
+  const directory = t.testdir({})
+  const file = (name: string) => ({
+    ...{ directory, lock: `${name}.lock`, name: `file ${name}` },
+    mend: 'take another',
+  })
+  const [first, second] = await Promise.all(['a', 'a.b'].map(name => own(file(name), parts())))
+  t.strictSame((await readdir(directory)).sort(), ['a.b.lock.1', 'a.lock.1'])
+  await t.rejects(own(file('a'), parts()), { message: /^The file a is in use by process/ })
+  await Promise.all([first?.release(), second?.release()])
 })
 
 t.test('of many that begin at once exactly one wins, also over a dead owner', async t => {
   const directory = t.testdir({})
   for (let round = 0; round < 5; round += 1) {
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 8 }, () => ownDirectory(directory, parts())),
+      Array.from({ length: 8 }, () => own(cacheDirectory(directory), parts())),
     )
     const winners = outcomes.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
     t.equal(winners.length, 1)
@@ -58,11 +69,11 @@ t.test('a killed owner does not keep the directory', async t => {
   const directory = t.testdir({})
   const child = startChild(t, 'hold', { directory })
   t.equal(await child.line(), 'open')
-  await t.rejects(ownDirectory(directory, parts()), {
+  await t.rejects(own(cacheDirectory(directory), parts()), {
     message: new RegExp(`in use by process ${child.pid} on `),
   })
   await child.kill()
-  const socket = await ownDirectory(directory, parts())
+  const socket = await own(cacheDirectory(directory), parts())
   await socket.release()
 })
 
@@ -73,7 +84,7 @@ t.test('an owner that does not answer still owns the directory', async t => {
   const silent = createServer(() => manual.advance(1000))
   await new Promise<void>(resolve => silent.listen(join(directory, 'lock.3'), resolve))
   t.teardown(() => silent.close())
-  await t.rejects(ownDirectory(directory, { clock: manual, log: createMemoryLog() }), {
+  await t.rejects(own(cacheDirectory(directory), { clock: manual, log: createMemoryLog() }), {
     message: /in use by another process \(.* does not answer\)/,
   })
 })
@@ -81,8 +92,8 @@ t.test('an owner that does not answer still owns the directory', async t => {
 t.test('a path longer than a socket address may be is no obstacle', async t => {
   const name = 'd'.repeat(150)
   const directory = join(t.testdir({ [name]: {} }), name)
-  const socket = await ownDirectory(directory, parts())
-  await t.rejects(ownDirectory(directory, parts()), { code: 'directory-in-use' })
+  const socket = await own(cacheDirectory(directory), parts())
+  await t.rejects(own(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
   await socket.release()
 })
 
@@ -90,7 +101,7 @@ t.test('a plain file of that name, from a careless copy, is no owner', async t =
   const directory = t.testdir({})
   await writeFile(join(directory, 'lock.7'), '')
   t.equal(await askOwner(directory, 1, clock), undefined)
-  const socket = await ownDirectory(directory, parts())
+  const socket = await own(cacheDirectory(directory), parts())
   t.strictSame(await readdir(directory), ['lock.8'])
   t.equal((await stat(join(directory, 'lock.8'))).mode & 0o777, 0o600)
   await socket.release()

@@ -2,15 +2,15 @@
  * The values of the index page: whether all is well, what the service does, who uses it, what went wrong, and how it is set up.
  * Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { formatAuthority } from '../../http/message/target.ts'
-import { redactUrl } from '../../log/redact.ts'
-import type { View } from '../../template.ts'
-import type { Config } from '../config/config.ts'
-import type { Answered, Tally } from '../stats/activity.ts'
-import { calendarDate, noCounters } from '../stats/counters.ts'
-import { hitRate, trafficSaved } from '../stats/report.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import { redactUrl } from '../../../log/redact.ts'
+import type { View } from '../../../template.ts'
+import type { Config } from '../../config/config.ts'
+import type { Answered, Tally } from '../../stats/activity.ts'
+import { hitRate, trafficSaved } from '../../stats/report.ts'
+import { calendarDate, noCounters } from '../../stats/statistics.ts'
+import type { Endpoint } from '../endpoint.ts'
 import {
   count,
   countOf,
@@ -23,8 +23,8 @@ import {
   size,
   sizeView,
   timeOfDay,
-} from './figures.ts'
-import type { ActivityReport, Listener, OperationsSources } from './sources.ts'
+} from '../figures.ts'
+import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {
   const { config, httpsMode, routing } = sources
@@ -37,6 +37,7 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
     ...hostsView(config),
     rules: routing,
     clients: config.clients,
+    guarded: config.index.clients.length > 0 || config.index.password !== undefined,
     // Host and port: credentials never reach a page.
     parent: config.parentProxy === undefined ? '' : formatAuthority(config.parentProxy),
     contact: config.index.contact.trim(),
@@ -46,24 +47,32 @@ export function indexView(sources: OperationsSources, here: Endpoint): View {
 /** Lines of each table. */
 const most = { requests: 15, problems: 15, names: 10, arriving: 10 }
 
-/** What the service does now, and what happened lately. */
-function activityView(activity: ActivityReport, sources: OperationsSources): View {
-  const { clock, statistics, config } = sources
+/** The figures that open pages get anew all the time. */
+export function liveFigures({ clock, statistics, activity }: OperationsSources) {
   const now = clock.now()
   const today = statistics().daily.find(({ date }) => date === calendarDate(now)) ?? noCounters
-  const saved = trafficSaved(today)
-  const { started, rates, connections, arriving, requests, problems, archives, clients } = activity
-  const named = (all: readonly Tally[]) => all.slice(0, most.names).map(one => tallyView(one, now))
+  const { started, rates, connections, arriving } = activity()
   return {
     uptime: elapsed(now - started),
-    started: moment(started),
     requestRate: rate(rates.requests),
     byteRate: size(Math.round(rates.bytes)),
     todayRate: percent(hitRate(today)),
     todayRequests: countOf(today.requests, 'request'),
-    todaySaved: sizeView(saved),
+    todaySaved: size(trafficSaved(today)),
     connections: count(connections),
     transfers: countOf(arriving.length, 'download'),
+  }
+}
+
+/** What the service does now, and what happened lately. */
+function activityView(activity: ActivityReport, sources: OperationsSources): View {
+  const { clock, config } = sources
+  const now = clock.now()
+  const { started, arriving, requests, problems, archives, clients } = activity
+  const named = (all: readonly Tally[]) => all.slice(0, most.names).map(one => tallyView(one, now))
+  return {
+    ...liveFigures(sources),
+    started: moment(started),
     arriving: [...(config.index.activity ? arriving : [])]
       .sort((a, b) => (b.length ?? b.received) - (a.length ?? a.received))
       .slice(0, most.arriving)

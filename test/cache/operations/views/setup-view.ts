@@ -10,9 +10,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
-import { endpoint } from '../../../lib/cache/operations/endpoint.ts'
-import type { Example, Setting } from '../../../lib/cache/operations/examples/example.ts'
-import { chapters, exampleArchives } from '../../../lib/cache/operations/setup-view.ts'
+import { endpoint } from '../../../../lib/cache/operations/endpoint.ts'
+import type { Example, Setting } from '../../../../lib/cache/operations/examples/example.ts'
+import { chapters, exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
 import {
   ask,
   fullConfig,
@@ -20,7 +20,7 @@ import {
   pattern,
   plainConfig,
   sources,
-} from '../../fixtures/operations.ts'
+} from '../../../fixtures/operations.ts'
 
 const run = promisify(execFile)
 const needs = (path: string) => (existsSync(path) ? false : `${path} is not installed`)

@@ -1,0 +1,95 @@
+/**
+ * Sends the figures of the overview to open pages, as server-sent events (HTML Standard section 9.2). One timer serves all
+ * pages; without a page there is none.
+ */
+import type { Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
+import { Piece } from '../../bytes/piece.ts'
+import type { Source, Take } from '../../bytes/source.ts'
+import { serviceState } from '../control/state.ts'
+import type { OperationsSources } from './sources.ts'
+import { liveFigures } from './views/index-view.ts'
+
+/** How often a page gets new figures. */
+const interval: Milliseconds = 2000
+/** Pages that get them at the same time. */
+const mostPages = 20
+/** Events of one stream. The browser then asks again, and has to be allowed again. */
+const mostEvents = 300
+
+interface Page {
+  events: number
+  /** An event that the page has not taken yet. A later one replaces it. */
+  waiting: Buffer | undefined
+  take: Take | undefined
+}
+
+export class Live {
+  readonly #sources: OperationsSources
+  readonly #pages = new Set<Page>()
+  #stop: (() => void) | undefined
+  #closed = false
+
+  constructor(sources: OperationsSources) {
+    this.#sources = sources
+  }
+
+  /** Whether no further page gets figures now. */
+  get full(): boolean {
+    return this.#closed || this.#pages.size >= mostPages
+  }
+
+  /** The events for one page; they begin at once. */
+  open(): Source {
+    const page: Page = { events: 0, waiting: undefined, take: undefined }
+    this.#pages.add(page)
+    this.#stop ??= repeat(this.#sources.clock, interval, () => this.#send(this.#pages))
+    if (this.#closed) this.#end(page)
+    else void this.#send([page])
+    return {
+      next: take => {
+        page.take = take
+        this.#hand(page)
+      },
+      close: () => {
+        page.take = undefined
+        this.#end(page)
+      },
+    }
+  }
+
+  /** Ends all streams. */
+  close(): void {
+    this.#closed = true
+    for (const page of this.#pages) this.#end(page)
+  }
+
+  async #send(pages: Iterable<Page>): Promise<void> {
+    const { is, because, cautions } = await serviceState(this.#sources)
+    const figures = { ...liveFigures(this.#sources), state: [is, because, ...cautions].join() }
+    const event = Buffer.from(`data: ${JSON.stringify(figures)}\n\n`)
+    for (const page of pages) {
+      page.events += 1
+      page.waiting = event
+      this.#hand(page)
+      if (page.events >= mostEvents) this.#end(page)
+    }
+  }
+
+  #hand(page: Page): void {
+    const { take, waiting } = page
+    const open = this.#pages.has(page)
+    if (take === undefined || (waiting === undefined && open)) return
+    page.take = undefined
+    page.waiting = undefined
+    take(undefined, waiting && new Piece(waiting))
+  }
+
+  #end(page: Page): void {
+    this.#pages.delete(page)
+    this.#hand(page)
+    if (this.#pages.size > 0) return
+    this.#stop?.()
+    this.#stop = undefined
+  }
+}
