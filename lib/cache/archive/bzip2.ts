@@ -20,11 +20,16 @@ const tableBytes = 64 * 1024
 const groupSize = 50
 const longestCode = 20
 
+/** Packers make one small block for each of their inputs. Its tables cost as much as those of a large one. */
+const smallBlock = 4096
+const mostSmallBlocks = 1000
+
 /** The content. Throws when it is malformed, and what the source throws. */
 export async function* unbzip2(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = new ByteReader(source)
   // One for all blocks: a file may have one block for every few bytes.
   const block = new Uint32Array(9 * levelBytes)
+  let small = 0
   for (;;) {
     await reader.gather(4)
     if (reader.ready === 0) return
@@ -38,7 +43,10 @@ export async function* unbzip2(source: AsyncIterable<Uint8Array>): AsyncGenerato
       bits.read(16)
       if (begin === endMagic) break
       if (begin !== blockMagic) malformed('a block has no beginning')
-      yield* expanded(unsorted(bits, block.subarray(0, level * levelBytes)))
+      const bytes = unsorted(bits, block.subarray(0, level * levelBytes))
+      if (bytes.length < smallBlock) small += 1
+      if (small > mostSmallBlocks) malformed('it has too many small blocks')
+      yield* expanded(bytes)
     }
   }
 }

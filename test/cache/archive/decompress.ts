@@ -75,6 +75,9 @@ t.test(
       const out = await unpacked(all, undefined, size)
       t.ok(out.equals(Buffer.concat([runs, Buffer.from('x'), runs])), `${size}`)
     }
+    const many = Buffer.alloc(byte.length * 1001, byte)
+    t.equal((await unpacked(many.subarray(byte.length))).length, 1000)
+    await t.rejects(unpacked(many), { message: /too many small blocks/ })
     const behind = Buffer.concat([small, Buffer.from('more')])
     await t.rejects(unpacked(behind), { code: 'malformed', message: /no bzip2/ })
   },

@@ -22,6 +22,7 @@ t.test('signatures in place and detached', { skip: noSigningKey }, async t => {
   const [body] = signed.toString().split(begin)
   const [, signature] = other.toString().split(begin)
   const swapped = Buffer.from([body, signature].join(begin))
+  const many = Buffer.concat([signed, Buffer.alloc(100_000, signature)])
   const keyrings = [own.keyring]
   const cases: ReadonlyArray<
     readonly [what: string, release: Buffer, detached: Buffer | undefined, is: string]
@@ -35,6 +36,8 @@ t.test('signatures in place and detached', { skip: noSigningKey }, async t => {
     ['detached', release, detached, 'good'],
     ['detached, of another text', Buffer.from(`${text}More: yes\n`), detached, 'bad'],
     ['detached, damaged', release, Buffer.from('-----BEGIN PGP SIGNATURE-----\n'), 'unsigned'],
+    ['more signatures than any archive has', many, undefined, 'unsigned'],
+    ['the same, detached', release, Buffer.alloc(100_000, detached), 'unsigned'],
     ['detached, nonsense', release, Buffer.from('nonsense'), 'unsigned'],
   ]
   for (const [what, content, signature, is] of cases) {
