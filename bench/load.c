@@ -1,7 +1,8 @@
 /*
  * The load client of the bench: sends requests, drops content inside the kernel, and prints what it timed as JSON.
  *
- *   load -a 127.0.0.1:3142 [-c 8] [-n 1000] [-s SECONDS] [-i MS] [-f FILE] [-k] [-o] [-t] TARGET...
+ *   load -a 127.0.0.1:3142 [-c 8] [-n 1000] [-s SECONDS] [-i MS] [-f FILE] [-k] [-o] [-t]
+ *        [-H LINES] [-u BYTES] [-w BYTES] TARGET...
  *
  *   -c  connections at once              -n  requests in all, over the targets in turn
  *   -s  no new request after so many seconds (30); the run ends 30 s later at the latest
@@ -10,6 +11,9 @@
  *   -k  a new connection for each request
  *   -o  the request names a path, as origins are asked; otherwise the whole URL, as proxies are asked
  *   -t  every connection is a tunnel made with CONNECT, and the requests in it name a path
+ *   -H  further field lines of each request, without the last line break
+ *   -u  each request is a POST of so many bytes, which count as those of its response
+ *   -w  every connection is a WebSocket, and each request so many bytes that come back
  *
  * Dropping is recv with MSG_TRUNC: the kernel counts the bytes and copies none, so that the client is not what limits large
  * transfers. Content is framed by Content-Length or by the end of the connection; chunked content counts as failed.
@@ -44,6 +48,7 @@ typedef struct {
   long long left;      /* bytes of content to come; LLONG_MAX when the end of the connection ends it */
   long long offset;    /* bytes of content so far */
   const char *target;
+  long long to_send;   /* bytes of the request's content that wait for the connection */
   double due, sent, first;
 } Connection;
 
@@ -51,7 +56,8 @@ static struct sockaddr_in server;
 static char **targets;
 static int target_count, always_new, origin_form, tunnels, poller;
 static double begun, no_new_after = 30, interval;
-static long long requests_left, requests_sent;
+static long long requests_left, requests_sent, upload, echo;
+static const char *lines = "";
 static unsigned char *expected;
 static long long expected_size;
 static char piece[PIECE];
@@ -94,14 +100,38 @@ static void send_text(Connection *c, const char *text, int length) {
   if (send(c->fd, text, (size_t)length, MSG_NOSIGNAL) != length) shutdown(c->fd, SHUT_RDWR);
 }
 
+/* Sends what the connection takes of the request's content; the rest when it takes more. */
+static void send_content(Connection *c) {
+  while (c->to_send > 0) {
+    ssize_t n = send(c->fd, piece, c->to_send < PIECE ? (size_t)c->to_send : PIECE, MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (n < 0) shutdown(c->fd, SHUT_RDWR);
+    c->to_send = n < 0 ? 0 : c->to_send - n;
+  }
+  struct epoll_event event = {.events = EPOLLIN | (c->to_send > 0 ? EPOLLOUT : 0), .data.ptr = c};
+  epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+static void send_echo(Connection *c) {
+  c->stage = CONTENT;
+  c->left = c->to_send = echo;
+  send_content(c);
+}
+
 static void send_get(Connection *c) {
-  char text[2 * TARGET_MAX];
+  char text[16 * TARGET_MAX], more[256] = "";
   const char *host = strstr(c->target, "://") + 3, *path = strchr(host, '/');
-  int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\r\n%s\r\n",
-                        tunnels || origin_form ? path : c->target, (int)(path - host), host,
-                        always_new ? "Connection: close\r\n" : "");
+  if (upload) snprintf(more, sizeof more, "Content-Length: %lld\r\n", upload);
+  if (echo) snprintf(more, sizeof more, "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+  int length = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\r\n%s%s%s%s\r\n",
+                        upload ? "POST" : "GET", tunnels || origin_form ? path : c->target, (int)(path - host), host,
+                        always_new ? "Connection: close\r\n" : "", more, lines, *lines ? "\r\n" : "");
+  if (length >= (int)sizeof text) exit(2);
   c->stage = HEAD;
   send_text(c, text, length);
+  c->to_send = upload;
+  if (upload) send_content(c);
 }
 
 static void send_request(Connection *c) {
@@ -109,10 +139,8 @@ static void send_request(Connection *c) {
   c->first = 0;
   int is_new = c->fd < 0;
   if (is_new) open_connection(c);
-  if (!is_new || !tunnels) {
-    send_get(c);
-    return;
-  }
+  if (!is_new && echo) return send_echo(c);
+  if (!is_new || !tunnels) return send_get(c);
   char text[2 * TARGET_MAX];
   const char *host = strstr(c->target, "://") + 3;
   int name = (int)(strchr(host, '/') - host);
@@ -137,7 +165,7 @@ static void finish(Connection *c) {
   first_bytes[responses] = c->first - c->sent;
   wholes[responses] = now() - c->sent;
   responses++;
-  bytes += c->offset;
+  bytes += c->offset + upload;
   wrong += c->wrong;
   if (c->last || always_new) close_connection(c);
   else c->reused = 1;
@@ -176,6 +204,11 @@ static int read_head(Connection *c) {
   if (c->stage == TUNNEL) {
     if (!good) return -1;
     send_get(c);
+    return 0;
+  }
+  if (echo) {
+    if (strncmp(c->head + 8, " 101", 4) != 0) return -1;
+    send_echo(c);
     return 0;
   }
   if (!good) c->wrong = 1;
@@ -233,7 +266,7 @@ static void read_options(int count, char **arguments, int *connections) {
   int option, port;
   char host[64];
   requests_left = 1;
-  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kot")) != -1) switch (option) {
+  while ((option = getopt(count, arguments, "a:c:n:s:i:f:kotH:u:w:")) != -1) switch (option) {
     case 'a':
       if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) exit(2);
       server.sin_family = AF_INET;
@@ -248,6 +281,9 @@ static void read_options(int count, char **arguments, int *connections) {
     case 'o': origin_form = 1; break;
     case 't': tunnels = 1; break;
     case 'f': expect(optarg); break;
+    case 'H': lines = optarg; break;
+    case 'u': upload = atoll(optarg); break;
+    case 'w': echo = atoll(optarg); break;
     default: exit(2);
     }
   targets = arguments + optind;
@@ -287,7 +323,8 @@ int main(int count, char **arguments) {
     int ready = epoll_wait(poller, events, 256, interval > 0 ? 1 : 100);
     for (int i = 0; i < ready; i++) {
       Connection *c = events[i].data.ptr;
-      if (c->fd >= 0) readable(c);
+      if (c->fd >= 0 && c->to_send > 0) send_content(c);
+      if (c->fd >= 0 && events[i].events & ~EPOLLOUT) readable(c);
     }
   }
   printf("{\"seconds\":%.4f,\"responses\":%lld,\"bytes\":%lld,\"failed\":%lld,\"wrong\":%lld", now() - begun, responses, bytes,

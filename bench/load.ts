@@ -38,6 +38,12 @@ export interface LoadPlan {
   readonly interval?: number
   /** A file every content has to equal. */
   readonly expected?: string
+  /** Further field lines of each request, without the last line break. */
+  readonly fields?: string
+  /** Each request is a POST of so many bytes, which count as those of its response. */
+  readonly upload?: number
+  /** Each connection is a WebSocket, and each request so many bytes that come back. */
+  readonly echo?: number
   /** How the server is asked: as a proxy when not given. */
   readonly as?: 'origin' | 'tunnel'
 }
@@ -64,6 +70,9 @@ export class LoadClient {
     const args = ['-a', `127.0.0.1:${port}`, '-c', connections, '-n', requests, '-s', seconds]
     if (plan.interval !== undefined) args.push('-i', plan.interval)
     if (plan.expected !== undefined) args.push('-f', plan.expected)
+    if (plan.fields !== undefined) args.push('-H', plan.fields)
+    if (plan.upload !== undefined) args.push('-u', plan.upload)
+    if (plan.echo !== undefined) args.push('-w', plan.echo)
     if (plan.as !== undefined) args.push(plan.as === 'tunnel' ? '-t' : '-o')
     const options = { deadline: seconds * 1000 + 60_000 }
     const printed = await command(this.#program, [...args.map(String), ...targets], options)

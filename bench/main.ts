@@ -144,7 +144,7 @@ class Bench {
     if (known !== undefined) return known
     const program = await startSubject(
       subject,
-      join(this.#directory, subject.replace(' ', '-')),
+      join(this.#directory, subject.replaceAll(' ', '-')),
       origin,
     )
     this.#running.set(subject, program)

@@ -60,7 +60,7 @@ function draw({ title, unit, bars }: Panel): string {
   const lines = bars.map(({ name, value }, i) => {
     const y = panel.head + i * panel.step
     const length = Math.max(1, (Math.max(0, value) / most) * longest)
-    const kind = name === 'cachesvc' ? 'bar own' : 'bar'
+    const kind = name === 'cachesvc' || name === 'authproxy' ? 'bar own' : 'bar'
     return (
       `<text x="${panel.label - 6}" y="${y + 11}" text-anchor="end">${name}</text>\n` +
       `<rect class="${kind}" x="${panel.label}" y="${y}" width="${length.toFixed(1)}" height="${panel.bar}" rx="2"/>\n` +

@@ -3,7 +3,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { cpus, loadavg, release, totalmem } from 'node:os'
-import { columns, type Results, short } from './results.ts'
+import { type Column, columnOf, columns, type Results, short } from './results.ts'
 import type { Row } from './rows/row.ts'
 import { type Aim, aims, type RowName, rows } from './rows/rows.ts'
 
@@ -21,14 +21,12 @@ export function circumstances(rounds: number, remarks: readonly string[]): Circu
 
 /** The page in Markdown. */
 export function page(results: Results, names: readonly RowName[], about: Circumstances): string {
-  const used = columns.filter(column => results.has(column))
-  const figures = names.flatMap(name => lines(results, name, used))
-  const head = ['', 'cachesvc', 'least to most', ...used.slice(1)]
+  const owners = [...new Set(names.map(ownColumn))]
   return `# Results
 
 Written by \`bench/run\` on ${new Date().toISOString().slice(0, 10)}; [README.md](README.md) says how it measures.
 
-![Figures of cachesvc beside those of its peers](results.svg)
+![Our figures beside those of the peers](results.svg)
 
 ${machine(about)}
 ## Aims
@@ -39,24 +37,36 @@ ${table(
 )}
 ## Figures
 
-Medians. In brackets: the figure of cachesvc divided by this one.
+Medians. In brackets: our figure divided by this one.
 
-${table(head, figures)}
+${owners.map(own => figuresOf(results, own, names)).join('\n')}
 What is done in each row:
 
 ${names.map(name => `- **${rows[name].title}**: ${rows[name].note}.`).join('\n')}
 `
 }
 
-function lines(
-  results: Results,
-  name: RowName,
-  used: readonly (typeof columns)[number][],
-): string[][] {
+/** The daemon of ours a row is about: the first of its subjects. */
+function ownColumn(name: RowName): Column {
+  const [own = 'cachesvc'] = rows[name].subjects
+  return columnOf(own)
+}
+
+/** The rows about one daemon, beside its peers. */
+function figuresOf(results: Results, own: Column, names: readonly RowName[]): string {
+  const about = names.filter(name => ownColumn(name) === own)
+  const peers = columns.filter(
+    column => column !== own && about.some(name => results.hasRow(name, column)),
+  )
+  const figures = about.flatMap(name => lines(results, name, peers))
+  return table(['', own, 'least to most', ...peers], figures)
+}
+
+function lines(results: Results, name: RowName, peers: readonly Column[]): string[][] {
   const row: Row = rows[name]
   return Object.entries(row.figures).map(([figure, { title }]) => {
-    const own = results.spread(name, figure, 'cachesvc')
-    const others = used.slice(1).map(column => {
+    const own = results.spread(name, figure, ownColumn(name))
+    const others = peers.map(column => {
       const value = results.median(name, figure, column)
       if (value === undefined) return ''
       return own === undefined ? short(value) : `${short(value)} (${short(own.median / value)})`
@@ -68,7 +78,7 @@ function lines(
 
 function judged(results: Results, { row, figure, relation, value, times }: Aim): string[] {
   const { title, figures }: Row = rows[row]
-  const own = results.median(row, figure, 'cachesvc')
+  const own = results.median(row, figure, ownColumn(row))
   const other = times === undefined ? 1 : results.median(row, figure, times)
   const name = `${title}: ${figures[figure]?.title}`
   const aim = `${relation} ${value}${times === undefined ? '' : ` times ${times}`}`

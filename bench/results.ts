@@ -6,6 +6,7 @@ import type { SubjectName } from './subject.ts'
 
 export const columns = [
   'cachesvc',
+  'authproxy',
   'nginx',
   'varnish',
   'squid',
@@ -39,9 +40,9 @@ export class Results {
     return this.#all
   }
 
-  /** Whether anything was measured in a column. */
-  has(column: Column): boolean {
-    return this.#all.some(one => columnOf(one.subject) === column)
+  /** Whether anything was measured in a row and a column. */
+  hasRow(row: string, column: Column): boolean {
+    return this.#all.some(one => one.row === row && columnOf(one.subject) === column)
   }
 
   /** Undefined when nothing was measured. */
@@ -64,7 +65,9 @@ export class Results {
   }
 }
 
-function columnOf(subject: SubjectName): Column {
+/** The column of a subject. */
+export function columnOf(subject: SubjectName): Column {
+  if (subject === 'nginx as a plain proxy') return 'nginx'
   return subject === 'bare server' || subject === 'bare proxy' ? 'bare node:net' : subject
 }
 

@@ -1,5 +1,5 @@
 /**
- * What is measured: cachesvc, its peers and the bare prototypes, each started with all its processes on one core.
+ * What is measured: our daemons, their peers and the bare prototypes, each started with all its processes on one core.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,6 +9,7 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { cleanEnvironment, whereIs } from '../test/fixtures/command.ts'
+import { ScriptedIdp, sp } from '../test/fixtures/idp.ts'
 import { accepts, eventually, freePort } from '../test/fixtures/ports.ts'
 
 /**
@@ -16,7 +17,9 @@ import { accepts, eventually, freePort } from '../test/fixtures/ports.ts'
  */
 export const subjectNames = [
   'cachesvc',
+  'authproxy',
   'nginx',
+  'nginx as a plain proxy',
   'varnish',
   'squid',
   'apt-cacher-ng',
@@ -29,6 +32,7 @@ export type SubjectName = (typeof subjectNames)[number]
 /** The program a subject needs from the machine. */
 const programs: Partial<Record<SubjectName, string>> = {
   nginx: 'nginx',
+  'nginx as a plain proxy': 'nginx',
   varnish: 'varnishd',
   squid: 'squid',
   'apt-cacher-ng': 'apt-cacher-ng',
@@ -175,8 +179,35 @@ export async function startSubject(
     await writeFile(file, JSON.stringify(config))
     return Program.start([join(project, 'bin/cachesvc'), '--config', file], options)
   }
+  if (name === 'authproxy') {
+    const file = join(directory, 'authproxy.yaml')
+    const metadata = join(directory, 'idp.xml')
+    await writeFile(metadata, identityProvider().metadata())
+    const config = {
+      domain: sp.domain,
+      idpMetadataFile: metadata,
+      configPath: join(directory, 'authproxy.json'),
+      proxy: {
+        listenAddress: `127.0.0.1:${port}`,
+        targetURL: `http://127.0.0.1:${origin.port}`,
+      },
+    }
+    await writeFile(file, JSON.stringify(config))
+    return Program.start([join(project, 'bin/authproxy'), '-c', file], options)
+  }
   const env = { STATE: directory, ORIGIN_PORT: String(origin.port) }
-  return Program.start([join(project, 'bench/peers', `${name}.sh`)], { ...options, env })
+  return Program.start([join(project, 'bench/peers', `${name.replaceAll(' ', '-')}.sh`)], {
+    ...options,
+    env,
+  })
+}
+
+let idp: ScriptedIdp | undefined
+
+/** The identity provider that signs in the users of authproxy, without a server. One, because it numbers its answers. */
+export function identityProvider(): ScriptedIdp {
+  idp ??= new ScriptedIdp('okta', { now: Date.now })
+  return idp
 }
 
 /** The origin, beside the load. */

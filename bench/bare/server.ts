@@ -1,6 +1,7 @@
 /**
  * The origin of the bench, and its yardstick for hits: the least a server on node:net can do, from memory.
- * Answers requests by path or by whole URL; knows no caching, no ranges, no errors but 404. Files below /slow/ are paced.
+ * Answers requests by path or by whole URL; knows no caching, no ranges, no errors but 404. Files below /slow/ are paced. Content of
+ * requests is dropped; what comes over a WebSocket is sent back.
  *
  *     node dist/bench/bare/server.js PORT
  */
@@ -86,16 +87,32 @@ function pathIn(head: string): string {
   return target.startsWith('/') ? target : target.slice(target.indexOf('/', 'http://'.length))
 }
 
+const agreed =
+  'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n'
+const received = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+
 /** Answers the requests of a connection in their order; apt sends several before it reads. */
 function serve(socket: Socket): void {
   let text = ''
   let pending = false
+  /** Bytes of content that are still to come. */
+  let content = 0
   const work = (): void => {
     for (;;) {
       const end = text.indexOf('\r\n\r\n')
       if (pending || end === -1) return
       const head = text.slice(0, end)
       text = text.slice(end + 4)
+      if (head.startsWith('POST ')) {
+        content = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
+        take(text)
+        continue
+      }
+      if (/\r\nupgrade: websocket/i.test(head)) {
+        socket.removeAllListeners('data').on('data', bytes => socket.write(bytes))
+        socket.write(agreed)
+        return
+      }
       const paced = answer(socket, pathIn(head))
       if (/\r\nconnection: close/i.test(head)) socket.end()
       if (paced === undefined) continue
@@ -106,10 +123,21 @@ function serve(socket: Socket): void {
       })
     }
   }
+  /** What follows the content is the next request. */
+  const take = (more: string): void => {
+    text = more.slice(content)
+    content -= more.length - text.length
+    if (content === 0) socket.write(received)
+  }
   socket.setNoDelay(true)
   socket.on('error', () => socket.destroy())
   socket.on('data', bytes => {
-    text += bytes.toString('latin1')
+    if (content > bytes.length) {
+      content -= bytes.length
+      return
+    }
+    if (content > 0) take(bytes.toString('latin1'))
+    else text += bytes.toString('latin1')
     work()
   })
 }

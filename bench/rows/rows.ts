@@ -1,9 +1,18 @@
 /**
- * All rows of the bench, and what cachesvc aims at in them. Rows that write much to the disk come last.
+ * All rows of the bench, and what our daemons aim at in them. Rows that write much to the disk come last.
  */
 import type { Column } from '../results.ts'
 import { adoption } from './adoption.ts'
 import { apt, coldLarge, coldSmall, stampede } from './cold.ts'
+import {
+  gatewayDownload,
+  gatewayLogins,
+  gatewayMemory,
+  gatewayMiddle,
+  gatewaySmall,
+  gatewaySockets,
+  gatewayUpload,
+} from './gateway.ts'
 import { delay, largeHits, middleHits, smallHits } from './hits.ts'
 import { memory, million } from './memory.ts'
 import type { Row } from './row.ts'
@@ -14,6 +23,13 @@ export const rows = {
   'hits-1m': middleHits,
   'hits-100m': largeHits,
   tunnel,
+  'gateway-1k': gatewaySmall,
+  'gateway-100k': gatewayMiddle,
+  'gateway-100m': gatewayDownload,
+  'gateway-upload': gatewayUpload,
+  'gateway-socket': gatewaySockets,
+  'gateway-login': gatewayLogins,
+  'gateway-memory': gatewayMemory,
   memory,
   delay,
   apt,
@@ -26,7 +42,7 @@ export const rows = {
 
 export type RowName = keyof typeof rows
 
-/** A figure of cachesvc is to be at least or at most a value, or so many times the figure of another column. */
+/** A figure of ours is to be at least or at most a value, or so many times the figure of another column. */
 export interface Aim {
   readonly row: RowName
   readonly figure: string
@@ -55,5 +71,13 @@ export const aims: readonly Aim[] = [
   { row: 'million', figure: 'ready', relation: 'at most', value: 2 },
   { row: 'million', figure: 'rss', relation: 'at most', value: 300 },
   { row: 'adoption', figure: 'delay', relation: 'at most', value: 20 },
+  { row: 'gateway-1k', figure: 'rate', relation: 'at least', value: 0.5, times: 'nginx' },
+  { row: 'gateway-1k', figure: 'cpu', relation: 'at most', value: 2, times: 'nginx' },
+  { row: 'gateway-1k', figure: 'p99', relation: 'at most', value: 2, times: 'nginx' },
+  { row: 'gateway-100k', figure: 'rate', relation: 'at least', value: 0.6, times: 'nginx' },
+  { row: 'gateway-100m', figure: 'rate', relation: 'at least', value: 0.8, times: 'nginx' },
+  { row: 'gateway-socket', figure: 'rate', relation: 'at least', value: 0.8, times: 'nginx' },
+  { row: 'gateway-memory', figure: 'idle', relation: 'at most', value: 70 },
+  { row: 'gateway-memory', figure: 'connections', relation: 'at most', value: 90 },
   { row: 'adoption', figure: 'share', relation: 'at least', value: 0.95 },
 ]

@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
+import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
 import { Failure } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
@@ -13,7 +14,7 @@ import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
 import { type Forwarding, forward, forwardUpgrade } from '../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../http/proxy/forwarded.ts'
-import { Room } from '../http/server/gather.ts'
+import { Allowance } from '../http/server/gather.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { AddressSet } from '../ip.ts'
 import { instanceField, instanceTrail } from './access/instance-id.ts'
@@ -59,7 +60,7 @@ export class Backend {
   readonly #options: BackendOptions
   readonly #origin: OriginClient
   readonly #trusted: AddressSet
-  readonly #room = new Room(SMALL_CONTENTS)
+  readonly #room = new Allowance(SMALL_CONTENTS)
   /**
    * What requests with these very fields are sent on with, all but their ID. Made by one function for every way in
    * (identity/backend-fields.ts); a connection hands equal field blocks on as one object.
@@ -104,7 +105,9 @@ export class Backend {
 
   /** Forwards a request. Throws an OriginFailure. */
   async handle(admitted: Admitted): Promise<Response> {
-    const response = await forward(admitted.request, await this.#forwarding(admitted))
+    const ready = this.#forwarding(admitted)
+    const to = ready instanceof Promise ? await ready : ready
+    const response = await forward(admitted.request, to)
     const answered = {
       ...response,
       fields: harmlessAnswer(response.fields),
@@ -142,11 +145,17 @@ export class Backend {
   }
 
   /** Where the request goes, and what the backend is told: ours first, then what a client may say. */
-  async #forwarding({ request, place, client, session }: Admitted): Promise<Forwarding> {
+  #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
+    const { session } = admitted
+    const identity = session === undefined ? undefined : this.#linesOf(session)
+    return whenReady(identity, lines => this.#forwardingWith(lines, admitted))
+  }
+
+  #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
+    const { request, place, client } = admitted
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
     const { path, query } = place
-    const identity = session === undefined ? undefined : await this.#linesOf(session)
     let sent = this.#sent.get(request.fields)
     if (sent?.identity !== identity || sent?.client !== client) {
       const host = hostFor(request, config.domain)
@@ -174,14 +183,16 @@ export class Backend {
     }
   }
 
-  async #linesOf(session: Session): Promise<Fields> {
+  #linesOf(session: Session): Fields | Promise<Fields> {
     const { config, tokens } = this.#options
-    const token = config.identityToken === undefined ? undefined : await tokens.of(session)
-    const known = this.#lines.get(session)
-    if (known !== undefined && known.token === token) return known.fields
-    const fields = identityFields(session, config.identityFields, token)
-    this.#lines.set(session, { fields, token })
-    return fields
+    const token = config.identityToken === undefined ? undefined : tokens.of(session)
+    return whenReady(token, token => {
+      const known = this.#lines.get(session)
+      if (known !== undefined && known.token === token) return known.fields
+      const fields = identityFields(session, config.identityFields, token)
+      this.#lines.set(session, { fields, token })
+      return fields
+    })
   }
 
   /** Event streams never end by themselves: they end in good order when the service does. */

@@ -3,6 +3,7 @@
  * decided, and reading it changes nothing.
  */
 import type { Milliseconds } from '../async/clock.ts'
+import { whenReady } from '../async/ready.ts'
 import type { Request } from '../http/message/message.ts'
 import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
@@ -41,17 +42,17 @@ export const samlPaths: ReadonlySet<string> = new Set([
 ])
 
 /** Decides, in the order that is the argument: loop, SAML, path, token, session. */
-export async function gate(
+export function gate(
   asked: {
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>
     /** Path as it is forwarded. */
     readonly path: string
     readonly now: Milliseconds
     readonly instanceId: string
-    readonly session: () => Promise<ReadSession | undefined>
+    readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
   },
   rules: Pick<Config, 'passthroughPaths' | 'passthroughTokens' | 'identityToken' | 'pages'>,
-): Promise<Verdict> {
+): Verdict | Promise<Verdict> {
   const { request, path, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
@@ -67,8 +68,9 @@ export async function gate(
       ? { verdict: 'passthrough', because: 'token', name: token.name }
       : { verdict: 'login-needed', from: 'api', because: `token-${token.because}` }
   }
-  const session = await asked.session()
-  if (session !== undefined) return { verdict: 'authenticated', session }
-  const from = isNavigation(request) ? 'navigation' : 'api'
-  return { verdict: 'login-needed', from, because: 'no-session' }
+  return whenReady(asked.session(), (session): Verdict => {
+    if (session !== undefined) return { verdict: 'authenticated', session }
+    const from = isNavigation(request) ? 'navigation' : 'api'
+    return { verdict: 'login-needed', from, because: 'no-session' }
+  })
 }

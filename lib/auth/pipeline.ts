@@ -78,7 +78,9 @@ export async function answer<A extends Response | TakenOver>(
   // 2. What may it do?
   const { path } = place
   const session = () => sessions.read(request)
-  const verdict = await gate({ request, path, now: clock.now(), instanceId, session }, config)
+  const judged = gate({ request, path, now: clock.now(), instanceId, session }, config)
+  // Most sessions and requests are known or judged at once, and are not to wait for a turn.
+  const verdict = judged instanceof Promise ? await judged : judged
 
   // 3. The answer. This is the one way to the backend, with a session and without.
   const pass = async (admitted: Pick<Admitted, 'request' | 'session'>, facts: Facts) => {
@@ -114,7 +116,8 @@ export async function answer<A extends Response | TakenOver>(
       // What lasts ends with it (session/ending.ts).
       request.holder = session
       const facts = { because: 'session', user: session.subject }
-      const opened = await openResubmission(request, clock)
+      const opening = openResubmission(request, clock)
+      const opened = opening instanceof Promise ? await opening : opening
       if ('request' in opened) {
         const answered = await pass({ request: opened.request, session }, facts)
         return mayCarryCookies(request, answered)

@@ -5,6 +5,7 @@ import type { Clock } from '../async/clock.ts'
 import type { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Logger } from '../log/log.ts'
+import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
 import { Fetcher } from './fetch/fetch.ts'
@@ -33,6 +34,7 @@ export interface AnsweringParts {
   readonly onFailover: () => void
   readonly onImpostor: () => void
   readonly onWrong: (failure: Failure) => void
+  readonly onAhead: AheadParts['onEnd']
 }
 
 export interface Answering {
@@ -41,6 +43,7 @@ export interface Answering {
   readonly answerer: Answerer
   readonly suites: Suites
   readonly updates: Updates
+  readonly ahead: Ahead
 }
 
 /** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
@@ -81,6 +84,15 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     onWrong: parts.onWrong,
     failureMemory,
   })
+  const ahead = new Ahead({
+    cacheDirectory: config.cacheDirectory,
+    clock,
+    log: log.child({ part: 'ahead' }),
+    store,
+    fetcher,
+    settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
+    onEnd: parts.onAhead,
+  })
   const suites = await Suites.open({
     cacheDirectory: config.cacheDirectory,
     clock,
@@ -89,6 +101,8 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     memory: config.suites.memory,
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
+    snapshotDays: () => rules().config.suites.snapshotDays,
+    onAdopted: suite => ahead.adopted(suite),
   })
   const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
   const updates = new Updates({
@@ -102,6 +116,7 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
       updating: rules().config.suites.update,
     }),
   })
+  updates.removeLeftovers()
   const answerer = new Answerer({
     store,
     fetcher,
@@ -113,5 +128,5 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     revalidationBudget: () => rules().config.timeouts.revalidation,
     onReleaseGiven: (client, entry) => suites.given(client, entry),
   })
-  return { fetcher, negative, answerer, suites, updates }
+  return { fetcher, negative, answerer, suites, updates, ahead }
 }

@@ -12,13 +12,13 @@ import { textResponse } from '../http/message/reply.ts'
 import { hasPassed } from '../http/proxy/via.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { Answerer } from './answer/answerer.ts'
-import { notStored, originSaid, refused } from './answer/errors.ts'
+import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { relay } from './answer/pass.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy/policy.ts'
 import type { Rules } from './policy/rules.ts'
 import type { Allowed } from './request/allowed.ts'
-import { Destinations, type FileDestination } from './request/destination.ts'
-import { sandboxed } from './request/sandbox.ts'
+import { Destinations, type FileDestination, keptAs } from './request/destination.ts'
+import { isOurAddress, sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Entry } from './store/entry.ts'
@@ -41,7 +41,6 @@ export interface PipelineParts {
 
 /** The proxy as a handler. CONNECT has a handler of its own (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
-  const via = `1.1 ${parts.pseudonym}`
   let destinations: Destinations | undefined
   return request => {
     const rules = parts.rules()
@@ -64,52 +63,77 @@ export function pipeline(parts: PipelineParts): Handler {
     const admission = admitted(request, destination, rules.policy, parts.pseudonym)
     if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
 
-    // 4. Under which key is it stored, and can it change?
-    const { asked, uri, key, archive, about, credentials } = destination
-    const allowed = {
-      request,
-      uri,
-      key,
-      archive,
-      directives: requestDirectives(request.fields),
-      about,
-      credentials,
-      tools: { now: parts.clock.now(), boundary: newBoundary, via },
-    }
-
-    // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
-    const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
-    const found = parts.store.peek(key) ?? parts.answerer.stored(key)
-    const passthrough = admission.allow === 'passthrough'
-    // When routing replaced the host, the credentials are not sent.
-    const authorization = hasCredentials && credentials
-    const response = whenReady(found, stored => {
-      const { client } = request
-      const asked = { key, archive, client, stored }
-      const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
-      return whenReady(claimed, claim => {
-        const known = claim === undefined ? allowed : { ...allowed, claim }
-        const decision = lookup({
-          stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
-          negativeUntil: parts.negative.until(key),
-          path: archive,
-          claim,
-          checkFrom:
-            archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
-          directives: allowed.directives,
-          authorization,
-          passthrough,
-          offline: rules.config.offline,
-          settings: rules.config.freshness,
-          now: allowed.tools.now,
-        })
-
-        // 6. The response.
-        return answer(decision, known, admission, parts)
-      })
+    // Of a file as of a day, which one was it then?
+    const { asOf, key, archive } = destination
+    if (asOf === undefined) return answered(request, destination, { admission, rules, parts })
+    return whenReady(parts.suites.past.find(key, archive, asOf), found => {
+      return 'sentence' in found
+        ? notKept(request, found.sentence, destination.about)
+        : answered(request, keptAs(destination, found.key), { admission, rules, parts })
     })
-    return whenReady(response, ready => sandboxed(ready, destination.mode, request.target))
   }
+}
+
+/** How a request is admitted, under which rules, and what answers it. */
+interface Admittance {
+  readonly admission: Admitted
+  readonly rules: Rules
+  readonly parts: PipelineParts
+}
+
+/** The answer to a request that is admitted. */
+function answered(
+  request: Request,
+  destination: FileDestination,
+  { admission, rules, parts }: Admittance,
+): Response | Promise<Response> {
+  // 4. Under which key is it stored, and can it change?
+  const { asked, uri, key, archive, about, credentials } = destination
+  const allowed = {
+    request,
+    uri,
+    key,
+    archive,
+    directives: requestDirectives(request.fields),
+    about,
+    credentials,
+    tools: { now: parts.clock.now(), boundary: newBoundary, via: `1.1 ${parts.pseudonym}` },
+  }
+
+  // 5. Does the store have it, is it what the archive says it must be, and may it be used without asking the origin?
+  const hasCredentials = asked.userinfo !== undefined || request.fields.has('Authorization')
+  const found = parts.store.peek(key) ?? parts.answerer.stored(key)
+  const passthrough = admission.allow === 'passthrough'
+  // When routing replaced the host, the credentials are not sent.
+  const authorization = hasCredentials && credentials
+  const response = whenReady(found, stored => {
+    const { client } = request
+    const asked = { key, archive, client, stored }
+    const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
+    return whenReady(claimed, claim => {
+      const known = claim === undefined ? allowed : { ...allowed, claim }
+      const decision = lookup({
+        stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
+        negativeUntil: parts.negative.until(key),
+        path: archive,
+        claim,
+        checkFrom:
+          archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
+        directives: allowed.directives,
+        authorization,
+        passthrough,
+        offline: rules.config.offline,
+        settings: rules.config.freshness,
+        now: allowed.tools.now,
+      })
+
+      // 6. The response.
+      return answer(decision, known, admission, parts)
+    })
+  })
+  return isOurAddress(destination.mode)
+    ? whenReady(response, ready => sandboxed(ready, request.target))
+    : response
 }
 
 /** What the store has of a file whose content an index names: under this name, or under another. */

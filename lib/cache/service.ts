@@ -30,7 +30,7 @@ import { routeRules } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { ownIdentity } from './request/own-identity.ts'
 import { Activity } from './stats/activity.ts'
-import { DayLog } from './stats/day-log.ts'
+import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
@@ -107,7 +107,7 @@ async function startWith(
   const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
   const version = packageVersion()
   const origin = await originClient(config, options)
-  const days = await DayLog.open(config.cacheDirectory, {
+  const days = await StatisticsFile.open(config.cacheDirectory, {
     clock,
     warn: (sentence, facts) => log.warn(sentence, facts),
   })
@@ -133,7 +133,7 @@ async function startWith(
     statistics.fetched(bytes)
     metrics.fetched(bytes)
   }
-  const { fetcher, negative, answerer, suites, updates } = await answering({
+  const { fetcher, negative, answerer, suites, updates, ahead } = await answering({
     rules: () => rules,
     store,
     clock,
@@ -145,6 +145,7 @@ async function startWith(
     onFailover: () => metrics.failover(),
     onImpostor: () => metrics.impostor(),
     onWrong: failure => metrics.wrongContent(failure.code),
+    onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })
   options.told.onPut = entry => suites.stored(entry)
   const verification = await VerificationSchedule.start({
@@ -152,7 +153,7 @@ async function startWith(
     store,
     clock,
     log: log.child({ part: 'verification' }),
-    settings: () => rules.config.verification,
+    settings: () => rules.config,
     onWarning: () => metrics.verificationWarning(),
   })
   const activity = new Activity(clock)
@@ -226,6 +227,7 @@ async function startWith(
   } catch (error) {
     https.stop()
     await verification.close()
+    await ahead.close()
     await suites.close()
     await days.close()
     await Promise.all(servers.map(server => server.close(AbortSignal.abort())))
@@ -273,7 +275,9 @@ async function startWith(
     stopStep('finish what clients are being sent', drain, signal =>
       Promise.all(servers.map(server => server.close(signal))),
     ),
-    stopStep('finish what is being fetched', drain, signal => fetcher.close(signal)),
+    stopStep('finish what is being fetched', drain, async signal => {
+      await Promise.all([ahead.close(), fetcher.close(signal)])
+    }),
     stopStep('break off a verification', 5000, () => {
       store.answerCommands(undefined)
       return verification.close()

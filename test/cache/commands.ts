@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache.ts'
 import { attempt } from '../fixtures/command.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
 
 t.setTimeout(90_000)
 
@@ -15,11 +15,13 @@ const deb = '/debian/pool/main/h/hello_1_all.deb'
 
 t.test('list and explain tell what a running service has', async t => {
   const origin = await ScriptedOrigin.listen(t)
-  const cache = await TestCache.start(t, { origins: [origin] })
+  const settings = { freshness: { floor: '0s' } }
+  const cache = await TestCache.start(t, { origins: [origin], settings })
   origin.at('*', file({ content: 'hello', lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+  origin.at('/debian/none', reply({ status: 404 }))
   await cache.warm(origin.url(deb))
   const config = join(t.testdir(), 'c.yaml')
-  await writeFile(config, `domains: ["127.0.0.1:${origin.port}"]\nfreshness: { floor: 0s }\n`)
+  await writeFile(config, `domains: ["127.0.0.1:${origin.port}"]\n`)
   const run = async (...words: readonly string[]) => {
     const given = ['-c', config, '--cache-dir', cache.directory, ...words]
     const { code, stdout, stderr } = await attempt(process.execPath, [program, ...given])
@@ -63,7 +65,13 @@ t.test('list and explain tell what a running service has', async t => {
   t.match(index, /apt update now +is answered .*asked .*\(max-age\)/)
   t.match((await run('explain', 'http://other.example.org/x')).text, /Refused by +domains/)
   t.match((await run('explain', `${origin.url('')}/new`)).text, /fetched from the origin/)
-  t.match((await run('explain', 'ftp://x/y')).text, /Asked for +\S+/)
+  t.match(await run('explain', 'ftp://x/y'), { code: 2, text: /Asked for +\S+/ })
+  await cache.get(origin.url('/debian/none'))
+  const none = await run('explain', origin.url('/debian/none'))
+  t.match(none.text, /^A request now +is answered 404/, 'the running service is asked')
+  await cache.stop()
+  t.match((await run('explain', origin.url(deb))).text, /is answered from the store \(immutable\)/)
+  t.match(await run('explain', 'ftp://x/y'), { code: 2, text: /Asked for +\S+/ })
   t.match((await run('--check-config')).text, 'no problems')
 })
 

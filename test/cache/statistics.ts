@@ -2,7 +2,7 @@
  * What is counted, end to end: every request on the wire against the statistics interface.
  */
 import t, { type Test } from 'tap'
-import { noCounters } from '../../lib/cache/stats/counters.ts'
+import { noCounters } from '../../lib/cache/stats/statistics.ts'
 import { TestCache } from '../fixtures/cache.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'

@@ -6,10 +6,11 @@ import t from 'tap'
 import { noStage, type Stage, setStage } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'
 
-t.setTimeout(600_000)
-
 /** Rounds of each case; AUTHPROXY_TAB_ROUNDS asks for more. */
 const ROUNDS = Number(process.env['AUTHPROXY_TAB_ROUNDS'] ?? 1)
+const TIME = 480_000 + 120_000 * ROUNDS
+
+t.setTimeout(TIME)
 
 /** The session here ends; that at the identity provider stays, so a login needs no password. */
 async function endSession(context: BrowserContext, { host }: Stage): Promise<void> {
@@ -32,7 +33,7 @@ function ends(stage: Stage, pages: readonly Page[]): Promise<readonly string[]> 
   )
 }
 
-t.test('tabs that log in at the same time', { skip: noStage, timeout: 600_000 }, async t => {
+t.test('tabs that log in at the same time', { skip: noStage, timeout: TIME }, async t => {
   const stage = await setStage(t)
 
   for (const [count, query] of [

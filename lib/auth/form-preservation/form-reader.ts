@@ -8,7 +8,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import { hasContent } from '../../http/message/upgrade.ts'
-import { gather, Room } from '../../http/server/gather.ts'
+import { Allowance, gather } from '../../http/server/gather.ts'
 import { isOwnPost } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import type { NotKept } from '../pages/failures.ts'
@@ -39,7 +39,10 @@ export type FormReader = (
 
 /** Makes the reader, with room for the forms that are being read. */
 export function formReader(clock: Clock): FormReader {
-  const rooms = { known: new Room(MOST_READING.known), unknown: new Room(MOST_READING.unknown) }
+  const rooms = {
+    known: new Allowance(MOST_READING.known),
+    unknown: new Allowance(MOST_READING.unknown),
+  }
   return async (request, { baseUrl, saml: { replaySize: size } }, sender) => {
     if (request.method !== 'POST' || !hasContent(request)) return undefined
     if (size === 0) return 'off'

@@ -39,11 +39,13 @@ export function isResubmission(content: Buffer): boolean {
  * Looks at a post, as far as it could be that of our page: the ID of the login whose form it stands for, or the request with
  * its content still to be read. Throws ContentTooSlow when its few bytes do not arrive.
  */
-export async function openResubmission(
-  request: Request,
-  clock: Clock,
-): Promise<{ readonly id: string } | { readonly request: Request }> {
-  if (!mayBeResubmission(request)) return { request }
+export function openResubmission(request: Request, clock: Clock): Opened | Promise<Opened> {
+  return mayBeResubmission(request) ? open(request, clock) : { request }
+}
+
+type Opened = { readonly id: string } | { readonly request: Request }
+
+async function open(request: Request, clock: Clock): Promise<Opened> {
   const content = await gather(request, { clock, size: LENGTH, time: DEADLINE })
   if (typeof content === 'string') throw new ContentTooSlow(DEADLINE)
   if (isResubmission(content)) return { id: content.toString('latin1').slice(-ID) }

@@ -120,6 +120,7 @@ export const samlFailures = {
   },
   'xml_too-large': tooMuch,
   'xml_too-many-elements': tooMuch,
+  'xml_too-many-references': tooMuch,
   login_unknown: noLogin,
   login_cookie_invalid: noLogin,
   login_cookie_missing: {

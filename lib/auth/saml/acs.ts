@@ -1,6 +1,6 @@
 /**
- * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, strict
- * base64 and UTF-8, scan, structure and algorithms, a thread with a deadline for the cryptography, our own checks of the signed
+ * Takes the IdP's answer to a login at the ACS (assertion consumer service), in this order: size limit, login state, a thread with a
+ * deadline for strict base64 and UTF-8, scan, structure and algorithms and the cryptography, our own checks of the signed
  * assertion, request ID and assertion ID used up in one step, session.
  *
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
@@ -14,7 +14,6 @@ import {
   type CheckedAssertion,
   checkAssertion,
 } from './core/check-assertion.ts'
-import { decodeBase64 } from './core/encoding.ts'
 import { messageLimits } from './core/message.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
@@ -47,13 +46,11 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
-  const bytes = decodeBase64(posted.encoded)
-  if (bytes === undefined) return refuse({ code: 'base64' })
-  if (bytes.length > messageLimits.size) return refuse({ code: 'xml_too-large' })
+  const { encoded } = posted
   const client = clientOf(saml, request, open.length > 0)
   const logins = open.length > 0 ? open.map(flow => flow.id) : [client.address]
   const verified = await saml.tries.within(logins, () =>
-    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', bytes, rules }, client)),
+    verify(saml, rules => saml.verifiers.login.run({ kind: 'response', encoded, rules }, client)),
   )
   if (verified === undefined) return refuse({ code: 'encryption_tries' })
   if (!verified.ok) return refuse(verified.refusal)

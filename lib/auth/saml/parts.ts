@@ -4,7 +4,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
-import type { Room } from '../../http/server/gather.ts'
+import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { KeptForms } from '../form-preservation/kept-forms.ts'
@@ -39,7 +39,7 @@ export interface Saml extends SamlParts {
   readonly replayCache: UsedIds
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
-  readonly room: Room
+  readonly room: Allowance
   readonly outcomes: Outcomes
 }
 

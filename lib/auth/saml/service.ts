@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { Room } from '../../http/server/gather.ts'
+import { Allowance } from '../../http/server/gather.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Sender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
@@ -100,7 +100,7 @@ export async function createSamlService(
     replayCache:
       substitutes.usedIds ?? (await ReplayCache.open({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),
-    room: new Room(FORMS),
+    room: new Allowance(FORMS),
     outcomes: new Outcomes(),
   }
   const handle = samlRoutes(saml)

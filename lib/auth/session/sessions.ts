@@ -106,14 +106,19 @@ export class Sessions {
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */
-  async read(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
-    const { tokens } = this.#options
+  read(
+    request: Pick<Request, 'fields'>,
+  ): ReadSession | undefined | Promise<ReadSession | undefined> {
+    const known = this.#known.get(request.fields)
+    const { generation } = this.#options.tokens
+    return known?.generation === generation && this.#whyOver(known.session) === undefined
+      ? known.session
+      : this.#readAnew(request)
+  }
+
+  async #readAnew(request: Pick<Request, 'fields'>): Promise<ReadSession | undefined> {
+    const { generation } = this.#options.tokens
     const { fields } = request
-    const known = this.#known.get(fields)
-    if (known?.generation === tokens.generation && this.#whyOver(known.session) === undefined) {
-      return known.session
-    }
-    const { generation } = tokens
     const { session } = await this.#look(request)
     if (session === undefined) this.#known.delete(fields)
     else this.#known.set(fields, { session, generation })
@@ -121,15 +126,26 @@ export class Sessions {
   }
 
   /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
-  async renewal(session: ReadSession, request: Request): Promise<Fields | undefined> {
+  renewal(
+    session: ReadSession,
+    request: Request,
+  ): Fields | undefined | Promise<Fields | undefined> {
     const { idle } = this.#options.config().session
     const now = this.#options.clock.now()
     if (now - session.issued < Math.max(idle / 10, 30_000)) return undefined
     // A new token could not last longer.
     if (session.lapses >= session.expires - 1000) return undefined
+    return this.#renew(session, request, now + idle)
+  }
+
+  async #renew(
+    session: ReadSession,
+    request: Request,
+    lapses: Milliseconds,
+  ): Promise<Fields | undefined> {
     const written = await this.#write(session, request)
     if ('tooLarge' in written) return undefined
-    this.#renewed.set(session.id, Math.min(now + idle, session.expires))
+    this.#renewed.set(session.id, Math.min(lapses, session.expires))
     return written
   }
 

@@ -111,6 +111,12 @@ export function notStored(request: Request, because: FailReason, about: About): 
   )
 }
 
+/** The answer to a request for a file as of a day, of which nothing is kept. */
+export function notKept(request: Request, sentence: string, about: About): Response {
+  const facts = { outcome: 'failed', because: 'no-snapshot', ...about } satisfies OutcomeFacts
+  return forMethod(request, textResponse(404, sentence, { facts }))
+}
+
 /** What asking an origin fails with while the service is offline. */
 export function offlineFailure(): Failure {
   return new Failure('the service is offline', {

@@ -7,8 +7,7 @@
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
  *   background can bear. Node's own for zstd, since 22.15, is not used:
- *   it stops at the end of the first frame and reports no error. There is none for bzip2 and lzma: archives that still
- *   have those formats have gzip and xz beside them.
+ *   it stops at the end of the first frame and reports no error.
  */
 import { createRequire } from 'node:module'
 import { type Duplex, pipeline, Readable } from 'node:stream'
@@ -16,6 +15,8 @@ import { ReadableStream } from 'node:stream/web'
 import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
+import { unbzip2 } from './bzip2.ts'
+import { unlzma } from './lzma.ts'
 import { ZstdFrames } from './zstd-frames.ts'
 
 /** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
@@ -23,7 +24,7 @@ export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 
 
 /** Why something could not be unpacked. */
 export class DecompressError extends Error {
-  readonly code: 'unsupported' | 'malformed' | 'too-large'
+  readonly code: 'malformed' | 'too-large'
 
   constructor(code: DecompressError['code'], message: string, cause?: unknown) {
     super(message, { cause })
@@ -105,13 +106,9 @@ const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]
   [[0x1f, 0x8b], source => through(source, createGunzip())],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
   [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
-  [[0x42, 0x5a, 0x68], () => unsupported('bzip2')],
-  [[0x5d, 0x00, 0x00], () => unsupported('lzma')],
+  [[0x42, 0x5a, 0x68], unbzip2],
+  [[0x5d, 0x00, 0x00], unlzma],
 ]
-
-function unsupported(format: string): never {
-  throw new DecompressError('unsupported', `it is packed with ${format}, which is not read here`)
-}
 
 function through(source: AsyncIterable<Uint8Array>, transform: Duplex): AsyncIterable<Uint8Array> {
   const input = Readable.from(source, { objectMode: false })

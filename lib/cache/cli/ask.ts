@@ -1,5 +1,5 @@
 /**
- * The commands that ask the running service: status, stats, remove, refresh and reload.
+ * The commands that ask the running service: status, stats, remove, refresh, reload, and explain when one runs.
  */
 
 import { askOwner } from '../../admin-socket.ts'
@@ -10,7 +10,23 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 
 /** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
-  const { out, complaints, code } = decoded(await answerOf(directory, request))
+  return tell(await answerOf(directory, request))
+}
+
+/** The same when one runs and this user may ask it; undefined otherwise. */
+export async function askIfRunning(
+  directory: string,
+  request: object,
+): Promise<ExitCode | undefined> {
+  const reply = await askOwner(directory, request, systemClock).catch(error => {
+    if (!isForbidden(error)) throw error
+    return undefined
+  })
+  return reply && tell(reply.answer)
+}
+
+async function tell(answer: unknown): Promise<ExitCode> {
+  const { out, complaints, code } = decoded(answer)
   if (out !== '') await print(out)
   for (const complaint of complaints) await print(`cachesvc: ${complaint}\n`, process.stderr)
   return code
@@ -18,7 +34,7 @@ export async function askService(directory: string, request: object): Promise<Ex
 
 async function answerOf(directory: string, request: object): Promise<unknown> {
   const reply = await askOwner(directory, request, systemClock).catch(error => {
-    if (!['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) throw error
+    if (!isForbidden(error)) throw error
     throw failure(
       `The service of ${directory} answers its own user and root alone: try it with sudo.`,
     )
@@ -27,6 +43,11 @@ async function answerOf(directory: string, request: object): Promise<unknown> {
   throw failure(
     `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
   )
+}
+
+/** The socket is its owner's and root's. */
+function isForbidden(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
 }
 
 /** An answer of another version may be of another shape. */

@@ -7,21 +7,24 @@ import type { Config } from '../config/config.ts'
 import { compilePolicy } from '../policy/policy.ts'
 import { routeRules } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
-import { explain } from '../request/explain.ts'
+import { explain, explanationText } from '../request/explain.ts'
 import { ownIdentity } from '../request/own-identity.ts'
+import { askIfRunning } from './ask.ts'
 import { withStore } from './read-only.ts'
 
-/** Prints how a request for `url` would be answered, a line for each question. A `url` that is none is wrong usage. */
+/**
+ * Prints how a request for `url` would be answered, a line for each question, as the service that runs with the cache directory
+ * says. Without one, or when it answers others alone, it reads the store by itself. A `url` that is none is wrong usage.
+ */
 export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
-  const rules = rulesOf(config)
+  const code = await askIfRunning(config.cacheDirectory, { do: 'explain', of: url })
+  if (code !== undefined) return code
   let understood = true
   await withStore(config, async store => {
-    const findings = await explain(url, { rules, store, now: systemClock.now() })
-    understood = findings[0]?.question !== 'Asked for'
-    const width = Math.max(...findings.map(({ question }) => question.length))
-    for (const { question, answer } of findings) {
-      await print(`${question.padEnd(width)}  ${answer}\n`)
-    }
+    const now = systemClock.now()
+    const found = explanationText(await explain(url, { rules: rulesOf(config), store, now }))
+    understood = found.understood
+    await print(found.text)
   })
   return understood ? exitCodes.success : exitCodes.usage
 }

@@ -1,6 +1,6 @@
 /**
- * Answers the commands that ask a running service over its admin socket: status, stats, remove, refresh, reload, and the
- * removals of verify-repos.
+ * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, reload,
+ * and the removals of verify-repos.
  *
  * # Representation
  * A request is `{ do: 'status', json: true }` and the like. The answer is the text that the command prints and its exit code:
@@ -14,8 +14,9 @@ import { type ExitCode, exitCodes } from '../../program.ts'
 import { countOf, size } from '../operations/figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/rules.ts'
+import { explanationText } from '../request/explain.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
-import { calendarDate } from '../stats/counters.ts'
+import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/eviction.ts'
 import type { Wrong } from '../verify/report.ts'
@@ -54,6 +55,8 @@ export function control(parts: ControlParts): RequestHandler {
         return status(parts.sources, json === true)
       case 'stats':
         return stats(parts.sources, json === true)
+      case 'explain':
+        return explained(String(of), parts.sources)
       case 'remove':
         return removed(String(of), parts)
       case 'refresh':
@@ -78,6 +81,12 @@ function stats({ statistics, clock }: OperationsSources, json: boolean): Said {
   const found = statistics()
   const out = json ? jsonText(found) : statsText(found, calendarDate(clock.now()))
   return { out, complaints: [], code: exitCodes.success }
+}
+
+async function explained(url: string, sources: OperationsSources): Promise<Said> {
+  const { text, understood } = explanationText(await sources.explain(url))
+  const code = understood ? exitCodes.success : exitCodes.usage
+  return { out: text, complaints: [], code }
 }
 
 async function removed(text: string, { rules, store }: ControlParts): Promise<Said> {

@@ -89,6 +89,12 @@ export class CacheMetrics {
     'Responses fetched from another origin of an archive than the preferred one.',
     [],
   )
+  readonly #ahead = this.#counter(
+    'fetched_ahead',
+    'Packages fetched before a client asked for them, by result: fetched or failed.',
+    ['result'],
+  )
+  readonly #aheadBytes = this.#counter('fetched_ahead_bytes', 'Bytes of those fetched.', [])
   readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #warnings = this.#counter(
     'repository_verification_warnings',
@@ -178,6 +184,11 @@ export class CacheMetrics {
 
   wrongContent(code: string): void {
     this.#wrong.add({ code })
+  }
+
+  fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
+    this.#ahead.add({ result })
+    if (result === 'fetched') this.#aheadBytes.add({}, bytes)
   }
 
   failover(): void {

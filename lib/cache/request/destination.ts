@@ -9,10 +9,12 @@
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import {
   type Authority,
   formatAuthority,
   formatUri,
+  parseUri,
   type Target,
   type TargetUri,
 } from '../../http/message/target.ts'
@@ -48,6 +50,8 @@ export interface FileDestination {
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About
+  /** The end of the day as of which it is wanted; undefined for the present. */
+  readonly asOf: Milliseconds | undefined
   /** Whether credentials sent for what was asked may go to where it is fetched. */
   readonly credentials: boolean
   /** Whether the target may be reached, whichever client asks. */
@@ -111,6 +115,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
     key,
     archive,
     about: { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) },
+    asOf: asked.asOf,
     credentials: carriesCredentials(spelt, uri),
     admission: admitBoth(spelt, uri, rules),
   }
@@ -122,4 +127,12 @@ function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admi
   if (asked === routed || 'deny' in first) return first
   const second = admitTarget({ kind: 'fetch', authority: routed }, policy)
   return 'allow' in second && first.allow === 'passthrough' ? first : second
+}
+
+/** The same file under another key on the same host. */
+export function keptAs(destination: FileDestination, key: string): FileDestination {
+  const uri = parseUri(key)
+  if (key === destination.key || 'problem' in uri) return destination
+  const archive = classify(uri.path)
+  return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }

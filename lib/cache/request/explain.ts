@@ -21,15 +21,31 @@ import { type Entry, unconfirmed, type Verified } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
 import type { Signature } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
-import { Destinations, type FileDestination } from './destination.ts'
+import { Destinations, type FileDestination, keptAs } from './destination.ts'
 
 export interface ExplainParts {
   readonly rules: Rules
-  readonly store: { get(key: string): Entry | undefined | Promise<Entry | undefined> }
+  readonly store: {
+    get(key: string): Entry | undefined | Promise<Entry | undefined>
+    /** Whether a content is there under any name; a process beside the owner does not know. */
+    has?(digest: string): boolean
+  }
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'claim' | 'checkFrom'>
+  readonly suites?: Pick<Suites, 'claim' | 'checkFrom' | 'past'>
   readonly now: Milliseconds
 }
+
+/** The findings as a command prints them, a line each, and whether the URL was understood. */
+export function explanationText(findings: readonly Explanation[]): {
+  readonly text: string
+  readonly understood: boolean
+} {
+  const width = Math.max(...findings.map(({ question }) => question.length))
+  const lines = findings.map(({ question, answer }) => `${question.padEnd(width)}  ${answer}\n`)
+  return { text: lines.join(''), understood: findings[0]?.question !== notUnderstood }
+}
+
+const notUnderstood = 'Asked for'
 
 /** The findings: first what becomes of a request, then why, in the order of the pipeline. */
 export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
@@ -37,8 +53,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const destination = destinationOf(url, parts.rules)
-  if (typeof destination === 'string') return [{ question: 'Asked for', answer: destination }]
+  const wanted = destinationOf(url, parts.rules)
+  if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
+  const destination = await asOfItsDay(wanted, parts)
+  if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
   /** `verdict` is what becomes of a plain request. */
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
@@ -86,13 +104,21 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     }
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified))
   }
-  const claim = await parts.suites?.claim({ key, archive, client: unknownClient, stored })
+  const passthrough = admission.allow === 'passthrough'
+  const authorization = asked.userinfo !== undefined && credentials
+  const claim =
+    passthrough || authorization
+      ? undefined
+      : await parts.suites?.claim({ key, archive, client: unknownClient, stored })
   if (claim !== undefined) {
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
     find('Adopted', moment(adopted))
     if (claim.digest !== stored?.digest) {
       find('Must be', `${claim.size} bytes with the SHA-256 ${claim.digest}`)
+      if (parts.store.has?.(claim.digest) === true) {
+        return told('is answered from the store, which has this content under another name')
+      }
     }
   }
   const decide = (request: Fields): Decision =>
@@ -103,8 +129,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       claim,
       checkFrom: stored && parts.suites?.checkFrom(stored),
       directives: requestDirectives(request),
-      authorization: asked.userinfo !== undefined && credentials,
-      passthrough: admission.allow === 'passthrough',
+      authorization,
+      passthrough,
       offline: parts.rules.config.offline,
       settings: parts.rules.config.freshness,
       now: parts.now,
@@ -115,6 +141,18 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(sentenceFor(plain))
   return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** The file that a target of a snapshot stands for; a sentence when there is none. */
+async function asOfItsDay(
+  destination: FileDestination,
+  { suites }: ExplainParts,
+): Promise<FileDestination | string> {
+  const { asOf, admission, key, archive } = destination
+  if (asOf === undefined || 'deny' in admission) return destination
+  if (suites === undefined) return 'is answered as of a day, which the running proxy alone can tell'
+  const found = await suites.past.find(key, archive, asOf)
+  return 'sentence' in found ? `is answered 404. ${found.sentence}` : keptAs(destination, found.key)
 }
 
 /** What becomes of an `https://` URL whose TLS is not read here: apt asks for a tunnel to its host. */

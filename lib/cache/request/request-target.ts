@@ -10,9 +10,11 @@
  *   sends it in absolute-form, with two or three slashes; in origin-form the first segment is `HTTPS`.
  * - Within an intercepted tunnel the client talks to an https origin and knows of no proxy: every path is the origin's, and
  *   Host has to be the host the tunnel leads to (RFC 9110 section 7.4), for that is the name in our certificate.
+ * - Below `/_cachesvc/snapshot/` and a date the path is that of a sources.list that begins with our address.
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
 
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import {
   type Authority,
@@ -23,14 +25,20 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
-import { isOperationsPath } from '../operations/paths.ts'
+import { isOperationsPath, operationsPrefix } from '../operations/paths.ts'
 import { isOwn, isOwnHost, type Own } from './own-identity.ts'
 
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
 export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 export type EffectiveTarget =
-  | { readonly kind: 'fetch'; readonly uri: TargetUri; readonly mode: FetchMode }
+  | {
+      readonly kind: 'fetch'
+      readonly uri: TargetUri
+      readonly mode: FetchMode
+      /** The end of the day as of which the file is wanted; undefined for the present. */
+      readonly asOf?: Milliseconds
+    }
   | NoFile
 
 /** What a request asks for that is no file of an archive. */
@@ -87,7 +95,7 @@ function fromAbsolute(uri: TargetUri, asked: Asked, own: Own): EffectiveTarget {
   }
   if (!isOwn(uri, own) && !isLocal(uri, asked)) return { kind: 'fetch', uri, mode: 'proxy' }
   // A client that uses us as its proxy and, in sources.list, as a prefix as well.
-  return isOperationsPath(uri.path) ? operations(uri) : fromOwnPath(uri, uri.userinfo)
+  return isOperationsPath(uri.path) ? operations(uri, uri.userinfo) : fromOwnPath(uri, uri.userinfo)
 }
 
 function fromOrigin(target: PathAndQuery, asked: Asked, own: Own): EffectiveTarget {
@@ -143,8 +151,23 @@ function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): Ef
   return { kind: 'fetch', uri, mode: scheme === 'http' ? 'prefix' : 'https-prefix' }
 }
 
-function operations(target: PathAndQuery): EffectiveTarget {
-  return { kind: 'operations', ...pathAndQueryOf(target) }
+function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
+  const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
+  if (date === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
+  const asOf = endOfDay(date)
+  if (asOf === undefined) return refusals.date
+  const asked = fromOwnPath({ ...target, path: rest ?? '' }, userinfo)
+  return asked.kind === 'fetch' ? { ...asked, asOf } : asked
+}
+
+/** `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` */
+const SNAPSHOT = new RegExp(`^${operationsPrefix}/snapshot/([^/]*)(.*)$`, 's')
+
+/** The last millisecond of a day, UTC. */
+function endOfDay(date: string): Milliseconds | undefined {
+  const begin = Date.parse(`${date}T00:00:00.000Z`)
+  const right = !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(`${date}T`)
+  return right ? begin + 24 * 60 * 60 * 1000 - 1 : undefined
 }
 
 function pathAndQueryOf({ path, query }: PathAndQuery): PathAndQuery {
@@ -166,6 +189,10 @@ export const refusals = {
   prefix: refuse(
     404,
     'The path names no host. Ask through the proxy, or put the host first: /archive.example.org/debian.',
+  ),
+  date: refuse(
+    400,
+    'A date such as 2026-11-20 follows snapshot: /_cachesvc/snapshot/2026-11-20/archive.example.org/debian.',
   ),
   httpsPrefix: refuse(
     400,

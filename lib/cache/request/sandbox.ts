@@ -1,15 +1,20 @@
 /**
- * Sandboxes an archive's answer that is shown under an address of ours, and keeps its redirects there. With a URL prefix a browser takes every archive, and
- * our own pages, for one site: a page of one could read what the others have. So the answer gets no scripts and an origin of
- * its own, and loses the fields that concern a whole site. Pure.
+ * Sandboxes an archive's answer that is shown under an address of ours, and keeps its redirects there. Pure.
+ *
+ * With a URL prefix a browser takes every archive, and our own pages, for one site: a page of one could read what the others
+ * have. So the answer gets no scripts and an origin of its own, and loses the fields that concern a whole site.
  */
 import type { Response } from '../../http/message/message.ts'
 import { formatUri, parseUri, type Target } from '../../http/message/target.ts'
 import type { FetchMode } from './request-target.ts'
 
-/** The answer as it may be shown in this mode, to a request for this target. */
-export function sandboxed(response: Response, mode: FetchMode, target: Target): Response {
-  if (mode !== 'prefix' && mode !== 'https-prefix') return response
+/** Whether what is asked for in this way is shown under an address of ours. */
+export function isOurAddress(mode: FetchMode): boolean {
+  return mode === 'prefix' || mode === 'https-prefix'
+}
+
+/** The answer as it may be shown there, to a request for this target. */
+export function sandboxed(response: Response, target: Target): Response {
   const location = response.fields.get('Location')
   const fields = response.fields
     .without(...aboutASite, ...(location === undefined ? [] : ['Location']))

@@ -20,7 +20,7 @@ import {
   noHistory,
   outcomeNames,
   type Unanswered,
-} from './counters.ts'
+} from './statistics.ts'
 
 const formatVersion = 1
 

@@ -9,7 +9,7 @@ import {
   noCounters,
   sum,
   type Unanswered,
-} from './counters.ts'
+} from './statistics.ts'
 
 /** The most days `daily` ever lists. */
 export const dailyLimit = 14

@@ -105,6 +105,12 @@ export class Store extends Shelves {
     })
   }
 
+  /** Whether it has this content, whole, under any name. */
+  has(digest: string): boolean {
+    const { downloads, blobs } = this.#parts
+    return downloads.whole(digest) !== undefined || blobs.has(digest)
+  }
+
   /**
    * Remembers an entry whose content is in the store, or whole and being stored; it is written behind. Throws a Failure when
    * the entry is malformed.
@@ -124,9 +130,9 @@ export class Store extends Shelves {
     return { stored: true }
   }
 
-  /** Notes that a client asked for it: retention counts from here. */
-  touch(key: string): void {
-    this.#parts.journal.touch(key)
+  /** Notes that a client asked for it, now unless told: retention counts from here. */
+  touch(key: string, at?: Milliseconds): void {
+    this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
   }
 
   /** Forgets an entry; its content goes after a while if no other entry names it. */
@@ -170,7 +176,7 @@ export class Store extends Shelves {
 
   /** How much there is. */
   usage(): Usage {
-    const { count, contents, bytes } = this.#parts.journal.index
+    const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }
   }
 
@@ -260,10 +266,10 @@ export class Store extends Shelves {
       contents: unproven.size,
     })
     for (const digest of [...unproven]) {
-      const [row] = journal.index.referring(digest)
+      const [row] = journal.table.referring(digest)
       if (this.#closed) return
       if (row === undefined) unproven.delete(digest)
-      else await checks.check(digest, journal.index.size(row))
+      else await checks.check(digest, journal.table.size(row))
     }
   }
 }

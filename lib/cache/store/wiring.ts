@@ -89,8 +89,8 @@ export function wire(options: StoreOptions) {
   })
   const blobs = new Blobs({
     ...around,
-    named: digest => journal.index.references(digest),
-    unname: digest => journal.removeRows(journal.index.referring(digest)),
+    named: digest => journal.table.references(digest),
+    unname: digest => journal.removeRows(journal.table.referring(digest)),
     changed: digest => {
       contents.forget(digest)
       unproven.delete(digest)

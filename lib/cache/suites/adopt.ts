@@ -99,8 +99,7 @@ export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> 
     if (because !== undefined) refused.push(`${of.name} is not adopted: ${because}`)
     else if (!('because' in known)) found.push({ ...known, of })
   }
-  const [best] = currentReleases(found)
-  const chosen = found.find(one => one === best)
+  const [chosen] = currentReleases(found)
   if (chosen === undefined) return { generation: undefined, refused }
   const { release, of, signature } = chosen
   if (job.inUse !== undefined) {

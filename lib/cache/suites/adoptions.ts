@@ -16,6 +16,7 @@ import {
   keyIn,
   type Listed,
   type ReleaseFile,
+  type Suite,
   succeeded,
 } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
@@ -37,8 +38,10 @@ export interface AdoptionsParts {
   readonly policyOf: (at: string) => Policy | undefined
   /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
   readonly askedAt: (digest: string) => Milliseconds | undefined
-  /** Told after every adoption. */
-  readonly onAdopted: () => void
+  /** For how many days past generations are kept. */
+  readonly snapshotDays: () => number
+  /** Told after every adoption, of the suite unless it was forgotten. */
+  readonly onAdopted: (suite?: Suite) => void
 }
 
 interface UnderWay {
@@ -171,8 +174,9 @@ export class Adoptions {
       return { ...listed, asked }
     })
     const generation = { ...found, contents }
-    await known.put(succeeded(suite, { at, next: generation }))
-    onAdopted()
+    const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
+    await known.put(next)
+    onAdopted(next)
     await this.#anchor(at, generation)
     const { signature, release, indexes } = generation
     log.info('adopted a suite', {
@@ -219,7 +223,7 @@ export class Adoptions {
     const now = clock.now()
     const { signedBy } = release
     const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
-    for (const listed of [...contents, ...signature]) {
+    for (const listed of [...contents, { path: release.name, ...release }, ...signature]) {
       const key = keyIn(at, byHashPath(listed))
       if (key === undefined || (await store.get(key)) !== undefined) continue
       const { digest, size } = listed

@@ -70,8 +70,12 @@ export interface Suite {
   readonly generations: readonly Generation[]
 }
 
-/** Past generations that are kept beside the adopted one. */
-export const pastGenerations = 3
+/** Past generations that are kept in any case beside the adopted one. */
+const pastGenerations = 3
+/** Most files of the past generations beyond these, for each suite: they stand in memory, and in one file. */
+const mostPastFiles = 20_000
+
+const day: Milliseconds = 24 * 60 * 60 * 1000
 
 /** The key of a file in a suite, by its path; undefined when it can have none. */
 export function keyIn(at: string, path: string): string | undefined {
@@ -102,13 +106,33 @@ export function* directoriesOf(name: string): Generator<string> {
   for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }
 
-/** A suite with a generation that is adopted in place of the last. */
+/**
+ * A suite with a generation that is adopted in place of the last, or once more. Of the past ones the last of each day (UTC) is kept
+ * that was the adopted one at some time in the last `days`.
+ */
 export function succeeded(
   suite: Suite | undefined,
-  { at, next }: { readonly at: string; readonly next: Generation },
+  { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
 ): Suite {
+  const [head] = suite?.generations ?? []
+  const again = head?.release.digest === next.release.digest
+  const adopted = again ? Math.min(head.adopted, next.adopted) : next.adopted
   const past = (suite?.generations ?? []).filter(one => one.release.digest !== next.release.digest)
-  return { at, generations: [next, ...past.slice(0, pastGenerations)] }
+  const since = next.adopted - days * day
+  let files = 0
+  const kept = past.filter(({ adopted: from, contents }, place) => {
+    const until = past[place - 1]?.adopted ?? adopted
+    if (place < pastGenerations) return true
+    files += contents.length
+    const last = Math.floor(from / day) !== Math.floor(until / day)
+    return days > 0 && until > since && last && files <= mostPastFiles
+  })
+  return { at, generations: [{ ...next, adopted }, ...kept] }
+}
+
+/** The generation of a suite that was the adopted one at a moment; undefined before the oldest that is kept. */
+export function generationAt({ generations }: Suite, moment: Milliseconds): Generation | undefined {
+  return generations.find(({ adopted }) => adopted <= moment)
 }
 
 const version = 1

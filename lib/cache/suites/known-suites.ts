@@ -88,12 +88,16 @@ export class KnownSuites {
     return this.#named.has(digest)
   }
 
-  /** Names of the tables that are needed. */
+  /** Names of the tables that are needed, those of past generations last. */
   tables(): ReadonlySet<string> {
     const tables = new Set<string>()
     for (const { generations } of this.#suites.values()) {
+      const [adopted] = generations
+      if (adopted !== undefined) tables.add(adopted.release.digest)
+      for (const { table } of adopted?.indexes ?? []) tables.add(table)
+    }
+    for (const { generations } of this.#suites.values()) {
       for (const { release } of generations) tables.add(release.digest)
-      for (const { table } of generations[0]?.indexes ?? []) tables.add(table)
     }
     return tables
   }

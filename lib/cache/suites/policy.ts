@@ -32,8 +32,8 @@ export function acceptable(
   },
 ): string | undefined {
   const required = policy.verify === 'require'
-  if (signature.is === 'bad') return 'its signature does not fit it'
-  if (required && signature.is !== 'good') return unproven[signature.is]
+  const distrust = distrusted(signature, policy)
+  if (distrust !== undefined) return distrust
   if (date !== undefined && date > now + ahead) {
     return `it is dated in the future (${new Date(date).toISOString()})`
   }
@@ -41,6 +41,15 @@ export function acceptable(
     return `it was valid until ${new Date(validUntil).toISOString()}`
   }
   return olderThan({ date, signature }, adopted)
+}
+
+/** Why a Release file with such a signature does not count, in words; undefined when it does. */
+export function distrusted(
+  { is }: Signature,
+  { verify }: Pick<Policy, 'verify'>,
+): string | undefined {
+  if (is === 'bad') return 'its signature does not fit it'
+  return verify === 'require' && is !== 'good' ? unproven[is] : undefined
 }
 
 const unproven = {

@@ -25,6 +25,7 @@ import {
 } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
+import { Past } from './past.ts'
 import type { Policy } from './policy.ts'
 import { type Named, pathName, type Table } from './table.ts'
 import { Tables } from './tables.ts'
@@ -47,6 +48,9 @@ export interface SuitesParts {
   readonly wait: () => Milliseconds
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
+  /** For how many days past generations are kept; they are not unless told. */
+  readonly snapshotDays?: () => number
+  readonly onAdopted?: (suite: Suite) => void
 }
 
 /** A file that is asked for. */
@@ -68,6 +72,7 @@ const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
+  readonly past: Past
   readonly #known: KnownSuites
   readonly #tables: Tables
   readonly #adoptions: Adoptions
@@ -83,14 +88,17 @@ export class Suites {
     this.#parts = parts
     this.#known = known
     this.#tables = tables
+    this.past = new Past({ known, tables, clock: parts.clock })
     this.#given = new GivenReleases(parts.clock)
     this.#adoptions = new Adoptions({
       ...parts,
       known,
       tables,
       askedAt: digest => this.#asked.get(digest),
-      onAdopted: () => {
+      snapshotDays: parts.snapshotDays ?? (() => 0),
+      onAdopted: suite => {
         this.#agreeing = new WeakSet()
+        if (suite !== undefined) parts.onAdopted?.(suite)
       },
     })
   }

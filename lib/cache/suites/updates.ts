@@ -67,6 +67,18 @@ export class Updates {
     this.#parts = parts
   }
 
+  /** Removes what a crash has left of updates. */
+  removeLeftovers(): void {
+    const { suites, store } = this.#parts
+    for (const { at, generations } of suites.all) {
+      const files = generations.flatMap(({ contents }) => contents.map(({ path }) => path))
+      for (const path of new Set(['InRelease', 'Release', 'Release.gpg', ...files])) {
+        const key = keyIn(at, path)
+        if (key !== undefined) store.remove(`${key}${incoming}`)
+      }
+    }
+  }
+
   /** Whether `check` answers for an entry: it is the Release file of an adopted suite. */
   governs(entry: Entry): boolean {
     return this.#parts.suites.governs(entry)

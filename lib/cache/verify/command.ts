@@ -18,7 +18,7 @@ export interface VerifyOptions {
   readonly dryRun: boolean
 }
 
-/** Success when nothing was wrong, a failure when something was. */
+/** A failure when something was wrong, or not signed as the settings require it. */
 export async function verifyRepos(
   config: Config,
   { json, dryRun }: VerifyOptions,
@@ -36,6 +36,7 @@ export async function verifyRepos(
     report = await verifyInThread({
       directory,
       rate: 0,
+      settings: { archives: config.archives, suites: config.suites },
       signal: stop.signal,
       log,
       onProgress: progress => {
@@ -60,7 +61,8 @@ export async function verifyRepos(
     await print(`${JSON.stringify(found, undefined, 2)}\n`)
   } else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
   else await print(reportText(report, wrong => fateWords(fateOf(wrong))))
-  return report.wrong.length === 0 ? exitCodes.success : exitCodes.failure
+  const refused = report.repositories.some(one => one.refused !== undefined)
+  return report.wrong.length === 0 && !refused ? exitCodes.success : exitCodes.failure
 }
 
 function fateWords({ kept }: ReturnType<typeof fateFacts>): string {

@@ -3,15 +3,24 @@
  */
 import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../operations/figures.ts'
+import type { Signature } from '../suites/generation.ts'
 
 /**
  * - content: the bytes on disk are not those that were stored, or not there
  * - release: a file called like a Release file that is not one
+ * - signature: a Release file that is not what a known key has signed
  * - index, stale-index: an index that is not what its Release file lists; stale when the Release file is younger
  * - package: a package or source file that is not what the index lists
  * - by-hash: a file that is not what its own name says
  */
-export type WrongBecause = 'content' | 'release' | 'index' | 'stale-index' | 'package' | 'by-hash'
+export type WrongBecause =
+  | 'content'
+  | 'release'
+  | 'signature'
+  | 'index'
+  | 'stale-index'
+  | 'package'
+  | 'by-hash'
 
 export function isWrongBecause(value: unknown): value is WrongBecause {
   return typeof value === 'string' && Object.hasOwn(whatIsWrong, value)
@@ -42,6 +51,10 @@ export interface RepositoryReport {
   readonly release: string
   readonly suite: string | undefined
   readonly date: string | undefined
+  /** Undefined when `archives[].verify` is `off`. */
+  readonly signature: Signature | undefined
+  /** Why nothing is compared with it, in words: `archives[].verify` is `require` and its signature is not good. */
+  readonly refused: string | undefined
   /** Stored files the Release file names, and how many of them are right. */
   readonly indexes: number
   readonly indexesRight: number
@@ -82,6 +95,7 @@ export const warningWords = 'repository-verification warning'
 const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
   content: 'damaged',
   release: 'no Release file',
+  signature: 'not what was signed',
   index: 'not what its Release file names',
   'stale-index': 'older than its Release file',
   package: 'not what its index names',
@@ -95,11 +109,15 @@ const whyUnchecked: ReadonlyArray<readonly [because: UncheckedBecause, words: st
   ['changed', 'changed meanwhile'],
 ]
 
-/** The report for people: a line for everything wrong or unread, and the figures. `fate` says what became of a wrong file. */
+/** The report for people: a line for everything wrong, every suite and everything unread, and the figures. `fate` says what became of a wrong file. */
 export function reportText(report: VerificationReport, fate: (wrong: Wrong) => string): string {
   const lines = report.wrong.map(wrong => {
     return `${wrong.key}: ${whatIsWrong[wrong.because]}: ${wrong.sentence} (${fate(wrong)})`
   })
+  for (const { release, signature, refused } of report.repositories) {
+    const use = refused === undefined ? '' : `, so it is not used (archives[].verify is require)`
+    lines.push(`${release}: ${signatureWords(signature)}${use}`)
+  }
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
   const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))
   const suites = countOf(report.repositories.length, 'suite')
@@ -110,4 +128,21 @@ export function reportText(report: VerificationReport, fate: (wrong: Wrong) => s
     ...unchecked.map(([because, words]) => `${report.unchecked[because]} ${words}`),
   )
   return lines.map(line => `${line}\n`).join('')
+}
+
+function signatureWords(signature: Signature | undefined): string {
+  switch (signature?.is) {
+    case undefined:
+      return 'signature not checked (archives[].verify is off)'
+    case 'good':
+      return `signed by ${signature.by?.toUpperCase()}`
+    case 'bad':
+      return 'signature bad'
+    case 'unknown-key':
+      return 'key not known'
+    case 'unsigned':
+      return 'not signed'
+    case 'unchecked':
+      return 'signature not checked (there is no keyring)'
+  }
 }

@@ -26,7 +26,7 @@ export interface ScheduleOptions {
   readonly clock: Clock
   readonly log: Logger
   /** Asked anew each time. */
-  readonly settings: () => Pick<Config['verification'], 'interval' | 'rate'>
+  readonly settings: () => Pick<Config, 'archives' | 'suites' | 'verification'>
   /** Told of every repository-verification warning. */
   readonly onWarning: () => void
   /** Runs a check; in a thread unless told. */
@@ -97,7 +97,7 @@ export class VerificationSchedule implements Verification {
 
   #isDue(): boolean {
     const now = this.#options.clock.now()
-    const { interval } = this.#options.settings()
+    const { interval } = this.#options.settings().verification
     if (interval === 0 || now < this.#notBefore) return false
     const since = this.#last === undefined ? Number.POSITIVE_INFINITY : now - this.#last.finished
     // A check that ended in the future ended before the clock was set back.
@@ -107,12 +107,14 @@ export class VerificationSchedule implements Verification {
   async #verify(): Promise<void> {
     const { directory, clock, log, settings, run = verifyInThread } = this.#options
     const { signal } = this.#stop
+    const { archives, suites, verification } = settings()
     let evicting: Promise<unknown> = Promise.resolve()
     try {
       log.info('verification: begins')
       const report = await run({
         directory,
-        rate: settings().rate,
+        rate: verification.rate,
+        settings: { archives, suites },
         signal,
         log,
         onWrong: wrong => {

@@ -27,8 +27,10 @@ export interface Claim {
 }
 
 /** Of the Release files of each suite the one that counts. */
-export function currentReleases(releases: readonly KnownRelease[]): readonly KnownRelease[] {
-  const current = new Map<string, KnownRelease>()
+export function currentReleases<One extends KnownRelease>(
+  releases: readonly One[],
+): readonly One[] {
+  const current = new Map<string, One>()
   for (const one of releases) {
     const other = current.get(one.base)
     if (other === undefined || isYounger(one, other)) current.set(one.base, one)

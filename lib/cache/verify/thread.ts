@@ -3,6 +3,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import type { LogFacts, Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
 
 /** What the thread is told. */
@@ -10,6 +11,8 @@ export interface Task {
   readonly directory: string
   /** Bytes a second; 0 is as fast as it goes. */
   readonly rate: number
+  /** How signatures are judged. */
+  readonly settings: Pick<Config, 'archives' | 'suites'>
 }
 
 /** What it tells. When the check fails, the thread ends with the error. */
@@ -32,10 +35,10 @@ const heapMegabytes = 2048
 
 /** Checks the store in a directory. Rejects with the reason of `signal`, or when the thread fails. */
 export async function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
-  const { directory, rate, signal, log, onProgress, onWrong } = options
+  const { directory, rate, settings, signal, log, onProgress, onWrong } = options
   signal.throwIfAborted()
   const worker = new Worker(new URL('./worker.js', import.meta.url), {
-    workerData: { directory, rate } satisfies Task,
+    workerData: { directory, rate, settings } satisfies Task,
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
   })
   let abort = (): void => undefined

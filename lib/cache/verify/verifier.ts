@@ -11,12 +11,13 @@ import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/package-index.ts'
-import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
+import type { Policy } from '../suites/policy.ts'
 import { Contents } from './contents.ts'
-import { Inventory, type StoredFile, type StoredRelease } from './inventory.ts'
+import { Inventory, type StoredFile } from './inventory.ts'
 import { judge, needsSha512, type Verdict } from './judge.ts'
+import { type JudgedRelease, readStoredRelease } from './releases.ts'
 import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
 import {
   type Claim,
@@ -34,6 +35,8 @@ export interface VerifyParts {
   readonly clock: Clock
   /** Bytes a second; 0 is as fast as it goes. */
   readonly rate: number
+  /** How signatures are judged below a directory, by its key; undefined when they are not. */
+  readonly policyOf: (at: string) => Policy | undefined
   readonly onProgress: (progress: Progress) => void
   /** Told of everything wrong as soon as it is found. */
   readonly onWrong: (wrong: Wrong) => void
@@ -79,8 +82,10 @@ class Verification {
     const releases = await this.#readReleases()
     const repositories: RepositoryReport[] = []
     const choices: (readonly UsableIndex[])[] = []
-    for (const known of currentReleases(releases)) {
-      const claims = [...claimsOf(known, this.#inventory)]
+    const trusted = currentReleases(releases.filter(({ refused }) => refused === undefined))
+    for (const known of currentReleases([...trusted, ...withoutTrusted(releases, trusted)])) {
+      const { refused, signature } = known
+      const claims = refused === undefined ? [...claimsOf(known, this.#inventory)] : []
       const right = await this.#checkIndexes(known, claims)
       choices.push(...indexChoices(known.base, right))
       const { suite, date } = known.release
@@ -88,6 +93,8 @@ class Verification {
         release: known.file.key,
         suite,
         date: date === undefined ? undefined : new Date(date).toISOString(),
+        signature,
+        refused,
         indexes: claims.length,
         indexesRight: right.length,
       })
@@ -126,31 +133,20 @@ class Verification {
   }
 
   /** The Release files of suites. */
-  async #readReleases(): Promise<readonly KnownRelease[]> {
-    const found: KnownRelease[] = []
+  async #readReleases(): Promise<readonly JudgedRelease[]> {
+    const { clock, policyOf } = this.#parts
+    const around = { contents: this.#contents, inventory: this.#inventory, policyOf }
+    const found: JudgedRelease[] = []
     for (const one of this.#inventory.releases) {
-      if (!(await this.#isWhole(one.file))) continue
-      const known = await this.#readRelease(one)
+      const { file } = one
+      if (!(await this.#isWhole(file))) continue
+      const read = await readStoredRelease(one, { ...around, now: clock.now() })
+      if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
+      else if ('because' in read) await this.#report(file, read.because, read)
       // Those of single components list nothing; they are listed themselves.
-      if (known !== undefined && known.release.files.size > 0) found.push(known)
+      else if (read.release.files.size > 0) found.push(read)
     }
     return found
-  }
-
-  async #readRelease({ file, base }: StoredRelease): Promise<KnownRelease | undefined> {
-    const chunks: Uint8Array[] = []
-    try {
-      if (file.size <= maxReleaseBytes) {
-        for await (const chunk of this.#contents.read(file)) chunks.push(Buffer.from(chunk))
-      }
-    } catch (error) {
-      this.#unread.push({ key: file.key, because: explainError(error) })
-      return undefined
-    }
-    const { release, because } = readRelease(Buffer.concat(chunks))
-    if (release !== undefined) return { file, base, release }
-    await this.#report(file, 'release', { sentence: because })
-    return undefined
   }
 
   /** Compares indexes with the Release file; answers the claims that are right. */
@@ -282,6 +278,14 @@ class Verification {
     const total = this.#inventory.bytes
     this.#parts.onProgress({ doing, done, total, wrong: this.#wrong.length })
   }
+}
+
+/** The Release files of suites that have no trusted one. */
+function withoutTrusted(
+  releases: readonly JudgedRelease[],
+  trusted: readonly JudgedRelease[],
+): readonly JudgedRelease[] {
+  return releases.filter(({ base }) => trusted.every(one => one.base !== base))
 }
 
 /** Of two verdicts about one file the one that counts. */

@@ -5,6 +5,7 @@ import { setPriority } from 'node:os'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../async/clock.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
+import { suitePolicy } from '../policy/archives.ts'
 import { openStoreForReading } from '../store/reading.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
@@ -14,7 +15,7 @@ const niceness = 10
 /** How often progress is told, milliseconds. */
 const progressInterval = 200
 
-async function work(port: MessagePort, { directory, rate }: Task): Promise<void> {
+async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
   try {
     // On Linux this is the priority of the calling thread, not of the process. Without it the thread works all the same.
@@ -32,6 +33,7 @@ async function work(port: MessagePort, { directory, rate }: Task): Promise<void>
       store,
       clock: systemClock,
       rate,
+      policyOf: at => suitePolicy(at, settings),
       onProgress: progress => {
         const now = performance.now()
         if (now - last < progressInterval) return

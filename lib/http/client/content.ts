@@ -67,6 +67,12 @@ export class OriginContent implements Source, Reader {
     this.#end(length === rest)
   }
 
+  /** All of it, when it came with the head: it is read then. */
+  whole(): Buffer | undefined {
+    if (this.#state !== 'ended' || this.#framing.kind !== 'length') return undefined
+    return this.#pieces.shift()?.bytes
+  }
+
   /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
   trailers(): Fields {
     return this.#chunks?.trailers ?? Fields.empty

@@ -63,6 +63,8 @@ export interface OriginResponse {
   readonly length: number | undefined
   /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
   readonly content: Source
+  /** The content, when all of it came with the head and there is some; asking for it reads it. */
+  readonly whole?: () => Buffer | undefined
   /** Trailer fields, once the content has been read to its end. */
   readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */

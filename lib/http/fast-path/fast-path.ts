@@ -1,17 +1,28 @@
 /**
- * The fast path of a server: reads and answers requests that are beyond doubt itself; everything else goes to Node's server.
+ * The fast path of a server: its connections answer requests that are beyond doubt (wire/request-head.ts) without Node's server.
+ *
+ * The first request that is in doubt, and everything behind it, goes to Node's server, byte for byte, after the answers before it.
  * The rules, the limits, the handler and the report are the same; what is saved is what Node does for every message whether it
  * is needed or not (docs/decisions/0025).
  */
 import type { Socket } from 'node:net'
+import type { Milliseconds } from '../../async/clock.ts'
+import { Gathered } from '../../bytes/gathered.ts'
 import { formatDate } from '../message/date.ts'
-import type { Connection } from '../server/connections.ts'
+import type { Connection, HeadReading } from '../server/connections.ts'
 import type { Exchanges } from '../server/exchanges.ts'
+import { LiveRequest } from '../server/live-request.ts'
 import type { HttpServerOptions } from '../server/options.ts'
+import { emptyContent } from '../server/request-content.ts'
+import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import type { TargetReader } from '../wire/target-reader.ts'
-import { type Exits, FastConnection, type FastShared } from './fast-connection.ts'
+import { type FastLines, FastResponse, type ResponseOwner } from './fast-response.ts'
 
-export class FastPath implements FastShared {
+/** Bytes of requests for Node's server before their client has to wait for the answers to those before. */
+const mostUnread = 64 * 1024
+
+/** What the connections of one server share. */
+export class FastPath implements FastLines {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
@@ -41,5 +52,145 @@ export class FastPath implements FastShared {
     const second = Math.floor(now / 1000)
     if (second !== this.#date.second) this.#date = { second, line: `Date: ${formatDate(now)}\r\n` }
     return this.#date.line
+  }
+}
+
+/** How a connection leaves the fast path. */
+export interface Exits {
+  /** Node's server takes it over. */
+  readonly toNode: () => void
+  /** Its client is told, by Node's code for it, what is wrong with the head that has begun. */
+  readonly refuse: (code: string) => void
+}
+
+class FastConnection implements HeadReading, ResponseOwner {
+  readonly socket: Socket
+  readonly path: FastPath
+  readonly #connection: Connection
+  readonly #exits: Exits
+  readonly #reader: PlainHeadReader
+  /** Bytes that are read and not yet understood: the beginning of a head. */
+  readonly #unread = new Gathered()
+  reading = false
+  /** `leaving`: what follows is for Node's server. `over`: nothing that follows is looked at. */
+  #state: 'reading' | 'leaving' | 'over' = 'reading'
+  /** Responses that are not written to their end, in the order of their requests. */
+  readonly #due: FastResponse[] = []
+  /** Since when a head is awaited that has begun, the first one from the start of the connection; undefined between requests. */
+  #headSince: Milliseconds | undefined
+
+  constructor(socket: Socket, connection: Connection, path: FastPath, exits: Exits) {
+    this.socket = socket
+    this.path = path
+    this.#connection = connection
+    this.#exits = exits
+    this.#reader = new PlainHeadReader(path.targets, path.options.limits)
+    this.#headSince = path.options.clock.elapsed()
+    socket.on('error', this.#onError)
+    socket.on('end', this.#onEnd)
+    socket.on('data', this.#onData)
+  }
+
+  get awaitsHead(): boolean {
+    return this.#state === 'reading' && this.#headSince !== undefined
+  }
+
+  refuseSlowHead(now: Milliseconds, limit: Milliseconds): void {
+    if (this.#headSince === undefined || limit <= 0) return
+    if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
+  }
+
+  written(): void {
+    this.#due.shift()
+    this.#due[0]?.turn()
+  }
+
+  readonly #onData = (block: Buffer): void => {
+    const bytes = this.#unread.followedBy(block)
+    let at = 0
+    this.reading = true
+    while (at < bytes.length && this.#state === 'reading' && !this.socket.destroyed) {
+      const head = this.#reader.read(bytes, at)
+      if (head === 'incomplete') break
+      if (head === 'other') this.#state = 'leaving'
+      else {
+        at = head.end
+        this.#headSince = undefined
+        this.#begin(head)
+      }
+    }
+    this.reading = false
+    this.#unread.keep(bytes, this.#state === 'over' ? bytes.length : at)
+    FastResponse.flush()
+    if (this.#state === 'leaving') this.#waitOrLeave()
+    else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
+    // A client that does not take the answers cannot ask on.
+    if (this.#state === 'reading' && this.socket.writableNeedDrain) {
+      this.socket.pause()
+      this.socket.once('drain', this.#onDrain)
+    }
+  }
+
+  readonly #onDrain = (): void => {
+    this.socket.resume()
+  }
+
+  #begin(head: PlainHead): void {
+    const { options, exchanges } = this.path
+    const { underWay } = this.#connection
+    // Node's server reads on when it is told to stop, and so does the fast path.
+    if (underWay.size >= options.limits.pipelined) return void this.socket.destroy()
+    const { method, target, version, fields, keepAlive } = head
+    const out = new FastResponse(this)
+    // RFC 9112 section 9.6: what follows a request with `close` is not processed.
+    if (!keepAlive) {
+      this.#state = 'over'
+      out.last()
+    }
+    this.#due.push(out)
+    if (this.#due.length === 1) out.turn()
+    const interim = out.interim.bind(out)
+    const read = { method, target, version, fields, content: emptyContent, interim }
+    const request = new LiveRequest(read, this.#connection, options)
+    this.#connection.requests += 1
+    underWay.add(request)
+    exchanges.answer(request, this.#connection, { out }, () => {
+      exchanges.settle(this.#connection, this.socket)
+      if (underWay.size === 0 && this.#state === 'leaving') this.#leave()
+    })
+  }
+
+  #waitOrLeave(): void {
+    if (this.#connection.underWay.size === 0) this.#leave()
+    else if (this.#unread.length > mostUnread) this.socket.pause()
+  }
+
+  #leave(): void {
+    const { socket } = this
+    this.#state = 'over'
+    delete this.#connection.fast
+    // The error that ended it may still be on its way.
+    if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
+    socket.pause()
+    socket.unshift(this.#unread.take())
+    this.#exits.toNode()
+    socket.resume()
+  }
+
+  #giveUp(code: string): void {
+    this.#state = 'over'
+    this.#unread.take()
+    this.#exits.refuse(code)
+  }
+
+  /** As Node does: a client that has said its last gets what is ready, and the connection ends. */
+  readonly #onEnd = (): void => {
+    if (this.#state === 'reading' && this.#unread.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
+    else this.socket.end()
+  }
+
+  readonly #onError = (): void => {
+    this.socket.destroy()
   }
 }

@@ -15,7 +15,7 @@ import { type Content, noContent, type Request, type Response } from '../message
 import { announced } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
-import { ClientGone, type Room } from '../server/gather.ts'
+import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
@@ -33,7 +33,7 @@ export interface Forwarding {
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
   /** For small contents that wait until they are whole; without any left they are sent as they come. */
-  readonly room: Room
+  readonly room: Allowance
   /** The longest silence of the client within its content. */
   readonly contentTime: Milliseconds
 }
@@ -55,16 +55,21 @@ const CONTINUE_TIME: Milliseconds = 2000
 
 /** Sends a request on and settles with the response, its content still to be read. Throws an OriginFailure. */
 export async function forward(request: Request, to: Forwarding): Promise<Response> {
-  const expects = /^100-continue$/i.test(request.fields.get('Expect') ?? '')
-  const content = await contentOf(request, to)
+  // Without a wait for content that does not come: most requests have none.
+  const content = hasContent(request) ? await contentOf(request, to) : noContent
+  const expects = content.kind === 'stream' && asksToContinue(request)
   const response = await to.origin.request({
     ...asked(request, to),
     content,
-    ...(expects && content.kind === 'stream' ? { awaitContinue: CONTINUE_TIME } : {}),
+    ...(expects ? { awaitContinue: CONTINUE_TIME } : {}),
     trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(request.fields.get('TE') ?? ''),
     onInterim: request.interim,
   })
   return answerOf(request, response)
+}
+
+function asksToContinue({ fields }: Request): boolean {
+  return /^100-continue$/i.test(fields.get('Expect') ?? '')
 }
 
 export interface UpgradeForwarding extends Forwarding {
@@ -121,7 +126,6 @@ function asked(request: Request, { uri, host, fields, client }: Forwarding): Ori
 const SMALL = 64 * 1024
 
 async function contentOf(request: Request, to: Forwarding): Promise<Content> {
-  if (!hasContent(request)) return noContent
   const text = request.fields.get('Content-Length')
   const length = text === undefined ? undefined : Number(text)
   const waits = length !== undefined && length <= SMALL && !request.fields.has('Expect')
@@ -198,6 +202,9 @@ function answerOf(request: Request, response: OriginResponse): Response {
     content.close()
     return { ...base, content: noContent, ...announced(response.fields) }
   }
+  // Bytes that are here need no source, and leave in one write with the head.
+  const bytes = response.whole?.()
+  if (bytes !== undefined) return { ...base, content: { kind: 'bytes', bytes } }
   return {
     ...base,
     content: {

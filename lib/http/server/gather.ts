@@ -7,7 +7,7 @@ import { within } from '../../async/deadline.ts'
 import type { Request } from '../message/message.ts'
 
 /** Bytes that all requests gathered at a time may hold. */
-export class Room {
+export class Allowance {
   readonly #most: number
   #held = 0
 
@@ -33,7 +33,7 @@ export class Room {
 export interface GatherLimits {
   readonly clock: Clock
   /** Undefined for content so small that it needs none. */
-  readonly room?: Room
+  readonly room?: Allowance
   /** Bytes of the whole content. */
   readonly size: number
   /** For all of it to arrive. */
@@ -58,10 +58,12 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
       if (read + block.length > size) return 'too-large'
       if (room?.take(block.length) === false) return 'no-room'
       read += block.length
-      // A copy: a block from a socket is a view of a larger buffer.
-      blocks.push(Buffer.from(block))
+      // A copy of what is a small part of a larger buffer, which it would keep.
+      const fills = block.length > 0.8 * block.buffer.byteLength
+      blocks.push(fills ? block : Buffer.from(block))
     }
-    return Buffer.concat(blocks)
+    const [only, ...more] = blocks
+    return only !== undefined && more.length === 0 ? only : Buffer.concat(blocks, read)
   }
   try {
     return await within(

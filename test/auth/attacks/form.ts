@@ -27,6 +27,10 @@ t.test('37: refused: forms and base64 that are not what they should be', async t
     [formOf({ SAMLResponse: `${real}====` }), 'base64'],
     [formOf({ SAMLResponse: `${real.slice(0, 40)}*${real.slice(40)}` }), 'base64'],
     [formOf({ SAMLResponse: '' }), 'base64'],
+    // Of the other alphabet, without its padding, with bits behind the last byte, and with what is no ASCII.
+    ...['PD94_-', 'PD9', 'PD94bQ', 'PD94bR==', 'PD94é'].map(
+      text => [formOf({ SAMLResponse: text }), 'base64'] as const,
+    ),
     [formOf({ SAMLResponse: Buffer.from([0x3c, 0xff, 0xfe]).toString('base64') }), 'xml_not-utf8'],
     [`${formOf({ SAMLResponse: real })}&${formOf({ SAMLResponse: real })}`, 'form_malformed'],
     ['SAMLResponse=%zz', 'form_malformed'],

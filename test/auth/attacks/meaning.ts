@@ -20,6 +20,16 @@ refuses('30: two Status, one of them Success', 'response_form', (lab, id) =>
 refuses('12: a Response of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [ns.protocol, 'urn:oasis:names:tc:SAML:1.0:protocol']),
 )
+refuses(
+  '12: a Response of a foreign namespace around what is all of SAML',
+  'response_form',
+  (lab, id) =>
+    edit(
+      good(lab, id),
+      ['<samlp:Response ', '<evil:Response xmlns:evil="urn:evil" '],
+      ['</samlp:Response>', '</evil:Response>'],
+    ),
+)
 refuses('12: an Assertion of a foreign namespace', 'response_form', (lab, id) =>
   edit(good(lab, id), [
     new RegExp(`<saml:Assertion xmlns:saml="${ns.assertion}"`),

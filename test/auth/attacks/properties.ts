@@ -18,7 +18,7 @@ import {
   writeToken,
 } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { Room } from '../../../lib/http/server/gather.ts'
+import { Allowance } from '../../../lib/http/server/gather.ts'
 import { PLENTY, settings, textOf, within } from '../../fixtures/properties.ts'
 import { makeRequest } from '../../fixtures/saml-browser.ts'
 import { SamlLab } from '../../fixtures/saml-lab.ts'
@@ -71,7 +71,7 @@ t.test('query: what a signature is over stands in the query, each parameter once
 })
 
 t.test('form: it has one message, or a reason', async t => {
-  const room = new Room(1 << 24)
+  const room = new Allowance(1 << 24)
   const type = ['Content-Type', 'application/x-www-form-urlencoded'] as const
   await fc.assert(
     fc.asyncProperty(textOf(formPieces), async content => {

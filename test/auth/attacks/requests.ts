@@ -38,7 +38,7 @@ t.test(
     for (const [way, [path, field]] of Object.entries(ways)) {
       for (const connection of [
         '',
-        'Connection: X-Authproxy-User, X-Authproxy-Email, keep-alive\n',
+        'Connection: X-Authproxy-User, X-Authproxy-Email, X-Hop, keep-alive\nX-Hop: admin\n',
       ]) {
         backend.requests.length = 0
         const answer = await send(
@@ -47,6 +47,7 @@ t.test(
         t.equal(answer.status, 200, way)
         const head = backend.requests[0]?.head ?? ''
         t.notMatch(head, 'admin', `${way}: nothing that was claimed`)
+        t.notMatch(head, /^connection:.*authproxy/im, `${way}: nothing the next hop would drop`)
         t.notMatch(head, token, `${way}: no token`)
         t.notMatch(head, '__authproxy_session', `${way}: no session`)
         const users = backend.requests[0]?.fields.all('X-Authproxy-User') ?? []
@@ -55,6 +56,19 @@ t.test(
     }
   },
 )
+
+t.test('65: no other token lets a request pass', async t => {
+  const token = '0123456789abcdef0123456789abcdef'
+  const { backend, send } = await arranged(t, {
+    settings: { passthroughTokens: [{ name: 'robot', token }] },
+  })
+  const others = [token.slice(1), `${token}0`, token.toUpperCase(), 'x', '0'.repeat(token.length)]
+  for (const other of others) {
+    const field = `X-Authproxy-Authorization: Bearer ${other}`
+    t.equal((await send(`GET / HTTP/1.1\nHost: ${domain}\n${field}\n\n`)).status, 401, other)
+  }
+  t.same(backend.requests, [])
+})
 
 t.test('names that only look like ours pass', t => {
   for (const name of [

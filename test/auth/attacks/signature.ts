@@ -127,6 +127,10 @@ refuses('17: two signatures', 'signature_form', (lab, id) => {
   const signature = part(text, signaturePart)
   return text.replace(signature, () => signature + signature)
 })
+refuses('17: a copy of the signature where none may stand', 'response_form', (lab, id) => {
+  const text = good(lab, id)
+  return edit(text, ['<samlp:Status>', `<samlp:Status>${part(text, signaturePart)}`])
+})
 for (const spelling of ['ID', 'Id', 'id', 'xml:id', 'samlp:ID']) {
   refuses(
     `9, 11: a second element answers to the ID, as ${spelling}`,

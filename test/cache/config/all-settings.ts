@@ -54,6 +54,8 @@ t.test('without a file everything has its default', t => {
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],
       memory: 67_108_864,
+      warm: { days: 0, files: 500, size: 2_147_483_648 },
+      snapshotDays: 0,
       update: 8000,
       wait: 5000,
     },

@@ -5,8 +5,8 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import type { OperationsSources } from '../../../lib/cache/operations/sources.ts'
-import { noCounters, Statistics } from '../../../lib/cache/stats/counters.ts'
 import { hitRate, report } from '../../../lib/cache/stats/report.ts'
+import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
 import {
   ask,
   busyDays,

@@ -32,8 +32,11 @@ function ask(line: string, { hosts = [], secure = false, within, local }: Ask = 
   switch (answer.kind) {
     case 'operations':
       return `operations ${answer.path}${answer.query === undefined ? '' : `?${answer.query}`}`
-    case 'fetch':
-      return `${answer.mode} ${formatUri(answer.uri)}${answer.uri.userinfo === undefined ? '' : ` as ${answer.uri.userinfo}`}`
+    case 'fetch': {
+      const { mode, uri, asOf } = answer
+      const day = asOf === undefined ? '' : ` as of ${new Date(asOf).toISOString()}`
+      return `${mode} ${formatUri(uri)}${uri.userinfo === undefined ? '' : ` as ${uri.userinfo}`}${day}`
+    }
     case 'connect':
       return `connect ${formatAuthority(answer.authority)}`
     case 'refuse':
@@ -71,6 +74,18 @@ t.test('absolute-form is the proxy', async t => {
     ],
     [`http://${OWN}/HTTPS///archive.example.org/d`, 'https-prefix https://archive.example.org/d'],
     [`http://${OWN}/nothing`, 'refuse 404'],
+    [
+      `http://${OWN}/_cachesvc/snapshot/2026-11-20/archive.example.org/d/x?y`,
+      'prefix http://archive.example.org/d/x?y as of 2026-11-20T23:59:59.999Z',
+    ],
+    [
+      `http://${OWN}/_cachesvc/snapshot/2024-02-29/HTTPS///archive.example.org/d`,
+      'https-prefix https://archive.example.org/d as of 2024-02-29T23:59:59.999Z',
+    ],
+    [`http://${OWN}/_cachesvc/snapshot/2026-11-20`, 'refuse 404'],
+    [`http://${OWN}/_cachesvc/snapshot/2026-11-31/archive.example.org/d`, 'refuse 400'],
+    [`http://${OWN}/_cachesvc/snapshot/+002026-11-20/archive.example.org/d`, 'refuse 400'],
+    [`http://${OWN}/_cachesvc/snapshot/2026-11-20/_cachesvc/stats`, 'refuse 404'],
   ] as const) {
     // RFC 9112 section 3.2.2: the target counts, whatever Host says.
     for (const hosts of [[], ['archive.example.org'], [OWN]]) {

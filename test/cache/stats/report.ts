@@ -1,5 +1,4 @@
 import t from 'tap'
-import { type Counters, noCounters, noHistory, sum } from '../../../lib/cache/stats/counters.ts'
 import {
   dailyLimit,
   historyReport,
@@ -7,6 +6,7 @@ import {
   report,
   trafficSaved,
 } from '../../../lib/cache/stats/report.ts'
+import { type Counters, noCounters, noHistory, sum } from '../../../lib/cache/stats/statistics.ts'
 
 function day(hits: number): Counters {
   return { ...noCounters, requests: hits, hits, traffic_up: hits * 1000 }

@@ -11,7 +11,7 @@ import { contentBytes, opened, sha256 } from '../../fixtures/store/opened.ts'
 
 const kills = 50
 
-t.test('killed at fifty moments, never a wrong byte', { timeout: 110_000 }, async t => {
+t.test('killed at fifty moments, never a wrong byte', { timeout: 600_000 }, async t => {
   const directory = t.testdir({})
   const chance = seeded(9)
   let served = 0

@@ -8,8 +8,8 @@ import {
   decodeSuite,
   encodeSuite,
   type Generation,
+  generationAt,
   keyIn,
-  pastGenerations,
   type Suite,
   succeeded,
 } from '../../../lib/cache/suites/generation.ts'
@@ -58,12 +58,62 @@ t.test('a suite is read as it was written, and anything else is none', async t =
 
 t.test('so many past generations are kept, each once', async t => {
   let suite: Suite | undefined
-  for (const letter of 'abcdefa') suite = succeeded(suite, { at, next: generation(letter) })
+  for (const letter of 'abcdefa')
+    suite = succeeded(suite, { at, next: generation(letter), days: 0 })
   const kept = suite?.generations.map(({ release }) => release.digest[0]).join('')
   t.equal(kept, 'afed')
-  t.equal(suite?.generations.length, pastGenerations + 1)
+  t.equal(suite?.generations.length, 4)
   t.equal(suite && baseOf(suite), 'http://archive.example.org/debian/dists/b+c')
 })
+
+t.test('of each day the last generation is kept, as long as it was in use in the last days', t => {
+  const hour = 3600 * 1000
+  const adoptions = [1, 2, 30, 31, 32, 60, 61, 200, 201, 202, 203]
+  const after = (days: number): readonly number[] => {
+    let suite: Suite | undefined
+    for (const [i, at] of adoptions.entries()) {
+      const next = { ...generation('abcdef0123456789'[i] ?? ''), adopted: at * hour }
+      suite = succeeded(suite, { at: 'http://archive.example.org/dists/x', next, days })
+    }
+    return suite?.generations.map(({ adopted }) => adopted / hour) ?? []
+  }
+  t.strictSame(after(0), [203, 202, 201, 200])
+  t.strictSame(after(1), [203, 202, 201, 200, 61], 'the day before began with it')
+  t.strictSame(after(7), [203, 202, 201, 200, 61, 32])
+  t.strictSame(after(9), [203, 202, 201, 200, 61, 32, 2])
+  t.end()
+})
+
+t.test(
+  'a generation that is adopted once more keeps its moment, and many files have a limit',
+  t => {
+    const first = { ...generation('a'), adopted: 1000 }
+    const again = { ...generation('a'), adopted: 2000 }
+    const about = { at, days: 30 }
+    const suite = succeeded(succeeded(undefined, { ...about, next: first }), {
+      ...about,
+      next: again,
+    })
+    t.strictSame(
+      suite.generations.map(({ adopted }) => adopted),
+      [1000],
+    )
+    t.equal(generationAt(suite, 999), undefined)
+    t.equal(generationAt(suite, 1000)?.adopted, 1000)
+    const [listed] = first.contents
+    const contents = Array.from(
+      { length: 15_000 },
+      () => listed ?? { path: '', size: 0, digest: '' },
+    )
+    let large: Suite | undefined
+    for (const [i, letter] of [...'abcdef'].entries()) {
+      const next = { ...generation(letter), contents, adopted: i * 24 * 3600 * 1000 }
+      large = succeeded(large, { ...about, next })
+    }
+    t.equal(large?.generations.length, 5)
+    t.end()
+  },
+)
 
 t.test('where the paths of an index begin', async t => {
   const host = 'http://archive.example.org'

@@ -3,8 +3,11 @@
  * other.
  */
 import t from 'tap'
+import { openStore } from '../../../lib/cache/store/store.ts'
+import { silentLog } from '../../../lib/log/log.ts'
 import { asked, changingArchive, changingArchives } from '../../fixtures/changing-archive.ts'
 import { reply } from '../../fixtures/scripted-origin.ts'
+import { keep } from '../../fixtures/store/opened.ts'
 import { hexOf } from '../../fixtures/tiny-archive.ts'
 
 t.test('a new Release comes with its indexes, by hash and by name', async t => {
@@ -161,4 +164,20 @@ t.test('Valid-Until that comes close makes a fresh Release be asked about', asyn
   archive.clock.advance(82 * 60_000)
   t.equal(await plainly(), 'validated')
   t.equal(await plainly(), 'validated')
+})
+
+t.test('what a crash in the middle of an update has left is removed at the next start', async t => {
+  const archive = await changingArchive(t)
+  const { cache, clock, origin } = archive
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  const before = await cache.stored()
+  await cache.stop()
+  const store = await openStore({ directory: cache.directory, clock, log: silentLog, memory: 0 })
+  for (const path of [archive.release, `${archive.suite}/Release.gpg`, archive.index]) {
+    await keep(store, `${origin.url(`/${path}`)}#incoming`, Buffer.from(path))
+  }
+  await store.close()
+  await cache.restart()
+  t.strictSame(await cache.stored(), before)
 })

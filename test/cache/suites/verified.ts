@@ -8,10 +8,12 @@ import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { type Settings, TestCache } from '../../fixtures/cache.ts'
+import { attempt } from '../../fixtures/command.ts'
 import type { RawResponse } from '../../fixtures/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
 import { tinyArchive } from '../../fixtures/tiny-archive.ts'
 
+const program = join(import.meta.dirname, '../../../bin/cachesvc.js')
 const base = 'debian/dists/stable'
 const index = `${base}/main/binary-all/Packages.gz`
 const small = 'pool/main/s/small_1_all.deb'
@@ -81,6 +83,13 @@ t.test('what an index names is verified, and the answer and the explanation say 
   }
   const { text } = await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(url(small))}`)
   t.match(text, /an index of .*dists\/stable, without a good signature/)
+
+  const explained = ['--cache-dir', cache.directory, 'explain', url(small)]
+  await attempt(process.execPath, [program, '--cache-dir', cache.directory, 'remove', url(small)])
+  const { stdout } = await attempt(process.execPath, [program, ...explained])
+  t.match(stdout.toString(), /^A request now +is answered from the store, which has this content/)
+  const again = await cache.get(url(small))
+  t.equal(again.fields.get('X-Cache'), 'HIT', 'and so it is')
 })
 
 t.test('wrong content never reaches a client whole and is never stored', async t => {

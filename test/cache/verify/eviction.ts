@@ -7,6 +7,7 @@ import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/
 import type { Wrong } from '../../../lib/cache/verify/report.ts'
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
+import { config } from '../../fixtures/cache-config.ts'
 import { bytesOf, contentBytes, keep, opened } from '../../fixtures/store/opened.ts'
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'
@@ -85,7 +86,7 @@ t.test('beside an owner, the owner removes', async t => {
     store,
     clock,
     log,
-    settings: () => ({ interval: 0, rate: 0 }),
+    settings: () => config('verification:\n  interval: 0s'),
     onWarning: () => {
       warnings += 1
     },

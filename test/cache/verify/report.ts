@@ -1,5 +1,9 @@
 import t from 'tap'
-import { reportText, type VerificationReport } from '../../../lib/cache/verify/report.ts'
+import {
+  type RepositoryReport,
+  reportText,
+  type VerificationReport,
+} from '../../../lib/cache/verify/report.ts'
 
 const empty: VerificationReport = {
   version: 1,
@@ -14,10 +18,12 @@ const empty: VerificationReport = {
   unchecked: { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 },
   unread: [],
 }
-const stable = {
+const stable: RepositoryReport = {
   release: 'http://archive.example.org/dists/stable/InRelease',
   suite: 'stable',
   date: undefined,
+  signature: { is: 'good', by: 'abcdef' },
+  refused: undefined,
   indexes: 1,
   indexesRight: 1,
 }
@@ -33,12 +39,12 @@ t.test('figures for people: sizes with units, one file and several', t => {
   const text = reportText(report, () => 'removed')
   t.match(
     text,
-    /^1 file, 9\.03 MiB, 1 suite, in 2s310ms\n0 confirmed by an index or by name, 0 wrong\n/,
+    /InRelease: signed by ABCDEF\n1 file, 9\.03 MiB, 1 suite, in 2s310ms\n0 confirmed by an index or by name, 0 wrong\n/,
   )
   t.match(text, '\n1 whole, but named by no stored index (Release files never are)\n')
   t.match(
     reportText({ ...report, files: 2 }, () => 'removed'),
-    /^2 files, /,
+    /\n2 files, /,
   )
   t.end()
 })
@@ -53,6 +59,28 @@ t.test('everything wrong has a line with what became of it', t => {
   t.match(
     reportText({ ...empty, files: 1, wrong: [wrong] }, () => 'removed'),
     /^http:\/\/archive\.example\.org\/a\.deb: damaged: it is cut short \(removed\)\n/,
+  )
+  t.end()
+})
+
+t.test('what was found about the signature of each suite', t => {
+  const cases: ReadonlyArray<readonly [RepositoryReport['signature'], string]> = [
+    [undefined, 'signature not checked (archives[].verify is off)'],
+    [{ is: 'unchecked' }, 'signature not checked (there is no keyring)'],
+    [{ is: 'good', by: 'abcdef' }, 'signed by ABCDEF'],
+    [{ is: 'unknown-key' }, 'key not known'],
+    [{ is: 'unsigned' }, 'not signed'],
+    [{ is: 'bad' }, 'signature bad'],
+  ]
+  for (const [signature, words] of cases) {
+    const repositories = [{ ...stable, signature }]
+    const [line] = reportText({ ...empty, files: 1, repositories }, () => '').split('\n')
+    t.equal(line, `${stable.release}: ${words}`)
+  }
+  const repositories = [{ ...stable, signature: undefined, refused: 'it is not signed' }]
+  t.match(
+    reportText({ ...empty, repositories }, () => ''),
+    'not used',
   )
   t.end()
 })

@@ -6,6 +6,7 @@ import type { VerificationReport, Wrong } from '../../../lib/cache/verify/report
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import type { ThreadOptions } from '../../../lib/cache/verify/thread.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
+import { config } from '../../fixtures/cache-config.ts'
 import { until } from '../../fixtures/store/opened.ts'
 
 const minute = 60_000
@@ -25,7 +26,10 @@ async function scheduled(t: Test, directory = t.testdir(), start = Date.UTC(2025
     directory,
     clock,
     log,
-    settings: () => ({ interval: state.interval, rate: 1000 }),
+    settings: () => ({
+      ...config(''),
+      verification: { interval: state.interval, rate: 1000, maxAge: 0 },
+    }),
     store: { evict: async key => evicted.push(key) > 0 },
     onWarning: () => undefined,
     run: async options => {
@@ -132,7 +136,7 @@ t.test('closing breaks off a check that runs', async t => {
     directory: t.testdir(),
     clock,
     log,
-    settings: () => ({ interval: day, rate: 0 }),
+    settings: () => ({ ...config(''), verification: { interval: day, rate: 0, maxAge: 0 } }),
     store: { evict: async () => true },
     onWarning: () => undefined,
     run: ({ signal }) =>

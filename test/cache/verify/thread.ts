@@ -6,10 +6,13 @@ import type { Progress, Wrong } from '../../../lib/cache/verify/report.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { Archive, noArchive } from '../../fixtures/archive.ts'
+import { config } from '../../fixtures/cache-config.ts'
 import { bytesOf, keep, opened } from '../../fixtures/store/opened.ts'
 import { site, stored } from '../../fixtures/verified.ts'
 
 const never = new AbortController().signal
+const { archives, suites } = config('suites:\n  keyrings: []')
+const settings = { archives, suites }
 
 t.test('an archive as archives are made, checked in a thread', { skip: noArchive }, async t => {
   const archive = await Archive.create()
@@ -27,6 +30,7 @@ t.test('an archive as archives are made, checked in a thread', { skip: noArchive
   const options = {
     directory,
     rate: 0,
+    settings,
     signal: never,
     log,
     onProgress: (one: Progress) => progress.push(one),
@@ -58,16 +62,29 @@ t.test('a check can be broken off, and one that fails says why', async t => {
   const log = createMemoryLog()
   const onWrong = () => undefined
   const stop = new AbortController()
-  const slow = verifyInThread({ directory, rate: 1000, signal: stop.signal, log, onWrong })
+  const slow = verifyInThread({
+    directory,
+    rate: 1000,
+    settings,
+    signal: stop.signal,
+    log,
+    onWrong,
+  })
   stop.abort(new Error('enough'))
   await t.rejects(slow, { message: 'enough' })
-  await t.rejects(verifyInThread({ directory, rate: 0, signal: stop.signal, log, onWrong }), {
-    message: 'enough',
-  })
+  await t.rejects(
+    verifyInThread({ directory, rate: 0, settings, signal: stop.signal, log, onWrong }),
+    {
+      message: 'enough',
+    },
+  )
   const newer = t.testdir({ v99: {} })
-  await t.rejects(verifyInThread({ directory: newer, rate: 0, signal: never, log, onWrong }), {
-    message: /newer cachesvc/,
-  })
+  await t.rejects(
+    verifyInThread({ directory: newer, rate: 0, settings, signal: never, log, onWrong }),
+    {
+      message: /newer cachesvc/,
+    },
+  )
 })
 
 t.test('a file that is no entry is told and passed by', async t => {
@@ -80,6 +97,7 @@ t.test('a file that is no entry is told and passed by', async t => {
   const report = await verifyInThread({
     directory,
     rate: 0,
+    settings,
     signal: never,
     log,
     onWrong: () => undefined,

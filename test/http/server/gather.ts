@@ -2,7 +2,7 @@ import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request } from '../../../lib/http/message/message.ts'
-import { gather, Room } from '../../../lib/http/server/gather.ts'
+import { Allowance, gather } from '../../../lib/http/server/gather.ts'
 
 /** A request whose content comes when the test says so. */
 function request(content: AsyncIterable<Buffer>, signal = new AbortController().signal): Request {
@@ -32,7 +32,7 @@ async function* stalled(...sizes: readonly number[]): AsyncGenerator<Buffer> {
 }
 
 const limits = (clock = new ManualClock(0), most = 100) => {
-  return { clock, room: new Room(most), size: 60, time: 10_000 }
+  return { clock, room: new Allowance(most), size: 60, time: 10_000 }
 }
 
 t.test('content within its bounds is gathered, and the room is free again', async t => {

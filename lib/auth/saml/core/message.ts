@@ -12,6 +12,7 @@ export const messageLimits: XmlLimits = {
   depth: 64,
   attributes: 32,
   allAttributes: 8000,
+  references: 5000,
   declarations: 64,
   edited: false,
 }
@@ -23,6 +24,7 @@ export const logoutLimits: XmlLimits = {
   depth: 16,
   attributes: 16,
   allAttributes: 400,
+  references: 400,
   declarations: 32,
   edited: false,
 }
@@ -36,6 +38,7 @@ export const signedLimits: XmlLimits = {
   size: 4 * messageLimits.size,
   attributes: 128,
   allAttributes: 64_000,
+  references: 64_000,
   declarations: 256,
 }
 
@@ -46,12 +49,14 @@ export const metadataLimits: XmlLimits = {
   depth: 64,
   attributes: 64,
   allAttributes: 2_000_000,
+  references: 2_000_000,
   declarations: 256,
   edited: true,
 }
 
 /** Why a message is not taken: codes for the log. */
 export type MessageReason =
+  | 'base64'
   | `xml_${XmlReason}`
   | 'response_form'
   | 'logout_form'

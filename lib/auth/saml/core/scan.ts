@@ -7,7 +7,7 @@
  *   has been a way to log in as another person. SAML needs none of them, so none reaches a parser.
  * - XPath as the SAML libraries use it costs the square of the number of elements, and their parsers copy all namespaces in scope for
  *   each element that declares one. So elements, attributes and declarations are counted here, before any of that begins.
- * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed; entities are not.
+ * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed, in number; entities are not.
  */
 
 export interface XmlLimits {
@@ -20,6 +20,8 @@ export interface XmlLimits {
   readonly attributes: number
   /** Attributes of all elements together. */
   readonly allAttributes: number
+  /** References to characters, in texts and values together: each costs what a hundred characters cost. */
+  readonly references: number
   /** Namespace declarations in force at one element: its own, and those of the elements around it. */
   readonly declarations: number
   /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
@@ -40,6 +42,7 @@ const problems = {
   'too-many-elements': 'the document has too many elements',
   'too-deep': 'the elements of the document are nested too deeply',
   'too-many-attributes': 'there are too many attributes or namespace declarations',
+  'too-many-references': 'there are too many references to characters',
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
 }
@@ -105,6 +108,7 @@ class Scan {
   #root: Scanned | undefined
   #elements = 0
   #attributes = 0
+  #references = 0
   /** Declarations in force at the innermost open element. */
   #declarations = 0
   readonly #text: string
@@ -229,6 +233,10 @@ class Scan {
 
   /** Resolves references (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
   #withoutReferences(data: string): string {
+    for (let at = data.indexOf('&'); at >= 0; at = data.indexOf('&', at + 1)) {
+      this.#references += 1
+      if (this.#references > this.#limits.references) this.#stop('too-many-references')
+    }
     if (!data.includes('&')) return data
     return data.replace(ANY_REFERENCE, (_all, decimal?: string, hex?: string, entity?: string) => {
       const character = ENTITIES.get(entity ?? '')

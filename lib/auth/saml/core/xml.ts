@@ -87,8 +87,7 @@ function treeOf(element: Scanned, scope: Map<string, string>): XmlElement {
   const children = content.filter(piece => typeof piece !== 'string')
   const text = content.filter(piece => typeof piece === 'string').join('')
   const { tag, start, inside, end } = element
-  const where = { tag, start, inside, end }
-  return { name, namespace, ...where, declares, attributes, content, children, text }
+  return { name, namespace, tag, start, inside, end, declares, attributes, content, children, text }
 }
 
 /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
@@ -124,11 +123,12 @@ function namespaceOf(prefix: string, scope: ReadonlyMap<string, string>): string
   throw new NamespaceError(`the namespace prefix ${prefix} is not declared`)
 }
 
-/** Section 6.3: two prefixes for one namespace do not make two attributes. */
+/** Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused what is written twice. */
 function checkOnce(attributes: readonly XmlAttribute[]): void {
-  if (attributes.length < 2) return
-  const names = new Set(attributes.map(({ namespace, name }) => `${namespace} ${name}`))
-  if (names.size < attributes.length) throw new NamespaceError('an attribute occurs twice')
+  const prefixed = attributes.filter(({ namespace }) => namespace !== '')
+  if (prefixed.length < 2) return
+  const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
+  if (names.size < prefixed.length) throw new NamespaceError('an attribute occurs twice')
 }
 
 /** Comments, where the scan let them pass, do not split the text around them. */

@@ -19,29 +19,29 @@ export function canonicalText(
   element: XmlElement,
   { inclusive = [], without }: CanonicalOptions = {},
 ): string {
-  const pieces: string[] = []
+  let text = ''
   const write = (each: XmlElement, around: Namespaces) => {
     let { rendered } = around
     const scope =
       each.declares.size === 0 ? around.scope : new Map([...around.scope, ...each.declares])
-    pieces.push('<', each.tag)
+    text += `<${each.tag}`
     for (const [prefix, uri] of used(each, scope, inclusive)) {
       if ((rendered.get(prefix) ?? '') === uri) continue
       rendered = new Map(rendered).set(prefix, uri)
-      pieces.push(prefix === '' ? ' xmlns="' : ` xmlns:${prefix}="`, escapeValue(uri), '"')
+      text += ` ${prefix === '' ? 'xmlns' : `xmlns:${prefix}`}="${escapeValue(uri)}"`
     }
-    for (const { tag, value } of [...each.attributes].sort(byNamespace)) {
-      pieces.push(' ', tag, '="', escapeValue(value), '"')
+    for (const { tag, value } of sorted(each.attributes, byNamespace)) {
+      text += ` ${tag}="${escapeValue(value)}"`
     }
-    pieces.push('>')
+    text += '>'
     for (const piece of each.content) {
-      if (typeof piece === 'string') pieces.push(escapeText(piece))
+      if (typeof piece === 'string') text += escapeText(piece)
       else if (piece !== without) write(piece, { rendered, scope })
     }
-    pieces.push('</', each.tag, '>')
+    text += `</${each.tag}>`
   }
   write(element, { rendered: new Map(), scope: scopeAround(root, element) })
-  return pieces.join('')
+  return text
 }
 
 interface Namespaces {
@@ -78,7 +78,12 @@ function used(
     if (uri !== undefined) found.set(prefix, uri)
   }
   found.delete('xml')
-  return [...found].sort(([a], [b]) => compare(a, b))
+  return sorted([...found], ([a], [b]) => compare(a, b))
+}
+
+/** Most elements have one attribute or none. */
+function sorted<T>(list: readonly T[], order: (a: T, b: T) => number): readonly T[] {
+  return list.length < 2 ? list : [...list].sort(order)
 }
 
 function prefixOf(tag: string): string {

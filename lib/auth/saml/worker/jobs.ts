@@ -4,6 +4,7 @@
  */
 import { explainError } from '../../../errors.ts'
 import { type LogoutMessage, type LogoutRules, readLogout } from '../binding/logout-message.ts'
+import { decodeBase64 } from '../core/encoding.ts'
 import {
   type ResponseRules,
   type ResponseVerdict,
@@ -16,7 +17,8 @@ import {
 } from '../metadata/idp-metadata.ts'
 
 export type Job =
-  | { readonly kind: 'response'; readonly bytes: Uint8Array; readonly rules: ResponseRules }
+  /** In base64: a thread decodes what may be large. */
+  | { readonly kind: 'response'; readonly encoded: string; readonly rules: ResponseRules }
   | { readonly kind: 'logout'; readonly bytes: Uint8Array; readonly rules: LogoutRules }
   | { readonly kind: 'metadata'; readonly bytes: Uint8Array; readonly rules: MetadataRules }
 
@@ -44,8 +46,11 @@ export async function runJob(job: Job): Promise<Answer<Results[Job['kind']]>> {
 
 async function resultOf(job: Job): Promise<Results[Job['kind']]> {
   switch (job.kind) {
-    case 'response':
-      return verifyResponse(job.bytes, job.rules)
+    case 'response': {
+      const bytes = decodeBase64(job.encoded)
+      if (bytes !== undefined) return verifyResponse(bytes, job.rules)
+      return { ok: false, because: 'base64', problem: 'the message is not base64' }
+    }
     case 'logout':
       return readLogout(job.bytes, job.rules)
     case 'metadata':

@@ -88,7 +88,7 @@ export class WorkerPool {
   /** Does a job in a thread. Throws a WorkerFailure when there is no result. */
   async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
-    const size = job.bytes.length + ENTRY
+    const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
     await this.#within(patience, 'verifier_busy', stop => this.#turn({ size, client, stop }))
     try {
       return await this.#within(deadline, 'verifier_deadline', stop => this.#ask(job, stop))

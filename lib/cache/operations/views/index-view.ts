@@ -8,8 +8,8 @@ import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { Answered, Tally } from '../../stats/activity.ts'
-import { calendarDate, noCounters } from '../../stats/counters.ts'
 import { hitRate, trafficSaved } from '../../stats/report.ts'
+import { calendarDate, noCounters } from '../../stats/statistics.ts'
 import type { Endpoint } from '../endpoint.ts'
 import {
   count,

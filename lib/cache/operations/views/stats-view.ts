@@ -2,13 +2,13 @@
  * The values of the statistics page: the report in words, figures and charts. Pure.
  */
 import type { View } from '../../../template.ts'
-import type { Counters, Hours, outcomeNames } from '../../stats/counters.ts'
 import {
   type HistoryReport,
   hitRate,
   type StatisticsReport,
   trafficSaved,
 } from '../../stats/report.ts'
+import type { Counters, Hours, outcomeNames } from '../../stats/statistics.ts'
 import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../figures.ts'
 import {
   binaryTicks,

@@ -1,5 +1,5 @@
 /**
- * Entries by key: the log on disk, the index of it, and the decoded entries in demand.
+ * Entries by key: the log on disk, the table of them, and the decoded entries in demand.
  *
  * This part reads. It is all a process without the lock has: it looks at the log again before each answer and sees what the
  * owner has appended meanwhile. The owner's part is journal.ts.
@@ -11,8 +11,8 @@ import { explainError, systemCode } from '../../../errors.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
-import { Index, nameOf, notWritten } from './index.ts'
-import { type Line, Log } from './log.ts'
+import { EntryLog, type Line } from './entry-log.ts'
+import { EntryTable, nameOf, notWritten } from './entry-table.ts'
 import { type Durable, decodeRecord, isSealed, keyIn } from './record.ts'
 import { readSnapshot } from './snapshot.ts'
 
@@ -28,7 +28,7 @@ export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 export interface Known {
   readonly entry: Entry
   readonly name: string
-  /** The last use that is in the index, seconds with their fraction. */
+  /** The last use that is in the table, seconds with their fraction. */
   used: number
 }
 
@@ -50,13 +50,13 @@ interface Found {
 const memoryBytes = 32 * 1024 * 1024
 
 export class Catalogue {
-  index = new Index()
+  table = new EntryTable()
   /** Up to where contents survive a power cut, as the log says. */
   durable: Durable = nothingDurable
   /** The disk failed while the log was read: entries may be missing. */
   incomplete = false
   protected readonly parts: Surroundings
-  protected file: Log | undefined
+  protected file: EntryLog | undefined
   /** How much of the log the last snapshot holds. */
   protected covered = 0
   protected walks = 0
@@ -76,7 +76,7 @@ export class Catalogue {
   /** Reads the log and its snapshot. Throws what the file system throws when there is no opening it. */
   async load(how: 'reading' | 'writing'): Promise<void> {
     const { disk, layout } = this.parts
-    this.file = await Log.open(disk, layout.log, how)
+    this.file = await EntryLog.open(disk, layout.log, how)
     if (this.file === undefined) return
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
@@ -94,7 +94,7 @@ export class Catalogue {
     const name = nameOf(key)
     const waiting = this.unwritten.get(name)?.entry
     if (waiting?.key === key) return waiting
-    if (this.index.find(name) === undefined) return undefined
+    if (this.table.find(name) === undefined) return undefined
     return this.#loads.run(key, () => this.#read(key, name))
   }
 
@@ -104,20 +104,20 @@ export class Catalogue {
       for (const { row, bytes, waiting } of found) {
         const record = bytes && decodeRecord(bytes)
         const entry = record?.is === 'entry' ? record.entry : waiting
-        if (entry !== undefined) yield { ...entry, lastUsed: this.index.used(row) * 1000 }
+        if (entry !== undefined) yield { ...entry, lastUsed: this.table.used(row) * 1000 }
       }
     }
   }
 
   /** The same, some at a time and without reading all of each. */
   async *list(): AsyncGenerator<readonly Listed[]> {
-    const { index } = this
+    const { table } = this
     for await (const found of this.#found()) {
       yield found.map(({ key, row }) => ({
         key,
-        size: index.size(row),
-        digest: index.digest(row),
-        lastUsed: index.used(row) * 1000,
+        size: table.size(row),
+        digest: table.digest(row),
+        lastUsed: table.used(row) * 1000,
       }))
     }
   }
@@ -132,19 +132,19 @@ export class Catalogue {
     // The entries of a walk stand in the old log.
     if (this.walks > 0) return
     this.file?.close()
-    this.index = new Index()
+    this.table = new EntryTable()
     await this.load('reading')
   }
 
   /** Where and how the entry stood was no entry: the owner removes it. */
   protected lost(_row: number): void {}
 
-  async #useSnapshot(file: Log): Promise<void> {
+  async #useSnapshot(file: EntryLog): Promise<void> {
     const { disk, layout, log } = this.parts
-    const { index } = this
+    const { table } = this
     const { generation } = file
     try {
-      const known = await readSnapshot(disk, { path: layout.snapshot, index, generation })
+      const known = await readSnapshot(disk, { path: layout.snapshot, table, generation })
       if (known !== undefined && known.covered <= (await file.size())) {
         this.durable = known
         this.covered = known.covered
@@ -154,14 +154,14 @@ export class Catalogue {
     } catch (error) {
       if (error instanceof DiskHung) throw error
       if (systemCode(error) !== 'ENOENT') {
-        log.warn('cannot read the index of entries', { because: explainError(error) })
+        log.warn('cannot read the table of entries', { because: explainError(error) })
       }
     }
-    this.index = new Index()
+    this.table = new EntryTable()
     this.durable = nothingDurable
   }
 
-  async #follow(file: Log): Promise<void> {
+  async #follow(file: EntryLog): Promise<void> {
     await file.follow(
       line => this.#apply(line),
       error => this.#unreadable(error),
@@ -202,13 +202,13 @@ export class Catalogue {
     offset: number,
     at: Pick<Found, 'bytes' | 'waiting'>,
   ): readonly Found[] {
-    const row = key === undefined ? undefined : this.index.find(nameOf(key))
-    if (key === undefined || row === undefined || this.index.offset(row) !== offset) return []
+    const row = key === undefined ? undefined : this.table.find(nameOf(key))
+    if (key === undefined || row === undefined || this.table.offset(row) !== offset) return []
     return [{ key, row, ...at }]
   }
 
   #apply({ offset, bytes }: Line): void {
-    const { index } = this
+    const { table } = this
     const record = decodeRecord(bytes)
     if (record?.is === 'durable') {
       this.durable = record
@@ -219,32 +219,32 @@ export class Catalogue {
     else if (record.is === 'entry') {
       const { entry, used } = record
       const { digest, size } = entry
-      index.put({ name: nameOf(entry.key), offset, length: bytes.length, used, digest, size })
+      table.put({ name: nameOf(entry.key), offset, length: bytes.length, used, digest, size })
     } else if (record.is === 'uses') {
       for (const [name, at] of record.uses) {
-        const row = index.find(name)
-        if (row !== undefined) index.use(row, at)
+        const row = table.find(name)
+        if (row !== undefined) table.use(row, at)
       }
     } else if (record.is === 'gone') {
       for (const name of record.gone) {
-        const row = index.find(name)
-        if (row !== undefined) index.remove(row)
+        const row = table.find(name)
+        if (row !== undefined) table.remove(row)
       }
     }
   }
 
   async #read(key: string, name: string): Promise<Entry | undefined> {
     for (;;) {
-      const row = this.index.find(name)
+      const row = this.table.find(name)
       const { file } = this
       if (row === undefined || file === undefined) return undefined
       const waiting = this.unwritten.get(name)?.entry
       if (waiting !== undefined) return waiting.key === key ? waiting : undefined
-      const offset = this.index.offset(row)
-      const record = await file.record(offset, this.index.length(row))
+      const offset = this.table.offset(row)
+      const record = await file.record(offset, this.table.length(row))
       // It was replaced meanwhile, or moved.
-      if (this.file !== file || this.index.find(name) !== row) continue
-      if (this.index.offset(row) !== offset) continue
+      if (this.file !== file || this.table.find(name) !== row) continue
+      if (this.table.offset(row) !== offset) continue
       if (record?.is !== 'entry' || nameOf(record.entry.key) !== name) {
         this.parts.log.warn('not an entry; treated as absent', {
           path: this.parts.layout.log,
@@ -254,7 +254,7 @@ export class Catalogue {
         return undefined
       }
       if (record.entry.key !== key) return undefined
-      this.memory.set(key, { entry: record.entry, name, used: this.index.used(row) })
+      this.memory.set(key, { entry: record.entry, name, used: this.table.used(row) })
       return record.entry
     }
   }

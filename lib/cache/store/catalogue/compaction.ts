@@ -7,15 +7,15 @@
  * before that leaves the old log, and a file the next owner removes.
  */
 import type { Disk } from '../disk/disk.ts'
-import { type Index, nameOf } from './index.ts'
-import { type Line, Log } from './log.ts'
+import { EntryLog, type Line } from './entry-log.ts'
+import { type EntryTable, nameOf } from './entry-table.ts'
 import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
 
 export interface CompactionParts {
   readonly disk: Disk
   readonly path: string
-  readonly from: Log
-  readonly index: Index
+  readonly from: EntryLog
+  readonly table: EntryTable
   /** What the old log says of contents; nothing may change it meanwhile. */
   readonly durable: Durable
   /** Runs the last step while nothing is appended. */
@@ -25,7 +25,7 @@ export interface CompactionParts {
 }
 
 export interface Compacted {
-  readonly log: Log
+  readonly log: EntryLog
   readonly durable: Durable
 }
 
@@ -33,7 +33,7 @@ export interface Compacted {
 const littleLeft = 1024 * 1024
 
 /**
- * Calls `swap` with the new log as soon as it has its name and the index leads to it; not at all when the old one may not be
+ * Calls `swap` with the new log as soon as it has its name and the table leads to it; not at all when the old one may not be
  * left. Throws what the disk throws, and the old log is then still in place.
  */
 export async function compact(
@@ -43,7 +43,7 @@ export async function compact(
   const { disk, path, from, alone, mayEnd } = parts
   const temporary = `${path}.new`
   await disk.remove(temporary)
-  const to = await Log.open(disk, temporary, 'creating')
+  const to = await EntryLog.open(disk, temporary, 'creating')
   if (to === undefined) return
   const copy = new Copy(parts, to)
   let swapped = false
@@ -70,7 +70,7 @@ export async function compact(
   }
 }
 
-/** Two words for each row of the index: where its line stands in the new log, and how long it is. */
+/** Two words for each row of the table: where its line stands in the new log, and how long it is. */
 const words = 2
 
 class Copy {
@@ -79,14 +79,14 @@ class Copy {
   /** The disk could not read all of it. */
   incomplete = false
   readonly #parts: CompactionParts
-  readonly #to: Log
+  readonly #to: EntryLog
   /** Where the old log ended at the beginning. */
   readonly #begun: number
   #places = new Float64Array(1024)
   /** Where the new log stood when the first line came that the old one does not call durable. */
   #durable: number | undefined
 
-  constructor(parts: CompactionParts, to: Log) {
+  constructor(parts: CompactionParts, to: EntryLog) {
     this.#parts = parts
     this.#to = to
     this.#begun = parts.from.position
@@ -117,12 +117,12 @@ class Copy {
     return durable
   }
 
-  /** Leads the index to the new log. */
+  /** Leads the table to the new log. */
   place(): void {
-    const { index } = this.#parts
-    for (const row of index.rows()) {
-      if (index.offset(row) < 0) continue
-      index.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
+    const { table } = this.#parts
+    for (const row of table.rows()) {
+      if (table.offset(row) < 0) continue
+      table.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
     }
   }
 
@@ -146,14 +146,14 @@ class Copy {
   /** The row of an entry whose line is live. */
   #rowOf({ bytes, offset }: Line): number | undefined {
     const key = keyIn(bytes)
-    const { index } = this.#parts
-    const row = key === undefined ? undefined : index.find(nameOf(key))
-    return row !== undefined && index.offset(row) === offset ? row : undefined
+    const { table } = this.#parts
+    const row = key === undefined ? undefined : table.find(nameOf(key))
+    return row !== undefined && table.offset(row) === offset ? row : undefined
   }
 
   /** A use after the line was written is written into it. */
   #renewed({ bytes }: Line, row: number): Buffer {
-    const used = this.#parts.index.used(row)
+    const used = this.#parts.table.used(row)
     if (bytes.toString('latin1', bytes.length - 32).endsWith(`,"used":${used}}\n`)) return bytes
     const record = decodeRecord(bytes)
     return record?.is === 'entry' ? encodeRecord({ ...record, used }) : bytes

@@ -12,8 +12,8 @@ import type { Surroundings } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import { Catalogue } from './catalogue.ts'
 import { compact } from './compaction.ts'
-import { nameOf, notWritten } from './index.ts'
-import type { Log } from './log.ts'
+import type { EntryLog } from './entry-log.ts'
+import { nameOf, notWritten } from './entry-table.ts'
 import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
@@ -79,12 +79,12 @@ export class Journal extends Catalogue {
 
   /** Digests whose contents may not have survived the last stop. */
   unproven(): ReadonlySet<string> {
-    const { index } = this
+    const { table } = this
     const { durable, unproven, clean } = this.durable
-    const digests = new Set(unproven.filter(digest => index.references(digest)))
+    const digests = new Set(unproven.filter(digest => table.references(digest)))
     if (clean) return digests
-    for (const row of index.rows()) {
-      if (index.offset(row) >= durable) digests.add(index.digest(row))
+    for (const row of table.rows()) {
+      if (table.offset(row) >= durable) digests.add(table.digest(row))
     }
     return digests
   }
@@ -97,10 +97,10 @@ export class Journal extends Catalogue {
     const line = encodeRecord({ is: 'entry', entry, used })
     const { digest, size } = entry
     const { length } = line
-    const before = this.index.find(name)
-    const sizeBefore = before === undefined ? 0 : this.index.size(before)
-    const freed = this.index.put({ name, offset: notWritten, length, used, digest, size })
-    this.index.use(before ?? this.index.find(name) ?? 0, now)
+    const before = this.table.find(name)
+    const sizeBefore = before === undefined ? 0 : this.table.size(before)
+    const freed = this.table.put({ name, offset: notWritten, length, used, digest, size })
+    this.table.use(before ?? this.table.find(name) ?? 0, now)
     this.#own.named(digest)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
@@ -112,9 +112,9 @@ export class Journal extends Catalogue {
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
   remove(key: string, digest?: string): boolean {
-    const row = this.index.find(nameOf(key))
+    const row = this.table.find(nameOf(key))
     if (row === undefined) return true
-    if (digest !== undefined && this.index.digest(row) !== digest) return false
+    if (digest !== undefined && this.table.digest(row) !== digest) return false
     this.memory.delete(key)
     this.#remove(row)
     return true
@@ -122,7 +122,7 @@ export class Journal extends Catalogue {
 
   /** Forgets the entries in these rows. Answers the digests that no entry names any more. */
   removeRows(rows: readonly number[]): readonly string[] {
-    const names = new Set(rows.map(row => this.index.name(row)))
+    const names = new Set(rows.map(row => this.table.name(row)))
     const freed = rows.flatMap(row => this.#remove(row) ?? [])
     for (const [key, { name }] of names.size > 0 ? [...this.memory.entries()] : []) {
       if (names.has(name)) this.memory.delete(key)
@@ -130,17 +130,16 @@ export class Journal extends Catalogue {
     return freed
   }
 
-  /** Notes that a client asked for it now. Costs nothing but a look-up most of the time. */
-  touch(key: string): void {
+  /** Notes that it was used, now unless told. Costs nothing but a look-up most of the time. */
+  touch(key: string, now: Seconds = this.#own.clock.now() / 1000): void {
     const known = this.memory.peek(key)
-    const now = this.#own.clock.now() / 1000
     if (known !== undefined && Math.abs(now - known.used) < sameUse) return
     const name = known?.name ?? nameOf(key)
-    const row = this.index.find(name)
+    const row = this.table.find(name)
     if (row === undefined) return
     if (known !== undefined) known.used = now
-    const written = periodOf(this.index.used(row))
-    this.index.use(row, now)
+    const written = periodOf(this.table.used(row))
+    this.table.use(row, now)
     if (periodOf(now) === written) return
     this.#uses.set(name, Math.floor(now))
     if (this.#uses.size >= mostUses) this.#flushSoon()
@@ -175,23 +174,23 @@ export class Journal extends Catalogue {
   /** Writes a snapshot or compacts the log, when it is time. Not while `mark` is under way. */
   async tidy(): Promise<void> {
     const { position } = this
-    const dead = position - this.index.live
+    const dead = position - this.table.live
     if (this.#spoiled || (position > smallLog && dead > position / 2)) {
       await this.compact()
       return
     }
-    const due = Math.max(snapshotEvery, this.index.count * snapshotRow)
+    const due = Math.max(snapshotEvery, this.table.count * snapshotRow)
     if (position - this.covered > due) await this.snapshot()
   }
 
-  /** Writes the index down. */
+  /** Writes the table down. */
   async snapshot(): Promise<void> {
     if (this.incomplete) return
-    const { index, durable, position } = this
+    const { table, durable, position } = this
     const { disk, layout } = this.parts
     const { generation } = this.#log
     const covered = { ...durable, generation, covered: position }
-    await writeSnapshot(disk, { path: layout.snapshot, index, covered })
+    await writeSnapshot(disk, { path: layout.snapshot, table, covered })
     this.covered = position
   }
 
@@ -199,14 +198,14 @@ export class Journal extends Catalogue {
   async compact(): Promise<void> {
     if (this.incomplete) return
     const { disk, layout } = this.parts
-    const { index, durable } = this
+    const { table, durable } = this
     const from = this.#log
     await compact(
       {
         disk,
         path: layout.log,
         from,
-        index,
+        table,
         durable,
         alone: act => this.#turns.run('log', act),
         mayEnd: () => this.walks === 0,
@@ -222,7 +221,7 @@ export class Journal extends Catalogue {
     await this.snapshot()
   }
 
-  /** Writes down all that waits, that the log was closed in order, and the index. Rejects when the disk fails. */
+  /** Writes down all that waits, that the log was closed in order, and the table. Rejects when the disk fails. */
   async close(): Promise<void> {
     this.#cancelUses?.()
     try {
@@ -237,16 +236,16 @@ export class Journal extends Catalogue {
     this.#remove(row)
   }
 
-  get #log(): Log {
+  get #log(): EntryLog {
     if (this.file === undefined) throw new Error('the log of entries is not open')
     return this.file
   }
 
   /** Answers the digest that no entry names any more, if there is one. */
   #remove(row: number): string | undefined {
-    const name = this.index.name(row)
-    const size = this.index.size(row)
-    const freed = this.index.remove(row)
+    const name = this.table.name(row)
+    const size = this.table.size(row)
+    const freed = this.table.remove(row)
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
@@ -282,8 +281,8 @@ export class Journal extends Catalogue {
       const { line } = waiting
       if (this.unwritten.get(name) === waiting) {
         this.unwritten.delete(name)
-        const row = this.index.find(name)
-        if (line !== undefined && row !== undefined) this.index.place(row, offset, line.length)
+        const row = this.table.find(name)
+        if (line !== undefined && row !== undefined) this.table.place(row, offset, line.length)
       }
       offset += line?.length ?? 0
     }

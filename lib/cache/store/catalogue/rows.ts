@@ -1,5 +1,5 @@
 /**
- * The rows of the index: numbers and digests in typed arrays that grow by chunks, 73 bytes for each entry.
+ * The rows of the table: numbers and digests in typed arrays that grow by chunks, 73 bytes for each entry.
  *
  *     word   0..1   name: the first 64 bits of the SHA-256 of the key
  *            2..3   position of the entry's line in the log, a double; -1 while it is not written

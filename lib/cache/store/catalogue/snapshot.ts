@@ -1,9 +1,9 @@
 /**
- * The index as a file, so that a start need not read the whole log.
+ * The table of entries as a file, so that a start need not read the whole log.
  *
  * # Format
  * 4,096 bytes with a line of JSON and its checksum (record.ts), then 64 bytes for each entry: the first sixteen words of
- * its row in the index (index.ts), in this machine's byte order.
+ * its row in the table (entry-table.ts), in this machine's byte order.
  *
  *     {"snapshot":3,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
  *
@@ -13,7 +13,7 @@
 import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
 import type { Disk } from '../disk/disk.ts'
-import type { Index } from './index.ts'
+import type { EntryTable } from './entry-table.ts'
 import { type Durable, isCount, isDigests, isName, seal, unseal } from './record.ts'
 import { dumpedWords } from './rows.ts'
 
@@ -31,14 +31,14 @@ const rowBytes = dumpedWords * 4
 /** Rows written or read at once. */
 const inPiece = 16_384
 
-/** Writes the index to `path`, in steps. Throws what the file system throws. */
+/** Writes the table to `path`, in steps. Throws what the file system throws. */
 export async function writeSnapshot(
   disk: Disk,
   {
     path,
-    index,
+    table,
     covered,
-  }: { readonly path: string; readonly index: Index; readonly covered: Covered },
+  }: { readonly path: string; readonly table: EntryTable; readonly covered: Covered },
 ): Promise<void> {
   // So many digests to prove are too many for the head: a start reads the log instead.
   if (covered.unproven.length > mostUnproven) return
@@ -54,9 +54,9 @@ export async function writeSnapshot(
       await file.put(piece, headBytes + (rows - inThis) * rowBytes)
       inThis = 0
     }
-    for (const row of index.rows()) {
-      if (index.offset(row) < 0) continue
-      index.dump(row, words, inThis * dumpedWords)
+    for (const row of table.rows()) {
+      if (table.offset(row) < 0) continue
+      table.dump(row, words, inThis * dumpedWords)
       inThis += 1
       rows += 1
       if (inThis === inPiece) await write()
@@ -71,20 +71,20 @@ export async function writeSnapshot(
   }
 }
 
-/** Fills an empty index; undefined when there is no usable snapshot of this generation, and the index is then not to be used. */
+/** Fills an empty table; undefined when there is no usable snapshot of this generation, and the table is then not to be used. */
 export async function readSnapshot(
   disk: Disk,
   {
     path,
-    index,
+    table,
     generation,
-  }: { readonly path: string; readonly index: Index; readonly generation: string },
+  }: { readonly path: string; readonly table: EntryTable; readonly generation: string },
 ): Promise<Covered | undefined> {
   const file = await disk.open(path, 'reading')
   try {
     const head = headOf(await file.bytes(0, headBytes))
     if (head === undefined || head.generation !== generation) return undefined
-    index.reserve(head.rows)
+    table.reserve(head.rows)
     let crc = 0
     for (let row = 0; row < head.rows; row += inPiece) {
       const wanted = Math.min(inPiece, head.rows - row) * rowBytes
@@ -92,7 +92,7 @@ export async function readSnapshot(
       if (piece.length < wanted) return undefined
       crc = crc32(piece, crc)
       const words = new Uint32Array(piece.buffer, piece.byteOffset, wanted / 4)
-      for (let at = 0; at < words.length; at += dumpedWords) index.load(words, at)
+      for (let at = 0; at < words.length; at += dumpedWords) table.load(words, at)
     }
     return crc === head.crc ? head : undefined
   } finally {

@@ -30,7 +30,7 @@ export class Layout {
   readonly root: string
   readonly blobs: string
   readonly temporary: string
-  /** The log of entries, and the snapshot of its index. */
+  /** The log of entries, and the snapshot of their table. */
   readonly log: string
   readonly snapshot: string
   /** What adopted indexes say; derived from contents. */

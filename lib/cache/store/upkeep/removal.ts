@@ -34,10 +34,10 @@ export class Removal {
     this.#parts = parts
   }
 
-  /** Every row of the index, with turns of the event loop in between. Rejects with the reason of `signal`. */
+  /** Every row of the table, with turns of the event loop in between. Rejects with the reason of `signal`. */
   async *rows(signal: AbortSignal): AsyncGenerator<readonly number[]> {
     let some: number[] = []
-    for (const row of this.#parts.journal.index.rows()) {
+    for (const row of this.#parts.journal.table.rows()) {
       if (some.push(row) < rowsLookedAt) continue
       yield some
       some = []
@@ -60,7 +60,7 @@ export class Removal {
     for (let at = 0; at < rows.length; at += rowsAtOnce) {
       const some = rows.slice(at, at + rowsAtOnce)
       freed.push(
-        ...journal.removeRows(some.filter(row => journal.index.length(row) > 0 && due(row))),
+        ...journal.removeRows(some.filter(row => journal.table.length(row) > 0 && due(row))),
       )
       if (some.length < rowsAtOnce) break
       await this.#rest(restAfterRows, signal)

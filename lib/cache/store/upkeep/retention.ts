@@ -2,21 +2,21 @@
  * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
  * have left.
  *
- * Entries are found in the index by their last use, without reading anything; for the versions the log is read. A content goes
- * some time after its last entry: a client may have been promised it. Files that neither the index nor this process knows
+ * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A content goes
+ * some time after its last entry: a client may have been promised it. Files that neither the table nor this process knows
  * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
  * not known.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
-import { nameOf } from '../catalogue/index.ts'
+import { nameOf } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import { isDigest, shards } from '../disk/layout.ts'
 import type { Removal } from './removal.ts'
-import { keepAll, type RetentionRules, standingOf } from './rules.ts'
+import { keepAll, type RetentionRules, type Standing, standingOf } from './rules.ts'
 import { countPackages, olderVersions } from './versions.ts'
 
 export interface SweepOptions extends Partial<RetentionRules> {
@@ -59,7 +59,7 @@ const strayGrace: Milliseconds = 60 * 60 * 1000
 const firstSweep: Milliseconds = 15 * 60 * 1000
 
 /** An older version of a package that a client asked for since stays: file names lack the epoch, so the order may be wrong. */
-const versionUnused: Milliseconds = 7 * day
+const versionUnusedDays = 7
 
 export class Retention {
   readonly #parts: RetentionParts
@@ -86,17 +86,14 @@ export class Retention {
   /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; what was removed by then is gone. */
   async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
     const { journal, blobs, clock } = this.#parts
-    const { index } = journal
+    const { table } = journal
     const rules = { ...keepAll, ...some }
-    const before = { count: index.count, bytes: index.bytes }
+    const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
-      const freed = new Set([
-        ...(await this.#forgetUnused(rules, now, signal)),
-        ...(await this.#forgetVersions(rules, now, signal)),
-      ])
-      swept.entriesRemoved = before.count - index.count
-      swept.bytesFreed = before.bytes - index.bytes
+      const freed = new Set(await this.#forget(rules, now, signal))
+      swept.entriesRemoved = before.count - table.count
+      swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
       const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
         return one.since <= since || freed.has(one.digest)
@@ -104,7 +101,7 @@ export class Retention {
       swept.blobsRemoved = await this.#remove(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
-    return { ...swept, entriesKept: index.count, blobsKept: index.contents }
+    return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
   /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
@@ -149,42 +146,44 @@ export class Retention {
     return (await this.#parts.removal.remove(contents, signal)).contents
   }
 
-  /** Forgets entries that were not used for long. Answers the digests they alone named. */
-  async #forgetUnused(
+  /** Forgets entries unused for long and older versions of packages. Answers the digests they alone named. */
+  async #forget(
     rules: RetentionRules,
     now: Milliseconds,
     signal: AbortSignal,
   ): Promise<readonly string[]> {
-    const { journal, removal } = this.#parts
-    const { index } = journal
-    if (rules.unusedDays === 0) return []
-    const before = (now - rules.unusedDays * day) / 1000
-    const due = (row: number): boolean =>
-      index.used(row) < before && standingOf(rules, index.digest(row)) !== 'generation'
+    const { removal } = this.#parts
+    const { table } = this.#parts.journal
+    const { unusedDays, versions } = rules
     const freed: string[] = []
-    for await (const rows of removal.rows(signal)) {
-      freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
+    const among = async (
+      walk: AsyncIterable<readonly number[]>,
+      { days, standings }: { readonly days: number; readonly standings: readonly Standing[] },
+    ): Promise<void> => {
+      const before = (now - days * day) / 1000
+      const due = (row: number): boolean =>
+        table.used(row) < before && standings.includes(standingOf(rules, table.digest(row)))
+      for await (const rows of walk) {
+        signal.throwIfAborted()
+        freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
+      }
+    }
+    if (unusedDays > 0) {
+      await among(removal.rows(signal), { days: unusedDays, standings: ['named', 'unknown'] })
+    }
+    if (versions > 0) {
+      const rows = this.#olderVersions(versions)
+      await among(rows, { days: versionUnusedDays, standings: ['unknown'] })
     }
     return freed
   }
 
-  /** Forgets older versions of packages. Answers the digests they alone named. */
-  async #forgetVersions(
-    rules: RetentionRules,
-    now: Milliseconds,
-    signal: AbortSignal,
-  ): Promise<readonly string[]> {
-    const { journal, removal } = this.#parts
-    const { index } = journal
-    if (rules.versions === 0) return []
+  /** The rows of all but so many of the newest versions of each package. */
+  async *#olderVersions(keep: number): AsyncGenerator<readonly number[]> {
+    const { journal } = this.#parts
     const counts = await countPackages(journal.list())
-    const old = await olderVersions(journal.list(), { counts, keep: rules.versions })
-    signal.throwIfAborted()
-    const before = (now - versionUnused) / 1000
-    const due = (row: number): boolean =>
-      index.used(row) < before && standingOf(rules, index.digest(row)) === 'unknown'
-    const rows = old.flatMap(key => index.find(nameOf(key)) ?? [])
-    return removal.forget(rows.filter(due), { due, signal })
+    const old = await olderVersions(journal.list(), { counts, keep })
+    yield old.flatMap(key => journal.table.find(nameOf(key)) ?? [])
   }
 
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {

@@ -91,7 +91,7 @@ export class Room {
     const spare = this.#spare
     if (length - here <= spare) return undefined
     // Room for more than there is now is made while it arrives, unless it cannot be made.
-    const most = this.#vain || this.#foreign ? 0 : (spare + this.#parts.journal.index.bytes) / 2
+    const most = this.#vain || this.#foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
     if (spare >= 0 && length <= most) return undefined
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
@@ -165,14 +165,14 @@ export class Room {
       const before = { free: (await space.get())?.free, stored: this.stored }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
-        victims = await findVictims(removal.rows(signal), journal.index, this.#rules)
+        victims = await findVictims(removal.rows(signal), journal.table, this.#rules)
         if (victims.length === 0) return
       }
       if (contents.length === 0) {
         const { chosen, rest } = this.#choose(victims, excess)
         victims = rest
-        const names = new Map(chosen.map(row => [row, journal.index.name(row)]))
-        const due = (row: number): boolean => journal.index.name(row) === names.get(row)
+        const names = new Map(chosen.map(row => [row, journal.table.name(row)]))
+        const due = (row: number): boolean => journal.table.name(row) === names.get(row)
         const forgotten = new Set(await removal.forget(chosen, { due, signal }))
         contents = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => forgotten.has(one.digest))
       }
@@ -200,16 +200,16 @@ export class Room {
     victims: readonly Victim[],
     excess: number,
   ): { readonly chosen: readonly number[]; readonly rest: readonly Victim[] } {
-    const { index } = this.#parts.journal
+    const { table } = this.#parts.journal
     const chosen: number[] = []
     let [at, bytes] = [0, 0]
     for (const { row, rank } of victims) {
       if (bytes >= excess || chosen.length >= batch) break
       at += 1
-      if (index.length(row) === 0 || !index.isFirst(row)) continue
-      if (rankOf(index, row, this.#rules) !== rank) continue
-      chosen.push(...index.sharing(row))
-      bytes += index.size(row)
+      if (table.length(row) === 0 || !table.isFirst(row)) continue
+      if (rankOf(table, row, this.#rules) !== rank) continue
+      chosen.push(...table.sharing(row))
+      bytes += table.size(row)
     }
     return { chosen, rest: victims.slice(at) }
   }
@@ -220,7 +220,7 @@ export class Room {
   }
 
   get #contents(): number {
-    return this.#parts.journal.index.bytes + this.#parts.blobs.unnamedBytes
+    return this.#parts.journal.table.bytes + this.#parts.blobs.unnamedBytes
   }
 
   /** How many bytes too many there are, when so many times the headroom is to be kept. */

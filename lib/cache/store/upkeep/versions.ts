@@ -12,7 +12,8 @@ import { compareVersions } from '../../archive/version.ts'
 type Keys = AsyncIterable<ReadonlyArray<{ readonly key: string }>>
 
 /** A package file: which package of which archive it is, and its version. */
-interface PackageFile {
+export interface PackageFile {
+  /** Directory, name and architecture. */
   readonly name: string
   readonly version: string
 }
@@ -57,7 +58,7 @@ export async function olderVersions(
 }
 
 /** `https://host/…/name_version_architecture.deb`; undefined for anything else. */
-function packageFile(key: string): PackageFile | undefined {
+export function packageFile(key: string): PackageFile | undefined {
   const slash = key.lastIndexOf('/')
   const file = decodedOnce(key.slice(slash + 1))
   const [, name, version, rest] = PACKAGE.exec(file) ?? []

@@ -93,6 +93,9 @@ t.test('20, 21: limits hold to the number', async t => {
   t.equal(scan(declared(30, 30, 4)), 'ok')
   t.equal(scan(declared(30, 30, 5)), 'too-many-attributes')
   t.equal(scan(`<a>${declared(30).repeat(60)}</a>`), 'ok', 'beside each other')
+  const references = (n: number) => `<a b="${'&#13;'.repeat(n - 1)}">&lt;</a>`
+  t.equal(scan(references(5000)), 'ok')
+  t.equal(scan(references(5001)), 'too-many-references')
   const large = (n: number) => `<a>${' '.repeat(n - 7)}</a>`
   t.equal(scan(large(262_144)), 'ok')
   t.equal(scan(large(262_145)), 'too-large')

@@ -11,11 +11,12 @@ function open(t: { teardown(action: () => unknown): void }, options: Partial<Poo
   const clock = new ManualClock(0)
   const pool = new WorkerPool(clock, { ...loginBounds, ...options })
   t.teardown(() => pool.close())
-  const verify = (bytes = response) => pool.run({ kind: 'response', bytes, rules })
+  const verify = (encoded = response) => pool.run({ kind: 'response', encoded, rules })
   return { clock, pool, verify }
 }
 
-const response = Buffer.from(new ScriptedIdp('okta', { now: () => 0 }).respond({}))
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+const response = base64(new ScriptedIdp('okta', { now: () => 0 }).respond({}))
 
 t.test('jobs get verdicts, more of them than there are threads', async t => {
   const { pool, verify } = open(t, { threads: 1 })
@@ -24,10 +25,11 @@ t.test('jobs get verdicts, more of them than there are threads', async t => {
     verdicts.map(verdict => verdict.ok),
     [true, true, true],
   )
-  t.match(await verify(Buffer.from('<a')), {
+  t.match(await verify(base64('<a')), {
     ok: false,
     because: 'xml_not-well-formed',
   })
+  t.match(await verify('!'), { ok: false, because: 'base64' })
   const logout = { bytes: Buffer.from('<a/>'), rules: { ...rules, signedOutside: false } }
   t.match(await pool.run({ kind: 'logout', ...logout }), {
     ok: false,
@@ -60,14 +62,16 @@ t.test('a job that no thread takes in time is refused, and gives its place up', 
 t.test('a full queue drops what the client with the most jobs sent last', async t => {
   const { pool } = open(t, { threads: 1, waiting: 3 * (response.length + 4096) })
   const by = (address: string, known = false) =>
-    pool.run({ kind: 'response', bytes: response, rules }, { address, known }).then(
+    pool.run({ kind: 'response', encoded: response, rules }, { address, known }).then(
       ({ ok }) => ok,
       ({ code }) => code,
     )
   const jobs = ['busy', 'busy', 'busy', 'busy', 'other'].map(address => by(address))
   t.strictSame(await Promise.all(jobs), [true, true, true, 'verifier_busy', true])
   const full = new WorkerPool(new ManualClock(0), { ...loginBounds, threads: 0, waiting: 0 })
-  await t.rejects(full.run({ kind: 'response', bytes: response, rules }), { code: 'verifier_busy' })
+  await t.rejects(full.run({ kind: 'response', encoded: response, rules }), {
+    code: 'verifier_busy',
+  })
 })
 
 t.test('closing ends what is under way and what waits', async t => {

@@ -144,7 +144,7 @@ t.test('every step at which the disk can fail leaves the old log', async t => {
     if (failed) failures += 1
     journal.put(numbered(100 + at))
     await journal.flush()
-    t.equal((await openJournal(t, layout)).journal.index.count, 50 + at, `step ${at}`)
+    t.equal((await openJournal(t, layout)).journal.table.count, 50 + at, `step ${at}`)
     if (scripted.calls.length - from < at) break
   }
   t.ok(failures > 5)
@@ -162,7 +162,7 @@ t.test('content that was durable stays so, and what came later does not become i
   await journal.flush()
   await journal.compact()
   const proven = (from: typeof journal) =>
-    [...from.index.rows()].filter(row => from.index.offset(row) < from.durable.durable).length
+    [...from.table.rows()].filter(row => from.table.offset(row) < from.durable.durable).length
   t.equal(proven(journal), 20)
   await writeFile(layout.snapshot, '')
   const { journal: again } = await openJournal(t, layout)

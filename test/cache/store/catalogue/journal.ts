@@ -1,6 +1,6 @@
 import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { nameOf } from '../../../../lib/cache/store/catalogue/index.ts'
+import { nameOf } from '../../../../lib/cache/store/catalogue/entry-table.ts'
 import { encodeRecord } from '../../../../lib/cache/store/catalogue/record.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
@@ -48,7 +48,7 @@ t.test('the last of many states of one key wins, and they cost one line', async 
   }
   const { journal: again } = await openJournal(t, layout)
   t.match(await again.get(keyOf(1)), { validated: 39 })
-  t.match(again.index, { count: 1, contents: 1 })
+  t.match(again.table, { count: 1, contents: 1 })
 })
 
 t.test('the digest nobody names any more is told', async t => {
@@ -66,7 +66,7 @@ t.test('the digest nobody names any more is told', async t => {
   journal.put(numbered(4, { digest }))
   await journal.flush()
   await journal.get(keyOf(3))
-  journal.removeRows(journal.index.referring(digest))
+  journal.removeRows(journal.table.referring(digest))
   t.strictSame(freed, [digest, digest])
   t.equal(journal.peek(keyOf(3)), undefined)
   t.strictSame(await keysOf(journal), keys(1))
@@ -135,10 +135,10 @@ t.test('an entry that turns out to be none when it is read is absent, and goes',
   text.fill(0, text.indexOf(keyOf(1)), text.indexOf(keyOf(1)) + 5)
   await writeFile(layout.log, text)
   const { journal: again, log: told } = await openJournal(t, layout)
-  t.equal(again.index.count, 2, 'the snapshot knows it')
+  t.equal(again.table.count, 2, 'the snapshot knows it')
   t.equal(await again.get(keyOf(1)), undefined)
   t.match(told.lines, [{ level: 'warn', message: 'not an entry; treated as absent' }])
-  t.equal(again.index.count, 1)
+  t.equal(again.table.count, 1)
   t.ok(await again.get(keyOf(2)))
   t.strictSame(log.lines, [])
 })
@@ -147,9 +147,9 @@ t.test('keys whose names agree are never taken for one another', async t => {
   const { journal, layout } = await openJournal(t)
   journal.put(numbered(1))
   await journal.flush()
-  const row = journal.index.find(nameOf(keyOf(1))) ?? -1
-  const place = { offset: journal.index.offset(row), length: journal.index.length(row) }
-  journal.index.put({
+  const row = journal.table.find(nameOf(keyOf(1))) ?? -1
+  const place = { offset: journal.table.offset(row), length: journal.table.length(row) }
+  journal.table.put({
     name: nameOf(keyOf(2)),
     ...place,
     used: 1,
@@ -202,7 +202,7 @@ t.test('what the disk cannot read is not taken for removed', async t => {
   }
   const { journal: again, log } = await openJournal(t, { ...layout, files: scripted.files })
   t.ok(again.incomplete)
-  t.ok(again.index.count > 1000 && again.index.count < 6000, 'what can be read is there')
+  t.ok(again.table.count > 1000 && again.table.count < 6000, 'what can be read is there')
   t.match(log.lines[0], { message: 'the disk cannot read a part of the log of entries' })
   again.put(numbered(7000))
   await again.flush()
@@ -210,7 +210,7 @@ t.test('what the disk cannot read is not taken for removed', async t => {
   await again.close()
   await t.rejects(stat(layout.snapshot), { code: 'ENOENT' }, 'and nothing is written down about it')
   const { journal: third } = await openJournal(t, layout)
-  t.equal(third.index.count, 6001)
+  t.equal(third.table.count, 6001)
 })
 
 t.test('an entry the disk cannot read now stays', async t => {
@@ -246,7 +246,7 @@ t.test('a snapshot spares reading the log, and one that is damaged is not believ
     const found = scripted.calls.filter(call => call === `readv ${layout.log}`).length
     t.equal(found <= 2, believed, `${what}: ${found} reads of the log`)
     t.strictSame(await keysOf(again), keys(...many.filter(n => n !== 3), 5000), what)
-    t.match(again.index, { count: 3000, contents: 3000 }, what)
+    t.match(again.table, { count: 3000, contents: 3000 }, what)
     t.strictSame(again.durable.unproven, [sha256(Buffer.from('x'))])
   }
   await check('as it was written', true)
@@ -270,7 +270,7 @@ t.test('a snapshot of another log is not believed', async t => {
   await journal.close()
   await rm(layout.log)
   const { journal: again } = await openJournal(t, layout)
-  t.equal(again.index.count, 0)
+  t.equal(again.table.count, 0)
 })
 
 t.test('a reader sees what the owner writes, and writes nothing', async t => {

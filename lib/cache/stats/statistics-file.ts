@@ -12,8 +12,8 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
-import { noHistory, Statistics } from './counters.ts'
 import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
+import { noHistory, Statistics } from './statistics.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
@@ -24,16 +24,16 @@ export const dayLogName = 'statistics.json'
 /** Far beyond a century of days; a larger file is not ours. */
 const sizeLimit = 16 * 1024 * 1024
 
-export interface DayLogOptions {
+export interface StatisticsFileOptions {
   readonly clock: Clock
   /** Told when an administrator should look at the file. */
   readonly warn: (sentence: string, facts: Facts) => void
 }
 
-export class DayLog {
+export class StatisticsFile {
   readonly statistics: Statistics
   readonly #path: string
-  readonly #options: DayLogOptions
+  readonly #options: StatisticsFileOptions
   #written: number
   #writing: Promise<void> = Promise.resolve()
   /** A write that has not begun: it serves every `flush` until it does. */
@@ -41,7 +41,7 @@ export class DayLog {
   #failing = false
   readonly #stop: () => void
 
-  private constructor(path: string, options: DayLogOptions, recorded: Recorded) {
+  private constructor(path: string, options: StatisticsFileOptions, recorded: Recorded) {
     this.#path = path
     this.#options = options
     this.statistics = new Statistics(options.clock, recorded.days, recorded.history)
@@ -50,9 +50,9 @@ export class DayLog {
   }
 
   /** Reads what earlier runs recorded under `directory`, which must exist, and starts the timer. Never throws. */
-  static async open(directory: string, options: DayLogOptions): Promise<DayLog> {
+  static async open(directory: string, options: StatisticsFileOptions): Promise<StatisticsFile> {
     const path = join(directory, dayLogName)
-    return new DayLog(path, options, await recordedDays(path, options))
+    return new StatisticsFile(path, options, await recordedDays(path, options))
   }
 
   /** Writes the days down if anything was counted since they last were. A failure is logged and tried again later. */
@@ -90,7 +90,7 @@ export class DayLog {
 
 type Recorded = Pick<DecodedDays, 'days' | 'history'>
 
-async function recordedDays(path: string, options: DayLogOptions): Promise<Recorded> {
+async function recordedDays(path: string, options: StatisticsFileOptions): Promise<Recorded> {
   let decoded: DecodedDays
   try {
     const { size } = await stat(path)
@@ -104,7 +104,11 @@ async function recordedDays(path: string, options: DayLogOptions): Promise<Recor
   return decoded
 }
 
-async function setAside(path: string, because: string, options: DayLogOptions): Promise<void> {
+async function setAside(
+  path: string,
+  because: string,
+  options: StatisticsFileOptions,
+): Promise<void> {
   const done = await keep(path, options, aside => rename(path, aside))
   const fate =
     'aside' in done
@@ -116,7 +120,7 @@ async function setAside(path: string, because: string, options: DayLogOptions): 
 async function keepCopy(
   path: string,
   unreadable: readonly string[],
-  options: DayLogOptions,
+  options: StatisticsFileOptions,
 ): Promise<void> {
   const done = await keep(path, options, aside => copyFile(path, aside, constants.COPYFILE_EXCL))
   const fate = 'aside' in done ? '; the file as it was is kept' : ''
@@ -128,7 +132,7 @@ async function keepCopy(
 /** Keeps the file under a name such as `statistics.json.set-aside-20250131T235959Z`, or says why it cannot. */
 async function keep(
   path: string,
-  { clock }: DayLogOptions,
+  { clock }: StatisticsFileOptions,
   put: (aside: string) => Promise<void>,
 ): Promise<{ readonly aside: string } | { readonly problem: string }> {
   const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')

@@ -13,7 +13,7 @@ import type { Seconds } from '../../../async/clock.ts'
 import { RowTable } from './row-table.ts'
 import { chunkOf, digestAt, Rows } from './rows.ts'
 
-/** An entry as the index knows it. */
+/** An entry as the table knows it. */
 export interface Row {
   /** 16 hex digits. */
   readonly name: string
@@ -31,12 +31,12 @@ export interface Row {
 /** The place of an entry that is not yet in the log. */
 export const notWritten = -1
 
-/** The name an entry goes by in the index and the log. */
+/** The name an entry goes by in the table and the log. */
 export function nameOf(key: string): string {
   return hash('sha256', key).slice(0, 16)
 }
 
-export class Index {
+export class EntryTable {
   /** Entries. */
   count = 0
   /** Different contents, and their bytes. */

@@ -19,7 +19,7 @@ export interface Line {
 /** How much is read at once: some milliseconds of decoding. */
 const pieceBytes = 256 * 1024
 
-export class Log {
+export class EntryLog {
   /** Where the next line will stand; also how far a reader has read. */
   position = 0
   /** Tells this log from the one that took its place: a number the file system gives, and what its first line says. */
@@ -40,9 +40,9 @@ export class Log {
     disk: Disk,
     path: string,
     how: 'reading' | 'writing' | 'creating',
-  ): Promise<Log | undefined> {
+  ): Promise<EntryLog | undefined> {
     try {
-      const log = new Log(await disk.open(path, how))
+      const log = new EntryLog(await disk.open(path, how))
       await log.#begin()
       return log
     } catch (error) {

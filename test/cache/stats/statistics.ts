@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { calendarDate, noCounters, Statistics, sum } from '../../../lib/cache/stats/counters.ts'
+import { calendarDate, noCounters, Statistics, sum } from '../../../lib/cache/stats/statistics.ts'
 
 const hour = 3_600_000
 

@@ -2,9 +2,13 @@ import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { noCounters, Statistics } from '../../../lib/cache/stats/counters.ts'
 import { decodeDays, encodeDays } from '../../../lib/cache/stats/day-format.ts'
-import { DayLog, dayLogName, flushInterval } from '../../../lib/cache/stats/day-log.ts'
+import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
+import {
+  dayLogName,
+  flushInterval,
+  StatisticsFile,
+} from '../../../lib/cache/stats/statistics-file.ts'
 import type { Facts } from '../../../lib/errors.ts'
 
 Object.assign(process.env, { TZ: 'UTC' })
@@ -20,7 +24,7 @@ async function open(t: Test, files: Record<string, string> = {}) {
 async function reopen(directory: string, clock = new ManualClock(noon)) {
   const warnings: Array<{ sentence: string; facts: Facts }> = []
   const warn = (sentence: string, facts: Facts) => void warnings.push({ sentence, facts })
-  const log = await DayLog.open(directory, { clock, warn })
+  const log = await StatisticsFile.open(directory, { clock, warn })
   return { clock, log, warnings, path: join(directory, dayLogName) }
 }
 

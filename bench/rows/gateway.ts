@@ -1,0 +1,152 @@
+/**
+ * authproxy beside a plain proxy: requests of a signed-in user, content both ways, WebSockets, logins, memory.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { sp } from '../../test/fixtures/idp.ts'
+import { WholeBrowser } from '../../test/fixtures/whole-browser.ts'
+import { pathOf } from '../bare/content.ts'
+import type { LoadPlan } from '../load.ts'
+import { identityProvider, type Program, startSubject } from '../subject.ts'
+import { costOf, type Row, type Stage, throughputFigures, throughputOf, urlOf } from './row.ts'
+
+const subjects: Row['subjects'] = ['authproxy', 'nginx as a plain proxy']
+const rateFigures = {
+  rate: { title: 'requests/s', better: 'more' },
+  cpu: { title: 'CPU s for 100,000 requests', better: 'less' },
+  p99: { title: 'p99, ms', better: 'less' },
+} as const
+
+/** What a measurement is done with beside what its row says. */
+type Work = Pick<LoadPlan, 'connections' | 'upload' | 'echo'> & { readonly bytes: number }
+
+export const gatewaySmall = rates('Forwarding 1 KB', '50 connections', {
+  connections: 50,
+  bytes: 1000,
+})
+export const gatewayMiddle = rates('Forwarding 100 KB', '50 connections', {
+  connections: 50,
+  bytes: 100_000,
+})
+export const gatewaySockets = rates(
+  'WebSocket round trips',
+  '50 connections, 128 bytes there and back',
+  { connections: 50, bytes: 128, echo: 128 },
+)
+export const gatewayDownload = throughput('Forwarding 100 MB', {
+  connections: 4,
+  bytes: 100_000_000,
+})
+export const gatewayUpload = throughput('Uploads of 100 MB', {
+  connections: 4,
+  bytes: 1000,
+  upload: 100_000_000,
+})
+
+/** From the request for a page to the page, with an identity provider that answers at once. */
+export const gatewayLogins: Row = {
+  title: 'Logins',
+  note: '8 at a time, each with a signed answer that is not encrypted',
+  figures: {
+    rate: { title: 'logins/s', better: 'more' },
+    cpu: { title: 'CPU ms each', better: 'less' },
+  },
+  subjects: ['authproxy'],
+  async run({ program, effort }) {
+    const logins = async (seconds: number) => {
+      const until = performance.now() + seconds * 1000
+      let done = 0
+      const one = async () => {
+        for (; performance.now() < until; done += 1) await signIn(program)
+      }
+      await Promise.all(Array.from({ length: 8 }, one))
+      return done
+    }
+    await logins(Math.max(2, effort.seconds / 2))
+    const [before, began] = [program.cpu(), performance.now()]
+    const done = await logins(effort.seconds)
+    const seconds = (performance.now() - began) / 1000
+    return { rate: done / seconds, cpu: ((program.cpu() - before) / done) * 1000 }
+  },
+}
+
+export const gatewayMemory: Row = {
+  title: 'Memory of a gateway',
+  note: 'proportional set size of all processes, started anew; most while 500 connections ask for 1 KB',
+  figures: {
+    idle: { title: 'idle, MB', better: 'less' },
+    connections: { title: 'most with 500 connections, MB', better: 'less' },
+  },
+  subjects,
+  async run(stage) {
+    const { subject, directory, origin, effort } = stage
+    const program = await startSubject(subject, `${directory}/memory`, origin)
+    try {
+      await pause(effort.rest)
+      const idle = program.pss()
+      let connections = idle
+      let over = false
+      const plan = await planOf({ ...stage, program }, { connections: 500, bytes: 1000 })
+      const run = stage.load.run(program.port, plan).finally(() => {
+        over = true
+      })
+      while (!over) {
+        await Promise.race([run, pause(100)])
+        connections = Math.max(connections, program.pss())
+      }
+      await run
+      return { idle, connections }
+    } finally {
+      await program.stop()
+    }
+  },
+}
+
+function rates(title: string, note: string, work: Work): Row {
+  return {
+    title,
+    note,
+    figures: rateFigures,
+    subjects,
+    async run(stage) {
+      const { result, cpu } = await warmCost(stage, work)
+      const { responses, seconds, whole } = result
+      return { rate: responses / seconds, cpu: (cpu / responses) * 1e5, p99: whole.p99 }
+    },
+  }
+}
+
+function throughput(title: string, work: Work): Row {
+  return {
+    title,
+    note: `${work.connections} connections`,
+    figures: throughputFigures,
+    subjects,
+    run: async stage => throughputOf(await warmCost(stage, work)),
+  }
+}
+
+async function warmCost(stage: Stage, work: Work) {
+  const plan = await planOf(stage, work)
+  // A Node.js program needs some seconds of the same work until it is compiled.
+  await stage.load.run(stage.program.port, { ...plan, seconds: Math.max(2, plan.seconds / 2) })
+  return costOf(stage, () => stage.load.run(stage.program.port, plan))
+}
+
+async function planOf(stage: Stage, { bytes, ...work }: Work) {
+  const fields = stage.subject === 'authproxy' ? await signIn(stage.program) : undefined
+  const targets = [urlOf(stage, pathOf(bytes, 'forwarded'))]
+  const { seconds } = stage.effort
+  const plan = { ...work, targets, requests: 1e6, seconds, as: 'origin' as const }
+  return fields === undefined ? plan : { ...plan, fields }
+}
+
+/** Signs a user in; the field lines of the browser's next requests. */
+async function signIn({ port }: Program): Promise<string> {
+  const connections: Array<() => unknown> = []
+  const browser = new WholeBrowser({ teardown: close => void connections.push(close) }, port)
+  const { back } = await browser.signIn(identityProvider())
+  for (const close of connections) close()
+  if (back === undefined) throw new Error('the login failed')
+  const cookies = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+  return `X-Forwarded-Proto: https\r\nX-Forwarded-Host: ${sp.domain}\r\nCookie: ${cookies}`
+}

@@ -1,0 +1,86 @@
+/**
+ * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: it runs in a thread
+ * (thread.ts).
+ */
+import { createReadStream } from 'node:fs'
+import { decompress } from '../archive/decompress.ts'
+import type { ListedFile } from '../archive/listed-file.ts'
+import { indexedFiles } from '../archive/package-index.ts'
+import { compareVersions } from '../archive/version.ts'
+import { Layout } from '../store/disk/layout.ts'
+import { type PackageFile, packageFile } from '../store/upkeep/versions.ts'
+import type { AdoptedIndex } from '../suites/generation.ts'
+
+/** What is looked for. */
+export interface Search {
+  readonly cacheDirectory: string
+  /** The indexes before and after, by the digests of their contents. */
+  readonly before: readonly AdoptedIndex[]
+  readonly after: readonly AdoptedIndex[]
+  /** Decoded URLs of packages that clients use, the one used last first. */
+  readonly used: readonly string[]
+}
+
+/** A package that has come in place of one that clients use. */
+export interface Newer {
+  /** The decoded URL of the one before. */
+  readonly before: string
+  /** Where its path begins, a decoded URL. */
+  readonly root: string
+  readonly path: string
+  readonly size: number
+  readonly digest: string
+}
+
+/** A package of an index, found by directory, name and architecture. */
+interface Indexed {
+  readonly file: PackageFile
+  readonly name: string
+  readonly root: string
+  readonly listed: ListedFile
+}
+
+/** Of each package that is used and was named before, the newest that is named now. Throws when an index cannot be read. */
+export async function newest(search: Search): Promise<readonly Newer[]> {
+  const used = new Map(search.used.map((name, place) => [name, place]))
+  const placeOf = (one?: Indexed): number => used.get(one?.name ?? '') ?? Number.POSITIVE_INFINITY
+  const before = new Map<string, Indexed>()
+  for await (const one of packagesOf(search, search.before)) {
+    const other = before.get(one.file.name)
+    if (placeOf(one) < placeOf(other)) before.set(one.file.name, one)
+  }
+  const after = new Map<string, Indexed>()
+  const still = new Set<string>()
+  for await (const one of packagesOf(search, search.after)) {
+    const { file } = one
+    const old = before.get(file.name)
+    if (old === undefined) continue
+    if (old.name === one.name) still.add(file.name)
+    const other = after.get(file.name)
+    const newer = other === undefined || compareVersions(file.version, other.file.version) > 0
+    if (newer) after.set(file.name, one)
+  }
+  return [...after.values()].flatMap(({ file, name, root, listed }) => {
+    const old = before.get(file.name)
+    const { sha256: digest } = listed.digests
+    if (old === undefined || digest === undefined || old.name === name) return []
+    // File names lack the epoch. What took the place of another is newer whatever its name says.
+    const older = still.has(file.name) && compareVersions(file.version, old.file.version) <= 0
+    return older ? [] : [{ before: old.name, root, path: listed.path, size: listed.size, digest }]
+  })
+}
+
+async function* packagesOf(
+  { cacheDirectory }: Search,
+  indexes: readonly AdoptedIndex[],
+): AsyncGenerator<Indexed> {
+  const layout = new Layout(cacheDirectory)
+  for (const { table, root } of indexes) {
+    const unpacked = decompress(createReadStream(layout.blob(table)))
+    for await (const listed of indexedFiles('Packages', unpacked)) {
+      const name = `${root}/${listed.path}`
+      const file = packageFile(name)
+      if (file !== undefined) yield { file, name, root, listed }
+    }
+  }
+}
