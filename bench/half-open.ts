@@ -7,8 +7,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AuthproxyProcess, startable } from '../test/fixtures/authproxy-process.ts'
-import { freePort } from '../test/fixtures/ports.ts'
+import { AuthproxyProcess, startable } from '../test/fixtures/gateway/authproxy-process.ts'
+import { freePort } from '../test/fixtures/process/ports.ts'
 
 const [seconds = '180', clients = '300'] = process.argv.slice(2)
 const teardowns: Array<() => unknown> = []

@@ -8,11 +8,11 @@ import { readFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deflateRawSync } from 'node:zlib'
-import { AuthproxyProcess, startable } from '../test/fixtures/authproxy-process.ts'
-import { costlyDocuments } from '../test/fixtures/costly-documents.ts'
-import { ScriptedIdp, sp } from '../test/fixtures/idp.ts'
-import { formOf, readAsked } from '../test/fixtures/saml-browser.ts'
-import { WholeBrowser } from '../test/fixtures/whole-browser.ts'
+import { AuthproxyProcess, startable } from '../test/fixtures/gateway/authproxy-process.ts'
+import { WholeBrowser } from '../test/fixtures/gateway/whole-browser.ts'
+import { formOf, readAsked } from '../test/fixtures/saml/browser.ts'
+import { costlyDocuments } from '../test/fixtures/saml/costly-documents.ts'
+import { ScriptedIdp, sp } from '../test/fixtures/saml/idp.ts'
 
 const [text = '20', ...wanted] = process.argv.slice(2)
 const seconds = Number(text)

@@ -2,7 +2,7 @@
  * Compiles and runs load.c, the client of the bench.
  */
 import { join } from 'node:path'
-import { command } from '../test/fixtures/command.ts'
+import { command } from '../test/fixtures/process/command.ts'
 
 /** Milliseconds. */
 export interface Times {

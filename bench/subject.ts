@@ -8,9 +8,9 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { cleanEnvironment, whereIs } from '../test/fixtures/command.ts'
-import { ScriptedIdp, sp } from '../test/fixtures/idp.ts'
-import { accepts, eventually, freePort } from '../test/fixtures/ports.ts'
+import { cleanEnvironment, whereIs } from '../test/fixtures/process/command.ts'
+import { accepts, eventually, freePort } from '../test/fixtures/process/ports.ts'
+import { ScriptedIdp, sp } from '../test/fixtures/saml/idp.ts'
 
 /**
  * The bare server answers from memory, the bare proxy fetches and tunnels (bench/bare). `direct` is the origin without a proxy.

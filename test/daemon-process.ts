@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
-const fixture = fileURLToPath(new URL('fixtures/daemon.js', import.meta.url))
+const fixture = fileURLToPath(new URL('fixtures/process/daemon.js', import.meta.url))
 
 /** The fixture as a process of its own; lines are its log. */
 function spawned(t: { teardown(action: () => unknown): void }, ...args: readonly string[]) {

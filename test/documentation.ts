@@ -11,7 +11,7 @@ import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { readArguments } from '../lib/command-line.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../lib/tools/source-map.ts'
-import { attempt, lacking } from './fixtures/command.ts'
+import { attempt, lacking } from './fixtures/process/command.ts'
 
 const root = packageRoot()
 const notOurs = new Set(['node_modules', 'dist', '.git', '.tap', 'coverage'])

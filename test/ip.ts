@@ -8,7 +8,7 @@ import {
   normaliseAddress,
   parseNetwork,
 } from '../lib/ip.ts'
-import { hostilePieces, seeded } from './fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from './fixtures/chance/seeded-random.ts'
 
 t.test('the addresses of one client', async t => {
   for (const [address, network] of [

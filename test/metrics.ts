@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Metrics } from '../lib/metrics.ts'
-import { attempt, lacking } from './fixtures/command.ts'
+import { attempt, lacking } from './fixtures/process/command.ts'
 
 t.test('what is measured is told in the text format', async t => {
   const metrics = new Metrics()

@@ -1,8 +1,8 @@
 /** The scripted origin and the raw client, each proven with the other. */
 import t from 'tap'
-import { Gate } from './fixtures/gate.ts'
-import { RawClient } from './fixtures/raw-client.ts'
-import { file, inTurn, reply, ScriptedOrigin } from './fixtures/scripted-origin.ts'
+import { RawClient } from './fixtures/http/raw-client.ts'
+import { file, inTurn, reply, ScriptedOrigin } from './fixtures/http/scripted-origin.ts'
+import { Gate } from './fixtures/time/gate.ts'
 
 t.test('a reply arrives as scripted, however it is framed', async t => {
   const origin = await ScriptedOrigin.listen(t)

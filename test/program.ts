@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { exitCodes, print } from '../lib/program.ts'
 
-const fixture = fileURLToPath(new URL('fixtures/program.js', import.meta.url))
+const fixture = fileURLToPath(new URL('fixtures/process/program.js', import.meta.url))
 
 async function outcome(...args: readonly string[]) {
   const child = spawn(process.execPath, [fixture, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })

@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../lib/async/clock.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
-import { TestCache } from './fixtures/cache.ts'
-import { RawClient, type RawResponse } from './fixtures/raw-client.ts'
-import { file, ScriptedOrigin } from './fixtures/scripted-origin.ts'
+import { TestCache } from './fixtures/cache/cache.ts'
+import { RawClient, type RawResponse } from './fixtures/http/raw-client.ts'
+import { file, ScriptedOrigin } from './fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const pages = ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/setup']

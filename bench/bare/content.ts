@@ -3,7 +3,7 @@
  * Nothing lies on disk, so the origin costs the same for a file that was never asked for.
  */
 import { createHash } from 'node:crypto'
-import { Noise } from '../../test/fixtures/noise.ts'
+import { Noise } from '../../test/fixtures/chance/noise.ts'
 
 /** A file in two pieces: its beginning, and a part of what all files share. */
 export type Content = readonly [Buffer, Buffer]

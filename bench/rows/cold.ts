@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { command } from '../../test/fixtures/command.ts'
+import { command } from '../../test/fixtures/process/command.ts'
 import { pathOf, slowPathOf } from '../bare/content.ts'
 import {
   costOf,

@@ -2,8 +2,8 @@
  * authproxy beside a plain proxy: requests of a signed-in user, content both ways, WebSockets, logins, memory.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { sp } from '../../test/fixtures/idp.ts'
-import { WholeBrowser } from '../../test/fixtures/whole-browser.ts'
+import { WholeBrowser } from '../../test/fixtures/gateway/whole-browser.ts'
+import { sp } from '../../test/fixtures/saml/idp.ts'
 import { pathOf } from '../bare/content.ts'
 import type { LoadPlan } from '../load.ts'
 import { identityProvider, type Program, startSubject } from '../subject.ts'

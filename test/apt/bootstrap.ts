@@ -4,9 +4,9 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { attempt, lacking } from '../fixtures/command.ts'
-import { noLab, setUp } from '../fixtures/lab.ts'
-import type { PackageSpec } from '../fixtures/package-file.ts'
+import type { PackageSpec } from '../fixtures/archive/package-file.ts'
+import { noLab, setUp } from '../fixtures/cache/lab.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
 
 const packages: readonly PackageSpec[] = [
   { name: 'base', version: '2:1.0+b~1', essential: true, size: 50_000 },

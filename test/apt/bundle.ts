@@ -3,9 +3,9 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { command } from '../fixtures/command.ts'
-import { noLab, report, setUp } from '../fixtures/lab.ts'
-import { lackingProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
+import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { lackingProxy, ProxyProcess, peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { command } from '../fixtures/process/command.ts'
 
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const skip = noLab || (peerUnderTest && 'SKIPPED: bundles are of cachesvc')

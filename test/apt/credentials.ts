@@ -2,8 +2,8 @@
  * Sources that demand a name and a password: they reach the origin, nobody else gets what they opened, no log shows them.
  */
 import t from 'tap'
-import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 
 const secret = 's3cret-pa55'
 

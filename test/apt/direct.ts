@@ -5,9 +5,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Apt, noApt } from '../fixtures/apt.ts'
-import { Archive, noArchive, updatedPackages } from '../fixtures/archive.ts'
-import { ArchiveOrigin } from '../fixtures/archive-origin.ts'
+import { Apt, noApt } from '../fixtures/archive/apt.ts'
+import { Archive, noArchive, updatedPackages } from '../fixtures/archive/archive.ts'
+import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
 
 t.test(
   'apt reads, downloads and follows the test archive',

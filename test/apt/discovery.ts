@@ -4,10 +4,10 @@
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { attempt, lacking } from '../fixtures/command.ts'
-import { fetchThrough, noLab, report, setUp } from '../fixtures/lab.ts'
-import { isFree } from '../fixtures/ports.ts'
-import { proxyName } from '../fixtures/proxy-process.ts'
+import { fetchThrough, noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { proxyName } from '../fixtures/cache/proxy-process.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
+import { isFree } from '../fixtures/process/ports.ts'
 
 const announces = proxyName === 'cachesvc' || proxyName === 'apt-cacher-ng'
 const skip = noLab || (!announces && `SKIPPED: ${proxyName} does not announce itself`)

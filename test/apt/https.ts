@@ -3,11 +3,11 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { ArchiveOrigin } from '../fixtures/archive-origin.ts'
-import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
-import { createAuthority, noCertificates } from '../fixtures/openssl-authority.ts'
-import { freePort } from '../fixtures/ports.ts'
-import { proxyName } from '../fixtures/proxy-process.ts'
+import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
+import { noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { proxyName } from '../fixtures/cache/proxy-process.ts'
+import { createAuthority, noCertificates } from '../fixtures/certificates/openssl-authority.ts'
+import { freePort } from '../fixtures/process/ports.ts'
 
 const skip = noLab || noCertificates || (proxyName === 'nginx' && 'SKIPPED: nginx has no CONNECT')
 

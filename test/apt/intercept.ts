@@ -5,11 +5,11 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { ArchiveOrigin, type SeenRequest } from '../fixtures/archive-origin.ts'
-import { type Lab, noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
-import { createAuthority, noCertificates } from '../fixtures/openssl-authority.ts'
-import { freePort } from '../fixtures/ports.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { ArchiveOrigin, type SeenRequest } from '../fixtures/archive/archive-origin.ts'
+import { type Lab, noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { createAuthority, noCertificates } from '../fixtures/certificates/openssl-authority.ts'
+import { freePort } from '../fixtures/process/ports.ts'
 
 const skip = noLab || noCertificates || peerUnderTest
 const pool = /\/pool\/|\.deb$|\.dsc$|\.tar/

@@ -5,9 +5,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { noLab, report, setUp, sourcesOf } from '../fixtures/lab.ts'
-import { eventually } from '../fixtures/ports.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 
 /** apt gives up on a silent server after this many seconds, unless told otherwise. */
 const aptTimeout = 30

@@ -6,8 +6,8 @@ import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { noLab, report, setUp } from '../fixtures/lab.ts'
-import { type PackageSpec, poolPath } from '../fixtures/package-file.ts'
+import { type PackageSpec, poolPath } from '../fixtures/archive/package-file.ts'
+import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
 
 const packages: PackageSpec[] = Array.from({ length: 40 }, (_, i) => ({
   name: `pack${String(i).padStart(2, '0')}`,

@@ -3,10 +3,10 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { attempt } from '../fixtures/command.ts'
-import { noLab, setUp } from '../fixtures/lab.ts'
-import { eventually, freePort } from '../fixtures/ports.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { noLab, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { attempt } from '../fixtures/process/command.ts'
+import { eventually, freePort } from '../fixtures/process/ports.ts'
 
 t.test('two names of one archive', { skip: noLab || peerUnderTest }, async t => {
   const state = t.testdir()

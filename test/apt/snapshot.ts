@@ -5,9 +5,9 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../lib/cache/store/disk/layout.ts'
-import { updatedPackages } from '../fixtures/archive.ts'
-import { noLab, report, setUp } from '../fixtures/lab.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { updatedPackages } from '../fixtures/archive/archive.ts'
+import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 
 const day = 24 * 3600 * 1000
 

@@ -3,9 +3,9 @@
  * run that repeats it.
  */
 import t from 'tap'
-import { awkwardPackages, updatedPackages } from '../fixtures/archive.ts'
-import { noLab, report, setUp } from '../fixtures/lab.ts'
-import { seeded } from '../fixtures/seeded-random.ts'
+import { awkwardPackages, updatedPackages } from '../fixtures/archive/archive.ts'
+import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { seeded } from '../fixtures/chance/seeded-random.ts'
 
 const seed = Number(process.argv[2] ?? Date.now() % 2 ** 32)
 const rounds = 10

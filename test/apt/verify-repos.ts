@@ -9,11 +9,11 @@ import { systemClock } from '../../lib/async/clock.ts'
 import { Layout } from '../../lib/cache/store/disk/layout.ts'
 import { openStoreForReading } from '../../lib/cache/store/reading.ts'
 import { silentLog as log } from '../../lib/log/log.ts'
-import { updatedPackages } from '../fixtures/archive.ts'
-import { attempt } from '../fixtures/command.ts'
-import { type Lab, noLab, report, setUp } from '../fixtures/lab.ts'
-import { eventually } from '../fixtures/ports.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { updatedPackages } from '../fixtures/archive/archive.ts'
+import { type Lab, noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { attempt } from '../fixtures/process/command.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 
 const skip = noLab || peerUnderTest
 

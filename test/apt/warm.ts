@@ -4,10 +4,10 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { updatedPackages } from '../fixtures/archive.ts'
-import type { SeenRequest } from '../fixtures/archive-origin.ts'
-import { noLab, report, setUp } from '../fixtures/lab.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { updatedPackages } from '../fixtures/archive/archive.ts'
+import type { SeenRequest } from '../fixtures/archive/archive-origin.ts'
+import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 
 const pool = /\/pool\/|\.deb$|\.dsc$|\.tar/
 const wanted = ['zeta', 'delta', 'epsilon']

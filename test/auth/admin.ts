@@ -4,9 +4,9 @@ import { admin } from '../../lib/auth/admin.ts'
 import { AuthMetrics } from '../../lib/auth/metrics.ts'
 import { Fields } from '../../lib/http/message/field.ts'
 import type { Response } from '../../lib/http/message/message.ts'
-import { domain, requestWith, startGateway } from '../fixtures/gateway.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { domain, requestWith, startGateway } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const metrics = () =>
   new AuthMetrics({

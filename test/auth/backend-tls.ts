@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { configCheck } from '../../lib/auth/config/load-config.ts'
-import { type KeyAndCertificate, makeAuthority } from '../fixtures/certificate.ts'
-import { domain, type GatewayOptions, startGateway } from '../fixtures/gateway.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { type KeyAndCertificate, makeAuthority } from '../fixtures/certificates/certificate.ts'
+import { domain, type GatewayOptions, startGateway } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 const ours = makeAuthority('Our Authority')
 const strangers = makeAuthority('Somebody Else')

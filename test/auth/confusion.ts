@@ -7,10 +7,10 @@ import { harmlessTrailers } from '../../lib/auth/identity/backend-fields.ts'
 import { encodeValue } from '../../lib/auth/identity/identity-fields.ts'
 import { setCookieName } from '../../lib/http/message/cookie.ts'
 import { Fields } from '../../lib/http/message/field.ts'
-import { arranged } from '../fixtures/attacked.ts'
-import { domain, startGateway } from '../fixtures/gateway.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { reply } from '../fixtures/scripts.ts'
+import { arranged } from '../fixtures/gateway/attacked.ts'
+import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { reply } from '../fixtures/http/scripts.ts'
 
 t.test('47: what only looks like a separator or a dot needs a login as well', async t => {
   const { backend, send } = await arranged(t, { settings: { passthroughPaths: ['/public/'] } })

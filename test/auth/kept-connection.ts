@@ -8,9 +8,9 @@ import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
 import type { Config } from '../../lib/auth/config/config.ts'
 import { Fields } from '../../lib/http/message/field.ts'
-import { gatewayConfig, requestWith, startGateway } from '../fixtures/gateway.ts'
-import { nodeBackend } from '../fixtures/node-backend.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { gatewayConfig, requestWith, startGateway } from '../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 const minute = 60_000
 const ada = 'ada@example.org staff,ops'

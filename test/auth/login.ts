@@ -1,6 +1,6 @@
 import t from 'tap'
-import { arranged } from '../fixtures/attacked.ts'
-import { domain } from '../fixtures/gateway.ts'
+import { arranged } from '../fixtures/gateway/attacked.ts'
+import { domain } from '../fixtures/gateway/gateway.ts'
 
 const navigation =
   'Sec-Fetch-Mode: navigate\nSec-Fetch-Dest: document\nSec-Fetch-Site: none\nAccept: text/html'

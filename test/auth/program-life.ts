@@ -1,11 +1,11 @@
 /** authproxy as a program: reload and drain. */
 import t, { type Test } from 'tap'
-import { AuthproxyProcess, startable } from '../fixtures/authproxy-process.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { domain as Host } from '../fixtures/gateway.ts'
-import { accepts, eventually } from '../fixtures/ports.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { AuthproxyProcess, startable } from '../fixtures/gateway/authproxy-process.ts'
+import { domain as Host } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { accepts, eventually } from '../fixtures/process/ports.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 t.test('a reload: a good file, a bad one, and what waits for a restart', async t => {
   const { directory, settings, port } = await startable(t)

@@ -4,10 +4,10 @@ import { chmod, mkdir } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { AuthproxyProcess, startable } from '../fixtures/authproxy-process.ts'
-import { domain } from '../fixtures/gateway.ts'
-import { accepts } from '../fixtures/ports.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { AuthproxyProcess, startable } from '../fixtures/gateway/authproxy-process.ts'
+import { domain } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { accepts } from '../fixtures/process/ports.ts'
 
 t.test('the four ways not to start: a sentence each, and an exit code', async t => {
   const { directory, settings, port } = await startable(t)

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { domain, startGateway } from '../fixtures/gateway.ts'
-import { nodeBackend } from '../fixtures/node-backend.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { ScriptedOrigin } from '../fixtures/scripted-origin.ts'
-import { reply } from '../fixtures/scripts.ts'
+import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { reply } from '../fixtures/http/scripts.ts'
 
 t.test(
   'a request of a session reaches the backend with its identity, its path bytes and nothing of ours',

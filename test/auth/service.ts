@@ -10,10 +10,10 @@ import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
 import { keepKnown } from '../../lib/auth/saml/login-state.ts'
 import type { SamlParts } from '../../lib/auth/saml/parts.ts'
 import { Fields } from '../../lib/http/message/field.ts'
-import { domain, gatewayConfig, requestWith, startGateway } from '../fixtures/gateway.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { ScriptedOrigin } from '../fixtures/scripted-origin.ts'
-import { reply } from '../fixtures/scripts.ts'
+import { domain, gatewayConfig, requestWith, startGateway } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { reply } from '../fixtures/http/scripts.ts'
 
 t.test('what keeps an instance from starting is said in words', async t => {
   const taken = createServer().listen(0, '127.0.0.1')

@@ -4,12 +4,12 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t from 'tap'
-import { makeAuthority } from '../fixtures/certificate.ts'
-import { sp } from '../fixtures/idp.ts'
-import { RawClient, type Teardown } from '../fixtures/raw-client.ts'
-import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml-browser.ts'
-import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
-import { startWhole } from '../fixtures/whole-gateway.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
+import { startWhole } from '../fixtures/gateway/whole-gateway.ts'
+import { RawClient, type Teardown } from '../fixtures/http/raw-client.ts'
+import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml/browser.ts'
+import { sp } from '../fixtures/saml/idp.ts'
 
 /** An edge that leads wherever it is told, byte for byte. */
 async function edge(t: Teardown) {

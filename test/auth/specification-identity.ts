@@ -8,10 +8,10 @@ import { makeDynamicConfig } from '../../lib/auth/keys/dynamic-config.ts'
 import { saveDynamicConfig } from '../../lib/auth/keys/dynamic-file.ts'
 import { nameIdFormats } from '../../lib/auth/saml/core/vocabulary.ts'
 import type { DevAttribute, DevUser } from '../../lib/tools/dev-idp/profile.ts'
-import { alice, sp } from '../fixtures/idp.ts'
-import { eventually } from '../fixtures/ports.ts'
-import { htmlOf, readAsked } from '../fixtures/saml-browser.ts'
-import { ownDirectory, startWhole, type Whole } from '../fixtures/whole-gateway.ts'
+import { ownDirectory, startWhole, type Whole } from '../fixtures/gateway/whole-gateway.ts'
+import { eventually } from '../fixtures/process/ports.ts'
+import { htmlOf, readAsked } from '../fixtures/saml/browser.ts'
+import { alice, sp } from '../fixtures/saml/idp.ts'
 
 const nobody: DevUser = { name: 'nobody' }
 

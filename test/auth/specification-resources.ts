@@ -7,11 +7,11 @@ import t, { type Test } from 'tap'
 import { readEnvironment } from '../../lib/auth/config/environment.ts'
 import { configCheck, loadConfig } from '../../lib/auth/config/load-config.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
-import { gatewayConfig } from '../fixtures/gateway.ts'
-import { sp } from '../fixtures/idp.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
-import { htmlOf, readAsked } from '../fixtures/saml-browser.ts'
-import { ownDirectory, startWhole } from '../fixtures/whole-gateway.ts'
+import { gatewayConfig } from '../fixtures/gateway/gateway.ts'
+import { ownDirectory, startWhole } from '../fixtures/gateway/whole-gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
+import { htmlOf, readAsked } from '../fixtures/saml/browser.ts'
+import { sp } from '../fixtures/saml/idp.ts'
 
 const least = `domain: app.example.org
 idpMetadataURL: https://idp.example.org/metadata

@@ -3,9 +3,9 @@
  */
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { domain, startGateway } from '../fixtures/gateway.ts'
-import { nodeBackend } from '../fixtures/node-backend.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 const places = 8
 

@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
-import { domain, startGateway } from '../fixtures/gateway.ts'
-import { nodeBackend } from '../fixtures/node-backend.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 t.test('an upload and a download are streamed with memory that stays flat', async t => {
   const size = 64 * 1024 * 1024

@@ -8,10 +8,10 @@ import t from 'tap'
 import { signElement } from '../../lib/auth/saml/signature/sign.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { assertionXml, responseXml } from '../../lib/tools/dev-idp/response.ts'
-import { arranged } from '../fixtures/attacked.ts'
-import { domain } from '../fixtures/gateway.ts'
-import { formOf } from '../fixtures/saml-browser.ts'
-import { SamlLab } from '../fixtures/saml-lab.ts'
+import { arranged } from '../fixtures/gateway/attacked.ts'
+import { domain } from '../fixtures/gateway/gateway.ts'
+import { formOf } from '../fixtures/saml/browser.ts'
+import { SamlLab } from '../fixtures/saml/lab.ts'
 
 const root = packageRoot()
 

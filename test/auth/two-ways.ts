@@ -7,10 +7,10 @@ import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { mutatedRequests } from '../fixtures/gateway-requests.ts'
-import { type Chance, seeded } from '../fixtures/seeded-random.ts'
-import { ByteReader, readContent, readHead } from '../fixtures/wire.ts'
+import { type Chance, seeded } from '../fixtures/chance/seeded-random.ts'
+import { startGateway } from '../fixtures/gateway/gateway.ts'
+import { mutatedRequests } from '../fixtures/gateway/gateway-requests.ts'
+import { ByteReader, readContent, readHead } from '../fixtures/http/wire.ts'
 
 const { TWO_WAYS_SEED = '1', TWO_WAYS_REQUESTS = '10000' } = process.env
 const seed = Number(TWO_WAYS_SEED)

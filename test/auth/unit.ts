@@ -6,8 +6,8 @@ import { authproxy } from '../../lib/auth/cli/arguments.ts'
 import { readArguments } from '../../lib/command-line.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes } from '../../lib/program.ts'
-import { attempt, lacking } from '../fixtures/command.ts'
-import { ownDirectory } from '../fixtures/whole-gateway.ts'
+import { ownDirectory } from '../fixtures/gateway/whole-gateway.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
 
 const unit = await readFile(join(packageRoot(), 'packaging/authproxy@.service'), 'utf8')
 const values = (name: string) =>

@@ -3,8 +3,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
-import { domain, startGateway } from '../fixtures/gateway.ts'
-import { RawClient } from '../fixtures/raw-client.ts'
+import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 const handshake = {
   Host: domain,

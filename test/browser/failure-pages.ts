@@ -16,7 +16,7 @@ import { Fields } from '../../lib/http/message/field.ts'
 import { createMemoryLog } from '../../lib/log/log.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { Templates } from '../../lib/template.ts'
-import { request } from '../fixtures/operations.ts'
+import { request } from '../fixtures/cache/operations.ts'
 import { findings } from '../fixtures/sso/accessibility.ts'
 import { launchBrowser, noBrowser } from '../fixtures/sso/browser.ts'
 

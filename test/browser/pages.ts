@@ -9,7 +9,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import t, { type Test } from 'tap'
 import { iterate } from '../../lib/bytes/source.ts'
 import type { OperationsSources } from '../../lib/cache/operations/sources.ts'
-import { ask, fullSources, hostileSources, sources } from '../fixtures/operations.ts'
+import { ask, fullSources, hostileSources, sources } from '../fixtures/cache/operations.ts'
 
 const executable = [
   '/usr/bin/chromium',

@@ -3,7 +3,7 @@ import t from 'tap'
 import { announce } from '../../lib/cache/announcement.ts'
 import { createMemoryLog } from '../../lib/log/log.ts'
 import { packageRoot } from '../../lib/package.ts'
-import { attempt, lacking } from '../fixtures/command.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
 
 const notRoot = process.getuid?.() !== 0 && 'SKIPPED: a network of its own wants root'
 
@@ -21,7 +21,7 @@ t.test(
     skip: lacking('ip', 'unshare') || notRoot,
   },
   async t => {
-    const program = join(packageRoot(), 'dist/test/fixtures/announcing.js')
+    const program = join(packageRoot(), 'dist/test/fixtures/cache/announcing.js')
     const args = ['--net', 'sh', '-ec', network, process.execPath, program]
     const { code, stdout, stderr } = await attempt('unshare', args, { deadline: 20_000 })
     t.equal(stderr, '')

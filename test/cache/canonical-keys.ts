@@ -2,9 +2,9 @@
  * One file, many spellings: they share one entry, and the origin is asked for the canonical one.
  */
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { ScriptedDns } from '../fixtures/dns.ts'
-import { reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { ScriptedDns } from '../fixtures/http/dns.ts'
+import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 t.test('spellings of one target share one entry', async t => {
   const origin = await ScriptedOrigin.listen(t)

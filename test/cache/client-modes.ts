@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { makeAuthority } from '../fixtures/certificate.ts'
-import { ScriptedDns } from '../fixtures/dns.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
+import { ScriptedDns } from '../fixtures/http/dns.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 

@@ -4,9 +4,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { attempt } from '../fixtures/command.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { attempt } from '../fixtures/process/command.ts'
 
 t.setTimeout(90_000)
 

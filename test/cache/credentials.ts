@@ -2,9 +2,9 @@
  * Requests that carry credentials: passed to the origin alone, shared with nobody, kept nowhere.
  */
 import t from 'tap'
-import { type Settings, TestCache } from '../fixtures/cache.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { type Answer, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { type Settings, TestCache } from '../fixtures/cache/cache.ts'
+import { type Answer, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/private/pool/main/h/hello_1_all.deb'
 const secret = 'c3VyZWx5LW5vdC1oZXJl'

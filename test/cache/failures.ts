@@ -3,12 +3,12 @@
  */
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { TestCache } from '../fixtures/cache.ts'
-import { ScriptedDns } from '../fixtures/dns.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { freePort } from '../fixtures/ports.ts'
-import type { RawResponse } from '../fixtures/raw-client.ts'
-import { reply, type Script, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { ScriptedDns } from '../fixtures/http/dns.ts'
+import type { RawResponse } from '../fixtures/http/raw-client.ts'
+import { reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { freePort } from '../fixtures/process/ports.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const never = new Gate()

@@ -4,9 +4,9 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { attempt } from '../fixtures/command.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { attempt } from '../fixtures/process/command.ts'
 
 const program = join(import.meta.dirname, '../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'

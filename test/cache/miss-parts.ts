@@ -3,9 +3,9 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const date = 'Wed, 01 Jan 2025 00:00:00 GMT'

@@ -2,9 +2,9 @@
  * The miss, on the wire: one fetch for everybody, streamed while it grows, finished whoever leaves.
  */
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const content = Buffer.alloc(300_000, 'the quick brown fox ')

@@ -2,8 +2,8 @@
  * `offline`: what is stored is served whatever its age, and nothing is fetched.
  */
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const index = '/debian/dists/stable/InRelease'

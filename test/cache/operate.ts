@@ -3,9 +3,9 @@
  */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { attempt } from '../fixtures/command.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { attempt } from '../fixtures/process/command.ts'
 
 t.setTimeout(90_000)
 

@@ -4,9 +4,9 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { makeAuthority } from '../fixtures/certificate.ts'
-import { type Answer, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
+import { type Answer, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const credentials = `Basic ${Buffer.from('ann:s3cret/x').toString('base64')}`

@@ -3,10 +3,10 @@
  * lead to private addresses.
  */
 import t, { type Test } from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { ScriptedDns } from '../fixtures/dns.ts'
-import type { RawResponse } from '../fixtures/raw-client.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { ScriptedDns } from '../fixtures/http/dns.ts'
+import type { RawResponse } from '../fixtures/http/raw-client.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 

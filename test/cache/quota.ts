@@ -2,8 +2,8 @@
  * A quota on the wire: what does not fit is served all the same, and a quota that a reload lowers comes about.
  */
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const pathOf = (n: number): string => `/debian/pool/main/h/hello_${n}_all.deb`
 const content = Buffer.alloc(300_000, 'the quick brown fox ')

@@ -3,9 +3,9 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { makeAuthority } from '../fixtures/certificate.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const to = (location: string, status = 302) => reply({ status, fields: { Location: location } })

@@ -5,9 +5,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { TestCache } from '../fixtures/cache.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { file, reply, type Script, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const MiB = 1024 * 1024

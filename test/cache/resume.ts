@@ -5,9 +5,15 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { TestCache } from '../fixtures/cache.ts'
-import type { RawClient } from '../fixtures/raw-client.ts'
-import { file, inTurn, reply, type Script, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import type { RawClient } from '../fixtures/http/raw-client.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const content = Buffer.alloc(200_000, 'the quick brown fox ')

@@ -3,8 +3,8 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { TestCache } from '../fixtures/cache.ts'
-import { file, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const MiB = 1024 * 1024

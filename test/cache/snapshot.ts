@@ -6,9 +6,9 @@ import {
   type ChangingArchive,
   changingArchive,
   type DayOptions,
-} from '../fixtures/changing-archive.ts'
-import type { RawResponse } from '../fixtures/raw-client.ts'
-import { type Files, hexOf } from '../fixtures/tiny-archive.ts'
+} from '../fixtures/archive/changing-archive.ts'
+import { type Files, hexOf } from '../fixtures/archive/tiny-archive.ts'
+import type { RawResponse } from '../fixtures/http/raw-client.ts'
 
 const hour = 3600 * 1000
 

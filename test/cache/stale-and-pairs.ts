@@ -3,8 +3,8 @@
  */
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../lib/async/clock.ts'
-import { type Settings, TestCache } from '../fixtures/cache.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { type Settings, TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 
 const release = '/debian/dists/stable/InRelease'
 const other = '/debian/doc/constitution.txt'

@@ -3,9 +3,9 @@
  */
 import t, { type Test } from 'tap'
 import { noCounters } from '../../lib/cache/stats/statistics.ts'
-import { TestCache } from '../fixtures/cache.ts'
-import { Gate } from '../fixtures/gate.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/scripted-origin.ts'
+import { TestCache } from '../fixtures/cache/cache.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { Gate } from '../fixtures/time/gate.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 const release = '/debian/dists/stable/InRelease'

@@ -8,10 +8,10 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { hostileRequest } from '../fixtures/hostile-requests.ts'
-import { type Lab, noLab, setUp } from '../fixtures/lab.ts'
-import { Noise } from '../fixtures/noise.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { type Lab, noLab, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { Noise } from '../fixtures/chance/noise.ts'
+import { hostileRequest } from '../fixtures/http/hostile-requests.ts'
 
 const { FUZZ_SEED: seed = '1', FUZZ_REQUESTS: count = '10000' } = process.env
 const requests = Number(count)

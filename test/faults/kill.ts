@@ -7,9 +7,9 @@ import { get } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { type Lab, noLab, setUp } from '../fixtures/lab.ts'
-import { Noise } from '../fixtures/noise.ts'
-import { type PackageSpec, poolPath } from '../fixtures/package-file.ts'
+import { type PackageSpec, poolPath } from '../fixtures/archive/package-file.ts'
+import { type Lab, noLab, setUp } from '../fixtures/cache/lab.ts'
+import { Noise } from '../fixtures/chance/noise.ts'
 
 const { KILL_SEED: seed = '1' } = process.env
 const rounds = 20

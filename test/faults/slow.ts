@@ -6,9 +6,9 @@ import { readFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { type Lab, noLab, setUp } from '../fixtures/lab.ts'
-import { eventually } from '../fixtures/ports.ts'
-import { peerUnderTest } from '../fixtures/proxy-process.ts'
+import { type Lab, noLab, setUp } from '../fixtures/cache/lab.ts'
+import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 
 const each = 250
 

@@ -102,7 +102,7 @@ t.test('a memory log keeps lines as they would be written', async t => {
 t.test(
   'on standard output: everything flushed arrives, and a reader that stops costs lines, not memory',
   async t => {
-    const fixture = fileURLToPath(new URL('../fixtures/log.js', import.meta.url))
+    const fixture = fileURLToPath(new URL('../fixtures/process/log.js', import.meta.url))
     const run = async (count: number, pause: boolean) => {
       const child = spawn(process.execPath, [fixture, String(count)], {
         stdio: ['ignore', 'pipe', 'pipe'],

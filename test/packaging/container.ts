@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { packageRoot } from '../../lib/package.ts'
-import { attempt, lacking } from '../fixtures/command.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
 
 const directory = join(packageRoot(), 'packaging/container')
 const text = readFileSync(join(directory, 'Containerfile'), 'utf8')

@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
-import { attempt, command, lacking, whereIs } from '../fixtures/command.ts'
-import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/overlay-root.ts'
-import { freePort } from '../fixtures/ports.ts'
+import { noOverlay, type OverlayRoot, overlayRoot } from '../fixtures/archive/overlay-root.ts'
+import { attempt, command, lacking, whereIs } from '../fixtures/process/command.ts'
+import { freePort } from '../fixtures/process/ports.ts'
 
 t.setTimeout(240_000)
 

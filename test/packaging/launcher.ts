@@ -3,7 +3,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
-import { attempt, lacking } from '../fixtures/command.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
 
 for (const program of ['cachesvc', 'authproxy']) {
   const launcher = join(packageRoot(), 'bin', program)

@@ -6,7 +6,7 @@ import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { packageRoot, packageVersion } from '../../lib/package.ts'
-import { attempt, command, lacking } from '../fixtures/command.ts'
+import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(120_000)
 

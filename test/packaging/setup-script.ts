@@ -6,9 +6,9 @@ import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { setupScript } from '../../lib/cache/operations/examples/setup-script.ts'
-import { attempt, command, lacking } from '../fixtures/command.ts'
-import { noLab, setUp } from '../fixtures/lab.ts'
-import { noOverlay, overlayRoot } from '../fixtures/overlay-root.ts'
+import { noOverlay, overlayRoot } from '../fixtures/archive/overlay-root.ts'
+import { noLab, setUp } from '../fixtures/cache/lab.ts'
+import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(120_000)
 

@@ -20,9 +20,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Apt } from '../fixtures/apt.ts'
-import { attempt, lacking } from '../fixtures/command.ts'
-import { report } from '../fixtures/lab.ts'
+import { Apt } from '../fixtures/archive/apt.ts'
 import {
   addresses,
   hosts,
@@ -31,10 +29,12 @@ import {
   secureSourceFiles,
   sourceFiles,
   withSources,
-} from '../fixtures/machine-sources.ts'
-import { freePort, isFree } from '../fixtures/ports.ts'
-import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/proxy-process.ts'
-import { Ledger } from '../fixtures/real-ledger.ts'
+} from '../fixtures/archive/machine-sources.ts'
+import { Ledger } from '../fixtures/archive/real-ledger.ts'
+import { report } from '../fixtures/cache/lab.ts'
+import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/cache/proxy-process.ts'
+import { attempt, lacking } from '../fixtures/process/command.ts'
+import { freePort, isFree } from '../fixtures/process/ports.ts'
 
 const { CACHESVC_REAL, REAL_PACKAGES } = process.env
 const skip =

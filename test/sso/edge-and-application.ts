@@ -5,7 +5,7 @@
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { createApplication } from '../../lib/tools/demo/application.ts'
-import { makeAuthority } from '../fixtures/certificate.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { launchBrowser, noBrowser } from '../fixtures/sso/browser.ts'
 import { noEdge, startEdge } from '../fixtures/sso/edge.ts'
 import { getText } from '../fixtures/sso/https.ts'

@@ -2,7 +2,7 @@
  * `authproxy explain REQUEST-ID`, run beside an instance that has just shown somebody a failure page.
  */
 import t from 'tap'
-import { eventually } from '../fixtures/ports.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 import { failureShown } from '../fixtures/sso/look.ts'
 import { noStage, setStage } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'

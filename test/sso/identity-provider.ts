@@ -2,7 +2,7 @@
  * The identity provider of the sign-on tests, tried on its own: what it publishes and what its pages say to a browser.
  */
 import t from 'tap'
-import { makeAuthority } from '../fixtures/certificate.ts'
+import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { launchBrowser, noBrowser } from '../fixtures/sso/browser.ts'
 import { getText } from '../fixtures/sso/https.ts'
 import { serviceProviderMetadata } from '../fixtures/sso/service-provider-metadata.ts'

@@ -3,7 +3,7 @@
  */
 import { readFile, rm } from 'node:fs/promises'
 import t from 'tap'
-import { eventually } from '../fixtures/ports.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 import { Gateway } from '../fixtures/sso/gateway.ts'
 import { noStage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'

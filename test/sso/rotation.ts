@@ -3,7 +3,7 @@
  */
 import { rm } from 'node:fs/promises'
 import t from 'tap'
-import { eventually } from '../fixtures/ports.ts'
+import { eventually } from '../fixtures/process/ports.ts'
 import { failureShown, recordOf } from '../fixtures/sso/look.ts'
 import { noStage, type Stage, setStage, told } from '../fixtures/sso/stage.ts'
 import { users } from '../fixtures/sso/users.ts'

@@ -14,7 +14,7 @@ import {
   readCertificates,
   readPrivateKey,
 } from '../../lib/x509/x509.ts'
-import { attempt, command, lacking } from '../fixtures/command.ts'
+import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 const skip = lacking('openssl')
 const day = 86_400_000

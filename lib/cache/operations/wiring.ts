@@ -11,7 +11,7 @@ import { explain } from '../request/explain.ts'
 import { machineAddresses } from '../request/own-identity.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { Activity } from '../stats/activity.ts'
-import { Inventory } from '../stats/inventory.ts'
+import { Holdings } from '../stats/holdings.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
@@ -64,7 +64,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     ...https.gauges,
     verification: () => verification.last,
   })
-  const inventory = new Inventory(store, clock)
+  const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
     clock,
     version,
@@ -92,7 +92,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       arriving: fetcher.arriving,
     }),
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
-    holdings: () => inventory.holdings(),
+    holdings: () => stored.holdings(),
     health: () => store.health(),
     verification: () => verification,
     suites: () => suiteStates(suites, parts.updates),

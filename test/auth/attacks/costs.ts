@@ -5,9 +5,9 @@
 import t from 'tap'
 import { readLogout } from '../../../lib/auth/saml/binding/logout-message.ts'
 import { verifyResponse } from '../../../lib/auth/saml/core/verify-response.ts'
-import { costlyDocuments } from '../../fixtures/costly-documents.ts'
-import { ScriptedIdp } from '../../fixtures/idp.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
+import { costlyDocuments } from '../../fixtures/saml/costly-documents.ts'
+import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
 
 const idp = new ScriptedIdp('entra', { now: () => 0 })
 const good = idp.respond({ inResponseTo: '_a' })

@@ -5,9 +5,9 @@
 import t from 'tap'
 import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
-import { attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import type { SamlLab } from '../../fixtures/saml-lab.ts'
+import { attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import type { SamlLab } from '../../fixtures/saml/lab.ts'
 
 t.setTimeout(110_000)
 

@@ -4,10 +4,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { writeResponse } from '../../../lib/tools/dev-idp/response.ts'
-import { good } from '../../fixtures/attack-toolkit.ts'
-import { formOf } from '../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { good } from '../../fixtures/saml/attack-toolkit.ts'
+import { formOf } from '../../fixtures/saml/browser.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
 
 t.test('26, 37: refused: without a login under way nothing is even parsed', async t => {
   const lab = await SamlLab.open(t, 'entra')

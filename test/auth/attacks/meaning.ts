@@ -3,10 +3,10 @@
  */
 import t from 'tap'
 import { ns } from '../../../lib/auth/saml/core/vocabulary.ts'
-import { assertionPart, attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
-import { sp } from '../../fixtures/idp.ts'
-import { hrefOf } from '../../fixtures/saml-browser.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { assertionPart, attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
+import { hrefOf } from '../../fixtures/saml/browser.ts'
+import { sp } from '../../fixtures/saml/idp.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
 
 const { refuses } = await attackedLab()
 

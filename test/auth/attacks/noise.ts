@@ -5,10 +5,10 @@ import t from 'tap'
 import { readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
 import { readIdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { safeReturn } from '../../../lib/auth/saml/parts.ts'
-import { formOf } from '../../fixtures/saml-browser.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
-import { byRedirect, request } from '../../fixtures/saml-logout.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
+import { formOf } from '../../fixtures/saml/browser.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
+import { byRedirect, request } from '../../fixtures/saml/logout.ts'
 
 const pieces = [
   ...hostilePieces,

@@ -6,8 +6,8 @@ import t from 'tap'
 import { messageLimits, metadataLimits } from '../../../lib/auth/saml/core/message.ts'
 import { type Scanned, scanXml } from '../../../lib/auth/saml/core/scan.ts'
 import { readIdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
-import { ScriptedIdp } from '../../fixtures/idp.ts'
-import { settings, textOf, within } from '../../fixtures/properties.ts'
+import { settings, textOf, within } from '../../fixtures/chance/properties.ts'
+import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 
 const xmlPieces = [
   ...[

@@ -19,9 +19,9 @@ import {
 } from '../../../lib/auth/session/cookie.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { Allowance } from '../../../lib/http/server/gather.ts'
-import { PLENTY, settings, textOf, within } from '../../fixtures/properties.ts'
-import { makeRequest } from '../../fixtures/saml-browser.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { PLENTY, settings, textOf, within } from '../../fixtures/chance/properties.ts'
+import { makeRequest } from '../../fixtures/saml/browser.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
 
 const formPieces = [
   ...[

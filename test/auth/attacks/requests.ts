@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { isIdentityField } from '../../../lib/auth/identity/backend-fields.ts'
-import { arranged } from '../../fixtures/attacked.ts'
-import { domain } from '../../fixtures/gateway.ts'
+import { arranged } from '../../fixtures/gateway/attacked.ts'
+import { domain } from '../../fixtures/gateway/gateway.ts'
 
 const lies = [
   'X-Authproxy-User: admin',

@@ -14,9 +14,9 @@ import {
   good,
   part,
   signaturePart,
-} from '../../fixtures/attack-toolkit.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { keyPair } from '../../fixtures/saml-lab.ts'
+} from '../../fixtures/saml/attack-toolkit.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import { keyPair } from '../../fixtures/saml/lab.ts'
 
 const { refuses } = await attackedLab()
 

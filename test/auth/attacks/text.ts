@@ -1,7 +1,7 @@
 /**
  * What stands in the text: everything a parser could read in two ways, and too much of anything.
  */
-import { attackedLab, edit, good } from '../../fixtures/attack-toolkit.ts'
+import { attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
 
 const { refuses } = await attackedLab()
 

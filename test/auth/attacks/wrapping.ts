@@ -10,7 +10,7 @@ import {
   part,
   signaturePart,
   wrapping,
-} from '../../fixtures/attack-toolkit.ts'
+} from '../../fixtures/saml/attack-toolkit.ts'
 
 const { refuses } = await attackedLab()
 

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { attempt } from '../../fixtures/command.ts'
-import { ScriptedIdp } from '../../fixtures/idp.ts'
-import { ownDirectory } from '../../fixtures/whole-gateway.ts'
+import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
+import { attempt } from '../../fixtures/process/command.ts'
+import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 
 async function said(...parameters: readonly string[]) {
   const { code, stdout, stderr } = await attempt(process.execPath, [

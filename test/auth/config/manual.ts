@@ -11,7 +11,7 @@ import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { manualFiles } from '../../../lib/config/setting-manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 import { packageRoot } from '../../../lib/package.ts'
-import { startPatient } from '../../fixtures/patient.ts'
+import { startPatient } from '../../fixtures/gateway/patient.ts'
 
 t.test('the manuals in the repository are those of the settings', async t => {
   for (const [path, content] of manualFiles(authproxyManual)) {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Config } from '../../../lib/auth/config/config.ts'
 import { inForce, needRestart } from '../../../lib/auth/config/reload.ts'
-import { gatewayConfig } from '../../fixtures/gateway.ts'
+import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 
 const least = {
   domain: 'app.example.org',

@@ -23,7 +23,7 @@ import type { Examination } from '../../../lib/auth/doctor/facts.ts'
 import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { formatDate } from '../../../lib/http/message/date.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { gatewayConfig } from '../../fixtures/gateway.ts'
+import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2030, 0, 1)

@@ -2,9 +2,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { lacking } from '../../fixtures/command.ts'
-import { startPatient } from '../../fixtures/patient.ts'
-import { freePort } from '../../fixtures/ports.ts'
+import { startPatient } from '../../fixtures/gateway/patient.ts'
+import { lacking } from '../../fixtures/process/command.ts'
+import { freePort } from '../../fixtures/process/ports.ts'
 import { startNginx } from '../../fixtures/sso/nginx.ts'
 
 const skip = lacking('nginx')

@@ -10,9 +10,9 @@ import {
   sealAnswer,
   sealQuestion,
 } from '../../../lib/auth/doctor/probe.ts'
-import { domain, startGateway } from '../../fixtures/gateway.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 
 const key = () => ({ kid: randomBytes(4).toString('hex'), key: randomBytes(32) })
 const random = randomBytes

@@ -2,9 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { attempt } from '../../fixtures/command.ts'
-import { type Patient, startPatient } from '../../fixtures/patient.ts'
-import { reply } from '../../fixtures/scripted-origin.ts'
+import { type Patient, startPatient } from '../../fixtures/gateway/patient.ts'
+import { reply } from '../../fixtures/http/scripted-origin.ts'
+import { attempt } from '../../fixtures/process/command.ts'
 
 const program = join(import.meta.dirname, '../../../bin/authproxy.js')
 

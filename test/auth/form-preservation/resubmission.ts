@@ -4,10 +4,10 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { alice, sp } from '../../fixtures/idp.ts'
-import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
-import type { WholeBrowser } from '../../fixtures/whole-browser.ts'
-import { startWhole, type WholeOptions } from '../../fixtures/whole-gateway.ts'
+import type { WholeBrowser } from '../../fixtures/gateway/whole-browser.ts'
+import { startWhole, type WholeOptions } from '../../fixtures/gateway/whole-gateway.ts'
+import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
+import { alice, sp } from '../../fixtures/saml/idp.ts'
 
 t.setTimeout(90_000)
 

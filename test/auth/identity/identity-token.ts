@@ -5,10 +5,10 @@ import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { keySetPath } from '../../../lib/auth/identity/key-set.ts'
-import { arranged } from '../../fixtures/attacked.ts'
-import { domain, gatewayConfig } from '../../fixtures/gateway.ts'
-import { base, minute, start, withTokens } from '../../fixtures/identity-token.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
+import { arranged } from '../../fixtures/gateway/attacked.ts'
+import { domain, gatewayConfig } from '../../fixtures/gateway/gateway.ts'
+import { base, minute, start, withTokens } from '../../fixtures/gateway/identity-token.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 t.test('off unless told: no token, and the path of the keys is the backend’s', async t => {
   const { backend, cookie, send } = await arranged(t)

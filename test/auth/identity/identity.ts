@@ -8,7 +8,7 @@ import {
 } from '../../../lib/auth/identity/identity-fields.ts'
 import type { VerifiedSubject } from '../../../lib/auth/saml/core/subject.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
-import { subject } from '../../fixtures/gateway.ts'
+import { subject } from '../../fixtures/gateway/gateway.ts'
 
 const rules: Config['identity'] = {
   claims: [],

@@ -3,10 +3,10 @@ import t from 'tap'
 import { keySetPath } from '../../../lib/auth/identity/key-set.ts'
 import type { IdentityKey } from '../../../lib/auth/keys/dynamic-config.ts'
 import { publishedFor, signingKey } from '../../../lib/auth/keys/dynamic-config.ts'
-import { arranged } from '../../fixtures/attacked.ts'
-import { domain } from '../../fixtures/gateway.ts'
-import { minute, withTokens } from '../../fixtures/identity-token.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
+import { arranged } from '../../fixtures/gateway/attacked.ts'
+import { domain } from '../../fixtures/gateway/gateway.ts'
+import { minute, withTokens } from '../../fixtures/gateway/identity-token.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 t.test('the keys are for everybody, kept by caches, and the same at both listeners', async t => {
   const settings = { admin: { listenAddress: '127.0.0.1:0' } }

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { startWhole } from '../../fixtures/whole-gateway.ts'
+import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 const svg =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 1"><path d="M0 0h2v1H0z"/></svg>'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { loginBounds, logoutBounds, WorkerPool } from '../../../lib/auth/saml/worker/pool.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
 
 t.setTimeout(120_000)
 

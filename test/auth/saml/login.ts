@@ -11,8 +11,8 @@ import {
   inputsOf,
   makeRequest,
   pathOf,
-} from '../../fixtures/saml-browser.ts'
-import { keyPair, SamlLab, signIn, start } from '../../fixtures/saml-lab.ts'
+} from '../../fixtures/saml/browser.ts'
+import { keyPair, SamlLab, signIn, start } from '../../fixtures/saml/lab.ts'
 
 for (const name of Object.keys(profiles) as Array<keyof typeof profiles>) {
   t.test(

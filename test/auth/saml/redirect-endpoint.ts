@@ -12,8 +12,8 @@ import {
   pathOf,
   readAsked,
   type TestBrowser,
-} from '../../fixtures/saml-browser.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
+} from '../../fixtures/saml/browser.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
 
 t.test('the login address begins a login that comes back', async t => {
   const lab = await SamlLab.open(t, 'entra')

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { ReplayCache } from '../../../lib/auth/saml/replay-cache.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { hrefOf } from '../../fixtures/saml-browser.ts'
-import { SamlLab } from '../../fixtures/saml-lab.ts'
+import { hrefOf } from '../../fixtures/saml/browser.ts'
+import { SamlLab } from '../../fixtures/saml/lab.ts'
 
 const start = Date.UTC(2030, 0, 1)
 

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { logoutRequestXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
-import { ScriptedIdp, sp } from '../../fixtures/idp.ts'
-import { makeClient } from '../../fixtures/origin-client.ts'
-import { formOf } from '../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
-import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { makeClient } from '../../fixtures/http/origin-client.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { formOf } from '../../fixtures/saml/browser.ts'
+import { ScriptedIdp, sp } from '../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
 
 type Test = Parameters<typeof ScriptedOrigin.listen>[0] & Parameters<typeof SamlLab.open>[0]
 

@@ -3,10 +3,10 @@
  */
 import t from 'tap'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
-import { formOf, hrefOf, htmlOf } from '../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
-import { byRedirect, request, sent } from '../../fixtures/saml-logout.ts'
+import { formOf, hrefOf, htmlOf } from '../../fixtures/saml/browser.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
+import { byRedirect, request, sent } from '../../fixtures/saml/logout.ts'
 
 t.test(
   '70: a page of another site asks first, and a person who follows a link there is signed out',

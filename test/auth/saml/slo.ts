@@ -2,11 +2,11 @@ import t from 'tap'
 import { logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
-import { sp } from '../../fixtures/idp.ts'
-import { formOf, hrefOf, htmlOf, inputsOf } from '../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../fixtures/saml-keys.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
-import { byRedirect, request, sent } from '../../fixtures/saml-logout.ts'
+import { formOf, hrefOf, htmlOf, inputsOf } from '../../fixtures/saml/browser.ts'
+import { sp } from '../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../fixtures/saml/keys.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
+import { byRedirect, request, sent } from '../../fixtures/saml/logout.ts'
 
 t.test('signing out ends the session here and begins single logout', async t => {
   const lab = await SamlLab.open(t, 'entra')

@@ -2,9 +2,9 @@
  * Many tabs of one browser that log in at the same time: each ends on its own page, fragment and form included.
  */
 import t from 'tap'
-import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
-import { SamlLab, signIn } from '../../fixtures/saml-lab.ts'
-import { Tab } from '../../fixtures/saml-tab.ts'
+import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
+import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
+import { Tab } from '../../fixtures/saml/tab.ts'
 
 t.setTimeout(120_000)
 

@@ -3,9 +3,9 @@
  */
 import t from 'tap'
 import type { DevUser } from '../../../lib/tools/dev-idp/profile.ts'
-import { alice, type ScriptedIdp } from '../../fixtures/idp.ts'
-import { formOf, hrefOf, htmlOf, pathOf, readAsked } from '../../fixtures/saml-browser.ts'
-import { startWhole } from '../../fixtures/whole-gateway.ts'
+import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
+import { formOf, hrefOf, htmlOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
+import { alice, type ScriptedIdp } from '../../fixtures/saml/idp.ts'
 
 function answer(idp: ScriptedIdp, inResponseTo: string, user: DevUser = alice): string {
   return formOf({

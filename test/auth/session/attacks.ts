@@ -2,9 +2,15 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { arranged } from '../../fixtures/attacked.ts'
-import { cookieOf, domain, requestWith, startGateway, subject } from '../../fixtures/gateway.ts'
-import { reply } from '../../fixtures/scripts.ts'
+import { arranged } from '../../fixtures/gateway/attacked.ts'
+import {
+  cookieOf,
+  domain,
+  requestWith,
+  startGateway,
+  subject,
+} from '../../fixtures/gateway/gateway.ts'
+import { reply } from '../../fixtures/http/scripts.ts'
 
 t.test('64: tokens nobody signed, or signed for another purpose, are no sessions', async t => {
   const { gateway, cookie, send } = await arranged(t)

@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway.ts'
-import { nodeBackend } from '../../fixtures/node-backend.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
+import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway/gateway.ts'
+import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 const handshake = {
   Upgrade: 'websocket',

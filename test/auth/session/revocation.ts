@@ -5,8 +5,8 @@ import { ManualClock } from '../../../lib/async/clock.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
+import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
-import { startWhole } from '../../fixtures/whole-gateway.ts'
 
 const start = Date.UTC(2030, 0, 1)
 const hour = 3_600_000

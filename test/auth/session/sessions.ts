@@ -9,10 +9,10 @@ import {
   requestWith,
   startGateway,
   subject,
-} from '../../fixtures/gateway.ts'
-import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
-import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
-import { reply } from '../../fixtures/scripts.ts'
+} from '../../fixtures/gateway/gateway.ts'
+import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
+import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { reply } from '../../fixtures/http/scripts.ts'
 
 const start = Date.UTC(2030, 0, 1)
 /** What a browser says when a person opens a page. */

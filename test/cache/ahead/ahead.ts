@@ -6,8 +6,8 @@ import {
   type ChangingArchive,
   type ChangingOptions,
   changingArchive,
-} from '../../fixtures/changing-archive.ts'
-import { Gate } from '../../fixtures/gate.ts'
+} from '../../fixtures/archive/changing-archive.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 const hour = 3600 * 1000
 const warm = { days: 7, files: 100, size: '1M' }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type StanzaOptions, stanzas, stanzasOf } from '../../../lib/cache/archive/deb822.ts'
-import { seeded } from '../../fixtures/seeded-random.ts'
+import { seeded } from '../../fixtures/chance/seeded-random.ts'
 
 type Told = Readonly<Record<string, string | true>>
 

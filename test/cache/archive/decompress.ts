@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { decompress, type usualLimits } from '../../../lib/cache/archive/decompress.ts'
-import { command, lacking } from '../../fixtures/command.ts'
-import { Noise } from '../../fixtures/noise.ts'
+import { Noise } from '../../fixtures/chance/noise.ts'
+import { command, lacking } from '../../fixtures/process/command.ts'
 
 async function unpacked(
   content: Buffer,

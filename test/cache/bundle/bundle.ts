@@ -13,10 +13,10 @@ import { openSink } from '../../../lib/cache/bundle/sink.ts'
 import { openStoreForReading } from '../../../lib/cache/store/reading.ts'
 import { openStore, type Store } from '../../../lib/cache/store/store.ts'
 import { silentLog as log } from '../../../lib/log/log.ts'
-import { TestCache } from '../../fixtures/cache.ts'
-import { command } from '../../fixtures/command.ts'
-import { file, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
-import { tinyArchive } from '../../fixtures/tiny-archive.ts'
+import { tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
+import { TestCache } from '../../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { command } from '../../fixtures/process/command.ts'
 
 const clock = systemClock
 const everything: Choice = { archives: [], suites: [] }

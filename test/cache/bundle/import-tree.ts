@@ -8,10 +8,10 @@ import { importTree } from '../../../lib/cache/bundle/import-tree.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { ownIdentity } from '../../../lib/cache/request/own-identity.ts'
-import { configOf, type Settings } from '../../fixtures/cache.ts'
-import { command } from '../../fixtures/command.ts'
+import { hexOf, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
+import { configOf, type Settings } from '../../fixtures/cache/cache.ts'
+import { command } from '../../fixtures/process/command.ts'
 import { keep, opened } from '../../fixtures/store/opened.ts'
-import { hexOf, tinyArchive } from '../../fixtures/tiny-archive.ts'
 
 const host = 'archive.example.org'
 const modified = Date.UTC(2025, 0, 1) / 1000

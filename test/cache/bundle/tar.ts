@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { tarEnd, tarHeader, tarMembers, tarPadding } from '../../../lib/cache/bundle/tar.ts'
-import { command, lacking } from '../../fixtures/command.ts'
+import { command, lacking } from '../../fixtures/process/command.ts'
 
 async function* inPieces(bytes: Buffer, step: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += step) yield bytes.subarray(at, at + step)

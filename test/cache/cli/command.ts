@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { defaultConfigFile } from '../../../lib/cache/config/load-config.ts'
 import { packageRoot } from '../../../lib/package.ts'
-import { attempt, cleanEnvironment } from '../../fixtures/command.ts'
+import { attempt, cleanEnvironment } from '../../fixtures/process/command.ts'
 
 const program = join(packageRoot(), 'dist/bin/cachesvc.js')
 const url = 'http://archive.example.org/debian/dists/stable/InRelease'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
-import { config, user } from '../../fixtures/cache-config.ts'
+import { config, user } from '../../fixtures/cache/cache-config.ts'
 
 t.test('without a file everything has its default', t => {
   t.strictSame(defaultConfig({}, user), {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { defaultConfig, loadConfig } from '../../../lib/cache/config/load-config.ts'
-import { config, load, problems, user } from '../../fixtures/cache-config.ts'
+import { config, load, problems, user } from '../../fixtures/cache/cache-config.ts'
 
 t.test('every problem is told at once, each at its value', t => {
   t.strictSame(

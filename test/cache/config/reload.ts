@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { HttpsConfig } from '../../../lib/cache/config/config.ts'
 import { needRestart } from '../../../lib/cache/config/reload.ts'
-import { pattern, plainConfig } from '../../fixtures/operations.ts'
+import { pattern, plainConfig } from '../../fixtures/cache/operations.ts'
 
 const https = (change: Partial<HttpsConfig>) => ({
   ...plainConfig,

@@ -4,7 +4,7 @@ import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { ownIdentity } from '../../../lib/cache/request/own-identity.ts'
 import { unconfirmed } from '../../../lib/cache/store/entry.ts'
-import { configOf } from '../../fixtures/cache.ts'
+import { configOf } from '../../fixtures/cache/cache.ts'
 import { keep, opened } from '../../fixtures/store/opened.ts'
 
 const config = configOf(

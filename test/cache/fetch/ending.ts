@@ -1,9 +1,9 @@
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { watchAbandoned } from '../../../lib/cache/fetch/ending.ts'
-import { TestCache } from '../../fixtures/cache.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { TestCache } from '../../fixtures/cache/cache.ts'
+import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 interface Progress {
   readonly readers: number

@@ -15,9 +15,9 @@ import {
   openAuthority,
 } from '../../../lib/cache/intercept/authority.ts'
 import { readCertificates } from '../../../lib/x509/x509.ts'
-import { testCa } from '../../fixtures/authority.ts'
-import { attempt, command, lacking } from '../../fixtures/command.ts'
-import { pattern } from '../../fixtures/operations.ts'
+import { pattern } from '../../fixtures/cache/operations.ts'
+import { testCa } from '../../fixtures/certificates/authority.ts'
+import { attempt, command, lacking } from '../../fixtures/process/command.ts'
 
 const skip = lacking('openssl')
 const day = 86_400_000

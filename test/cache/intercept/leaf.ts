@@ -6,7 +6,7 @@ import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { isCertifiable } from '../../../lib/cache/intercept/certificate-names.ts'
 import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
-import { testCa } from '../../fixtures/authority.ts'
+import { testCa } from '../../fixtures/certificates/authority.ts'
 
 const hour = 3_600_000
 const noAddresses = () => ({ caIssuers: undefined, distributionPoint: undefined })

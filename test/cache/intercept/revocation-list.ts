@@ -8,9 +8,9 @@ import { ManualClock } from '../../../lib/async/clock.ts'
 import { RevocationList } from '../../../lib/cache/intercept/revocation-list.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
 import { listNumber } from '../../../lib/x509/x509.ts'
-import { testCa } from '../../fixtures/authority.ts'
-import { attempt, lacking } from '../../fixtures/command.ts'
-import { eventually } from '../../fixtures/ports.ts'
+import { testCa } from '../../fixtures/certificates/authority.ts'
+import { attempt, lacking } from '../../fixtures/process/command.ts'
+import { eventually } from '../../fixtures/process/ports.ts'
 
 const minute = 60_000
 const start = Date.now()

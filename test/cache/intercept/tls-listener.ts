@@ -10,10 +10,10 @@ import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
 import { listenerCertificate } from '../../../lib/cache/intercept/listener-certificate.ts'
 import type { KeyAndCertificate } from '../../../lib/http/server/node-server.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { testCa } from '../../fixtures/authority.ts'
-import { eventually, freePort } from '../../fixtures/ports.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { startForTest } from '../../fixtures/service.ts'
+import { startForTest } from '../../fixtures/cache/service.ts'
+import { testCa } from '../../fixtures/certificates/authority.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { eventually, freePort } from '../../fixtures/process/ports.ts'
 
 const minute = 60_000
 

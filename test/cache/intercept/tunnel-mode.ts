@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compileModes, tunnelMode } from '../../../lib/cache/intercept/tunnel-mode.ts'
-import { pattern } from '../../fixtures/operations.ts'
+import { pattern } from '../../fixtures/cache/operations.ts'
 
 const rules = (
   intercept: boolean,

@@ -7,7 +7,7 @@ import {
   reachableAt,
   reachableHere,
 } from '../../../lib/cache/operations/endpoint.ts'
-import { plainConfig } from '../../fixtures/operations.ts'
+import { plainConfig } from '../../fixtures/cache/operations.ts'
 
 function named(...hostnames: string[]) {
   return { ...plainConfig, index: { ...plainConfig.index, hostnames } }

@@ -9,7 +9,7 @@ import {
   noon,
   pageOf,
   sources,
-} from '../../fixtures/operations.ts'
+} from '../../fixtures/cache/operations.ts'
 
 const index = '/_cachesvc/'
 

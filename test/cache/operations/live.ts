@@ -4,7 +4,7 @@ import { ManualClock } from '../../../lib/async/clock.ts'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { Live } from '../../../lib/cache/operations/live.ts'
 import { operations } from '../../../lib/cache/operations/routes.ts'
-import { ask, fullSources, noon, request, textOf } from '../../fixtures/operations.ts'
+import { ask, fullSources, noon, request, textOf } from '../../fixtures/cache/operations.ts'
 
 function figuresOf(block: Buffer | undefined): Record<string, string> {
   const [, json = ''] = /^data: (.*)\n\n$/.exec(String(block)) ?? []

@@ -17,7 +17,7 @@ import {
   recorded,
   sources,
   textOf,
-} from '../../fixtures/operations.ts'
+} from '../../fixtures/cache/operations.ts'
 
 const services: ReadonlyArray<readonly [name: string, given: OperationsSources]> = [
   ['without data', sources()],

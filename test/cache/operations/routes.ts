@@ -13,7 +13,7 @@ import {
   plainConfig,
   sources,
   textOf,
-} from '../../fixtures/operations.ts'
+} from '../../fixtures/cache/operations.ts'
 
 const paths = [
   '/',

@@ -13,7 +13,7 @@ import {
   sources,
   statisticsOf,
   textOf,
-} from '../../fixtures/operations.ts'
+} from '../../fixtures/cache/operations.ts'
 
 t.test('4. the four pages are HTML', async t => {
   for (const path of ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/setup']) {

@@ -17,7 +17,7 @@ import {
   recorded,
   sources,
   statisticsOf,
-} from '../../fixtures/operations.ts'
+} from '../../fixtures/cache/operations.ts'
 
 const counterNames = [
   'requests',

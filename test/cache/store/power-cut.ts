@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { openStore, type Store } from '../../../lib/cache/store/store.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { type Chance, seeded } from '../../fixtures/seeded-random.ts'
+import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { MemoryFiles } from '../../fixtures/store/memory-files.ts'
 import { contentBytes, entryOf, keep, sha256 } from '../../fixtures/store/opened.ts'
 

@@ -4,9 +4,9 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
-import { TestCache } from '../../fixtures/cache.ts'
-import { file, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
-import { releaseOf } from '../../fixtures/tiny-archive.ts'
+import { releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import { TestCache } from '../../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 
 const base = '/debian/dists/stable'
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT'

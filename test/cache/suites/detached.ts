@@ -2,8 +2,8 @@
  * A Release file and its detached signature, which a mirror may have of different days.
  */
 import t from 'tap'
-import { changingArchives } from '../../fixtures/changing-archive.ts'
-import { noSigningKey, SigningKey } from '../../fixtures/signing-key.ts'
+import { changingArchives } from '../../fixtures/archive/changing-archive.ts'
+import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 
 t.test('a Release and its signature are always a pair', { skip: noSigningKey }, async t => {
   const key = await SigningKey.create()

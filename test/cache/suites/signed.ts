@@ -2,9 +2,9 @@
  * What each policy makes of a Release file that is tampered with, expired, signed by an unknown key, unsigned or rolled back.
  */
 import t from 'tap'
-import { type ChangingArchive, changingArchives } from '../../fixtures/changing-archive.ts'
-import { noSigningKey, SigningKey } from '../../fixtures/signing-key.ts'
-import type { Files } from '../../fixtures/tiny-archive.ts'
+import { type ChangingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
+import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
+import type { Files } from '../../fixtures/archive/tiny-archive.ts'
 
 t.test('a Release that is not as it should be', { skip: noSigningKey }, async t => {
   const [key, other] = await Promise.all([SigningKey.create(), SigningKey.create()])

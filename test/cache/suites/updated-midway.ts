@@ -6,10 +6,14 @@
  * the first argument of a run that repeats it.
  */
 import t from 'tap'
-import { asked, type ChangingArchive, changingArchives } from '../../fixtures/changing-archive.ts'
-import type { RawClient, RawResponse } from '../../fixtures/raw-client.ts'
-import { type Chance, seeded } from '../../fixtures/seeded-random.ts'
-import { type Files, hexOf } from '../../fixtures/tiny-archive.ts'
+import {
+  asked,
+  type ChangingArchive,
+  changingArchives,
+} from '../../fixtures/archive/changing-archive.ts'
+import { type Files, hexOf } from '../../fixtures/archive/tiny-archive.ts'
+import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
+import type { RawClient, RawResponse } from '../../fixtures/http/raw-client.ts'
 
 const seed = Number(process.argv[2] ?? Date.now() % 2 ** 32)
 const rounds = 200

@@ -5,10 +5,14 @@
 import t from 'tap'
 import { openStore } from '../../../lib/cache/store/store.ts'
 import { silentLog } from '../../../lib/log/log.ts'
-import { asked, changingArchive, changingArchives } from '../../fixtures/changing-archive.ts'
-import { reply } from '../../fixtures/scripted-origin.ts'
+import {
+  asked,
+  changingArchive,
+  changingArchives,
+} from '../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
+import { reply } from '../../fixtures/http/scripted-origin.ts'
 import { keep } from '../../fixtures/store/opened.ts'
-import { hexOf } from '../../fixtures/tiny-archive.ts'
 
 t.test('a new Release comes with its indexes, by hash and by name', async t => {
   const archiveAt = await changingArchives(t)

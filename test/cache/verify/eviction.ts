@@ -7,7 +7,7 @@ import { Evictor, evictFrom, readEvictRequest } from '../../../lib/cache/verify/
 import type { Wrong } from '../../../lib/cache/verify/report.ts'
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { config } from '../../fixtures/cache-config.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
 import { bytesOf, contentBytes, keep, opened } from '../../fixtures/store/opened.ts'
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'

@@ -6,7 +6,7 @@ import type { VerificationReport, Wrong } from '../../../lib/cache/verify/report
 import { VerificationSchedule } from '../../../lib/cache/verify/schedule.ts'
 import type { ThreadOptions } from '../../../lib/cache/verify/thread.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { config } from '../../fixtures/cache-config.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
 import { until } from '../../fixtures/store/opened.ts'
 
 const minute = 60_000

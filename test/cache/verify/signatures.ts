@@ -3,9 +3,9 @@
  */
 import t from 'tap'
 import type { Policy } from '../../../lib/cache/suites/policy.ts'
-import { noSigningKey, SigningKey } from '../../fixtures/signing-key.ts'
-import { type Files, tinyArchive } from '../../fixtures/tiny-archive.ts'
-import { site, stored } from '../../fixtures/verified.ts'
+import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
+import { type Files, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
+import { site, stored } from '../../fixtures/cache/verified.ts'
 
 const base = 'dists/stable'
 const packages = { 'pool/a/alpha_1_all.deb': 'the content of alpha' }

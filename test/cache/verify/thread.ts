@@ -5,10 +5,10 @@ import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import type { Progress, Wrong } from '../../../lib/cache/verify/report.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
 import { createMemoryLog } from '../../../lib/log/log.ts'
-import { Archive, noArchive } from '../../fixtures/archive.ts'
-import { config } from '../../fixtures/cache-config.ts'
+import { Archive, noArchive } from '../../fixtures/archive/archive.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
+import { site, stored } from '../../fixtures/cache/verified.ts'
 import { bytesOf, keep, opened } from '../../fixtures/store/opened.ts'
-import { site, stored } from '../../fixtures/verified.ts'
 
 const never = new AbortController().signal
 const { archives, suites } = config('suites:\n  keyrings: []')

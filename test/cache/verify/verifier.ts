@@ -2,15 +2,15 @@ import { rm, writeFile } from 'node:fs/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
-import { keep, sha256 } from '../../fixtures/store/opened.ts'
 import {
   type Files,
   hexOf,
   releaseOf,
   type TinyOptions,
   tinyArchive,
-} from '../../fixtures/tiny-archive.ts'
-import { flipped, site, stored } from '../../fixtures/verified.ts'
+} from '../../fixtures/archive/tiny-archive.ts'
+import { flipped, site, stored } from '../../fixtures/cache/verified.ts'
+import { keep, sha256 } from '../../fixtures/store/opened.ts'
 
 const alpha = 'pool/a/alpha_1_all.deb'
 const beta = 'pool/b/beta_1+b~1_all.deb'

@@ -4,11 +4,11 @@ import t from 'tap'
 import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
 import type { Piece } from '../../../lib/bytes/piece.ts'
 import { iterate, type Source } from '../../../lib/bytes/source.ts'
-import { makeAuthority } from '../../fixtures/certificate.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { Noise } from '../../fixtures/noise.ts'
-import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
-import { type Answer, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
+import { Noise } from '../../fixtures/chance/noise.ts'
+import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
+import { type Answer, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 async function digestOf(content: Source): Promise<string> {
   const hash = createHash('sha256')

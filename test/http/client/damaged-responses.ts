@@ -6,10 +6,10 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { damagedResponse } from '../../fixtures/damaged-response.ts'
-import { asking, makeClient, textOf } from '../../fixtures/origin-client.ts'
-import { readResponse } from '../../fixtures/read-response.ts'
-import { seeded } from '../../fixtures/seeded-random.ts'
+import { seeded } from '../../fixtures/chance/seeded-random.ts'
+import { damagedResponse } from '../../fixtures/http/damaged-response.ts'
+import { asking, makeClient, textOf } from '../../fixtures/http/origin-client.ts'
+import { readResponse } from '../../fixtures/http/read-response.ts'
 
 const { WIRE_SEED: seed = '1' } = process.env
 // A busy machine has minutes for what takes seconds.

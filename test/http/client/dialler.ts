@@ -5,11 +5,11 @@ import t from 'tap'
 import { ManualClock } from '../../../lib/async/clock.ts'
 import { Dialler, type DialOptions, type DialRequest } from '../../../lib/http/client/dialler.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'
-import { makeAuthority } from '../../fixtures/certificate.ts'
-import { noSuchName, ScriptedDns } from '../../fixtures/dns.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { standstill } from '../../fixtures/origin-client.ts'
-import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
+import { noSuchName, ScriptedDns } from '../../fixtures/http/dns.ts'
+import { standstill } from '../../fixtures/http/origin-client.ts'
+import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 const never = new AbortController().signal
 

@@ -4,9 +4,9 @@ import t from 'tap'
 import { iterate, sourceOf } from '../../../lib/bytes/source.ts'
 import type { OriginDeadlines, OriginRequest } from '../../../lib/http/client/client.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
-import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
+import { type Answer, inTurn, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 const by = (text: string) => async (answer: Answer) => {
   await answer.write(text)

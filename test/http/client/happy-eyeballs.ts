@@ -5,8 +5,8 @@ import { ManualClock } from '../../../lib/async/clock.ts'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
 import { connectFirst } from '../../../lib/http/client/happy-eyeballs.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
-import { standstill } from '../../fixtures/origin-client.ts'
-import { ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { standstill } from '../../fixtures/http/origin-client.ts'
+import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 
 const never = new AbortController().signal
 const blocks = new BlockPool({ limit: 0 })

@@ -1,9 +1,9 @@
 import t from 'tap'
 import type { OriginLimits } from '../../../lib/http/client/client.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
-import type { Teardown } from '../../fixtures/raw-client.ts'
-import { inTurn, reply, ScriptedOrigin } from '../../fixtures/scripted-origin.ts'
+import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
+import type { Teardown } from '../../fixtures/http/raw-client.ts'
+import { inTurn, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 /** An origin whose `/held` answers wait, and a client that has `count` free connections to it. */
 async function withFree(t: Teardown, count: number, limits: Partial<OriginLimits> = {}) {

@@ -3,8 +3,8 @@ import { type AddressInfo, connect as connectTcp, createServer, type Socket } fr
 import t from 'tap'
 import { BlockPool } from '../../../lib/bytes/block-pool.ts'
 import { type Reader, Transport } from '../../../lib/http/client/transport.ts'
-import { until } from '../../fixtures/origin-client.ts'
-import type { Teardown } from '../../fixtures/raw-client.ts'
+import { until } from '../../fixtures/http/origin-client.ts'
+import type { Teardown } from '../../fixtures/http/raw-client.ts'
 
 /** A transport of either kind, and the peer at its other end. */
 async function connected(t: Teardown, kind: 'direct' | 'copied') {

@@ -4,10 +4,10 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { StreamedContent } from '../../../lib/http/message/message.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { asking, makeClient, textOf, until } from '../../fixtures/origin-client.ts'
-import type { Teardown } from '../../fixtures/raw-client.ts'
-import { ByteReader, readHead } from '../../fixtures/wire.ts'
+import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-client.ts'
+import type { Teardown } from '../../fixtures/http/raw-client.ts'
+import { ByteReader, readHead } from '../../fixtures/http/wire.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 /** An origin whose connections the test reads and writes by hand. */
 async function byHand(t: Teardown) {

@@ -8,10 +8,10 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request, Response } from '../../../lib/http/message/message.ts'
-import { hostileRequest } from '../../fixtures/hostile-requests.ts'
-import { Noise } from '../../fixtures/noise.ts'
-import { answers, echo, get, streamed, text } from '../../fixtures/raw-answers.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { Noise } from '../../fixtures/chance/noise.ts'
+import { hostileRequest } from '../../fixtures/http/hostile-requests.ts'
+import { answers, echo, get, streamed, text } from '../../fixtures/http/raw-answers.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)

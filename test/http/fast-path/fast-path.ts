@@ -2,11 +2,11 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { HttpServerLimits } from '../../../lib/http/server/server.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { eventually } from '../../fixtures/ports.ts'
-import { answers, echo, get, post, streamed, text } from '../../fixtures/raw-answers.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { answers, echo, get, post, streamed, text } from '../../fixtures/http/raw-answers.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
+import { eventually } from '../../fixtures/process/ports.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)

@@ -8,7 +8,7 @@ import {
   responseDirectives,
 } from '../../../lib/http/message/cache-control.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 const askNothing = requestDirectives(Fields.empty)
 const demandNothing = responseDirectives(Fields.empty)

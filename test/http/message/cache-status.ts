@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type CacheStatus, formatCacheStatus } from '../../../lib/http/message/cache-status.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('the examples of RFC 9211 section 3', t => {
   const table: ReadonlyArray<readonly [cache: string, status: CacheStatus, member: string]> = [

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { formatDate, parseDate } from '../../../lib/http/message/date.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 const now = Date.UTC(2025, 10, 20, 12, 0, 0)
 const example = Date.UTC(1994, 10, 6, 8, 49, 37)

@@ -8,7 +8,7 @@ import {
   trimWhitespace,
   unquote,
 } from '../../../lib/http/message/field.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('fields keep their order, their case and their repetitions', t => {
   const flat = ['Via', '1.1 a', 'ETag', '"x"', 'VIA', '1.1 b']

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isToken } from '../../../lib/http/message/field.ts'
 import { parseMediaType } from '../../../lib/http/message/media.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('media types of RFC 9110 section 8.3.1', t => {
   const table: ReadonlyArray<

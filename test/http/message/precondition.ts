@@ -2,7 +2,7 @@ import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { evaluatePreconditions, ifRangeHolds } from '../../../lib/http/message/precondition.ts'
 import type { Validators } from '../../../lib/http/message/validator.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 const now = Date.UTC(2025, 10, 20)
 const same = 'Wed, 01 Jan 2025 00:00:00 GMT'

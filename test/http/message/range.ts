@@ -9,7 +9,7 @@ import {
   selectRange,
   unsatisfiedRange,
 } from '../../../lib/http/message/range.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 function select(value: string | undefined, size: number, method = 'GET'): Selection {
   return selectRange({ method, fields: Fields.of(['Range', value]) }, size, true)

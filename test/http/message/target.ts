@@ -14,7 +14,7 @@ import {
   type Target,
   type TargetUri,
 } from '../../../lib/http/message/target.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 function absolute(uri: TargetUri): Target {
   return { form: 'absolute', uri }

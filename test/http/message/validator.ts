@@ -10,7 +10,7 @@ import {
   validatorsOf,
   weakMatch,
 } from '../../../lib/http/message/validator.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 const weak = (opaque: string): EntityTag => ({ weak: true, opaque })
 const strong = (opaque: string): EntityTag => ({ weak: false, opaque })

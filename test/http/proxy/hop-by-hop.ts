@@ -5,7 +5,7 @@ import {
   endToEnd,
   hasConnectionOption,
 } from '../../../lib/http/proxy/hop-by-hop.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('fields of one connection are dropped though Connection forgets to name them', t => {
   const names = [

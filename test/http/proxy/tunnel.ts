@@ -7,8 +7,8 @@ import { ManualClock, systemClock } from '../../../lib/async/clock.ts'
 import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
-import { until } from '../../fixtures/origin-client.ts'
-import { RawClient, type Teardown } from '../../fixtures/raw-client.ts'
+import { until } from '../../fixtures/http/origin-client.ts'
+import { RawClient, type Teardown } from '../../fixtures/http/raw-client.ts'
 
 const never = new AbortController().signal
 

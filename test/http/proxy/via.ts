@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { appendVia, hasPassed, parseVia, type ViaMember } from '../../../lib/http/proxy/via.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('we come last, after everybody the message has passed', t => {
   const fields = appendVia(Fields.of(['Via', '1.0 fred'], ['A', '1']), '1.1', 'cachesvc')

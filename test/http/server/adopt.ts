@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import type { Request } from '../../../lib/http/message/message.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
 import type { HttpServerLimits } from '../../../lib/http/server/server.ts'
-import { makeAuthority } from '../../fixtures/certificate.ts'
-import { eventually } from '../../fixtures/ports.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
+import { eventually } from '../../fixtures/process/ports.ts'
 
 const end = { host: 'archive.example.org', port: 443 }
 

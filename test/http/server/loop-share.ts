@@ -10,7 +10,7 @@ import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { LoopShare } from '../../../lib/http/server/loop-share.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
 
 /** Of what a turn has room for, less what a call costs. */
 const WHOLE = (8 << 20) - (256 << 10)

@@ -2,8 +2,8 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
 
 function text(words: string): Response {
   return {

@@ -3,9 +3,9 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Content, Request, Response } from '../../../lib/http/message/message.ts'
-import { Gate } from '../../fixtures/gate.ts'
-import { RawClient } from '../../fixtures/raw-client.ts'
-import { serveForTest } from '../../fixtures/server.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { serveForTest } from '../../fixtures/http/server.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 function text(words: string): Response {
   return {

@@ -5,9 +5,9 @@
 import { request } from 'node:http'
 import { Duplex } from 'node:stream'
 import t from 'tap'
-import { damagedResponse } from '../../fixtures/damaged-response.ts'
-import { type ReadResponse, readResponse } from '../../fixtures/read-response.ts'
-import { seeded } from '../../fixtures/seeded-random.ts'
+import { seeded } from '../../fixtures/chance/seeded-random.ts'
+import { damagedResponse } from '../../fixtures/http/damaged-response.ts'
+import { type ReadResponse, readResponse } from '../../fixtures/http/read-response.ts'
 
 const { WIRE_SEED: seed = '1' } = process.env
 // A busy machine has minutes for what takes seconds.

@@ -1,6 +1,6 @@
 /** However the network cuts a response into parts, it is read as the same response. */
 import t from 'tap'
-import { readResponse } from '../../fixtures/read-response.ts'
+import { readResponse } from '../../fixtures/http/read-response.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)

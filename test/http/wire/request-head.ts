@@ -8,8 +8,8 @@ import t from 'tap'
 import { type PlainHead, PlainHeadReader } from '../../../lib/http/wire/request-head.ts'
 import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
 import { TargetReader } from '../../../lib/http/wire/target-reader.ts'
-import { hostileRequest } from '../../fixtures/hostile-requests.ts'
-import { Noise } from '../../fixtures/noise.ts'
+import { Noise } from '../../fixtures/chance/noise.ts'
+import { hostileRequest } from '../../fixtures/http/hostile-requests.ts'
 
 const { HEAD_SEED: seed = '1' } = process.env
 // A busy machine has a minute for what takes seconds.

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { checkRequest, defaultHeadLimits } from '../../../lib/http/wire/request-rules.ts'
-import { hostilePieces, seeded } from '../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 type Row = readonly [
   version: string,

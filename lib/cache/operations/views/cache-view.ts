@@ -5,7 +5,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { Tally } from '../../stats/activity.ts'
-import type { Holding } from '../../stats/inventory.ts'
+import type { Holding } from '../../stats/holdings.ts'
 import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from '../figures.ts'
 import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 

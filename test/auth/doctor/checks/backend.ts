@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { makeAuthority } from '../../../fixtures/certificate.ts'
-import { startPatient } from '../../../fixtures/patient.ts'
-import { reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+import { makeAuthority } from '../../../fixtures/certificates/certificate.ts'
+import { startPatient } from '../../../fixtures/gateway/patient.ts'
+import { reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 
 const day = 86_400_000
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startPatient } from '../../../fixtures/patient.ts'
-import type { EdgeWays } from '../../../fixtures/scripted-edge.ts'
+import { startPatient } from '../../../fixtures/gateway/patient.ts'
+import type { EdgeWays } from '../../../fixtures/gateway/scripted-edge.ts'
 
 t.test('a healthy instance is found healthy, and every check says what it saw', async t => {
   const patient = await startPatient(t, { settings: { admin: { listenAddress: '127.0.0.1:0' } } })

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
-import { startPatient } from '../../../fixtures/patient.ts'
-import { reply } from '../../../fixtures/scripted-origin.ts'
+import { startPatient } from '../../../fixtures/gateway/patient.ts'
+import { reply } from '../../../fixtures/http/scripted-origin.ts'
 
 const day = 86_400_000
 const what = 'IdP metadata'

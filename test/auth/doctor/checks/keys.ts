@@ -4,7 +4,7 @@ import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { judgeOwnCertificate, judgeOwners } from '../../../../lib/auth/doctor/checks/keys.ts'
 import { selfSigned } from '../../../../lib/x509/self-signed.ts'
-import { startPatient } from '../../../fixtures/patient.ts'
+import { startPatient } from '../../../fixtures/gateway/patient.ts'
 
 const day = 86_400_000
 

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { startGateway } from '../../../fixtures/gateway.ts'
-import { startPatient } from '../../../fixtures/patient.ts'
-import { freePort } from '../../../fixtures/ports.ts'
-import { reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+import { startGateway } from '../../../fixtures/gateway/gateway.ts'
+import { startPatient } from '../../../fixtures/gateway/patient.ts'
+import { reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { freePort } from '../../../fixtures/process/ports.ts'
 
 t.test('a service that does not run, or is another one, is told', async t => {
   const patient = await startPatient(t)

@@ -4,7 +4,7 @@ import {
   readRedirect,
   redirectAddress,
 } from '../../../../lib/auth/saml/binding/redirect.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const key = rsaPair('idp')
 const rules = { certificates: [rsaPair('other').certificate, key.certificate], allowSha1: false }

@@ -5,7 +5,7 @@ import {
   metadataLimits,
   readMessage,
 } from '../../../../lib/auth/saml/core/message.ts'
-import { hostilePieces, seeded } from '../../../fixtures/seeded-random.ts'
+import { hostilePieces, seeded } from '../../../fixtures/chance/seeded-random.ts'
 
 t.test('two parsers read the same in what is plain', async t => {
   for (const text of [

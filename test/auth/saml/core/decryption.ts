@@ -4,7 +4,7 @@ import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
 import { messageLimits, refusedBy } from '../../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../../lib/auth/saml/core/xml.ts'
 import { type EncryptionMethods, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const own = rsaPair('sp')
 const other = rsaPair('stranger')

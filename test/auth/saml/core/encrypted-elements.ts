@@ -9,10 +9,10 @@ import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
 import { encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { type ProfileName, profiles } from '../../../../lib/tools/dev-idp/profile.ts'
 import { assertionXml, responseXml } from '../../../../lib/tools/dev-idp/response.ts'
-import { alice, sp } from '../../../fixtures/idp.ts'
-import { formOf, pathOf } from '../../../fixtures/saml-browser.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { keyPair, SamlLab } from '../../../fixtures/saml-lab.ts'
+import { formOf, pathOf } from '../../../fixtures/saml/browser.ts'
+import { alice, sp } from '../../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
+import { keyPair, SamlLab } from '../../../fixtures/saml/lab.ts'
 
 const { certificate } = rsaPair('sp')
 const methods = { content: 'aes256-gcm', key: 'rsa-oaep-sha256' } as const

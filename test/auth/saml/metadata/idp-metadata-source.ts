@@ -6,10 +6,10 @@ import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import { IdpMetadataSource } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
 import { createMemoryLog } from '../../../../lib/log/log.ts'
-import { ScriptedIdp } from '../../../fixtures/idp.ts'
-import { makeClient, until } from '../../../fixtures/origin-client.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+import { makeClient, until } from '../../../fixtures/http/origin-client.ts'
+import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const start = Date.parse('2026-11-20T12:00:00Z')
 const minute = 60_000

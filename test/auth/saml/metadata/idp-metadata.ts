@@ -1,6 +1,7 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { readIdpMetadata } from '../../../../lib/auth/saml/metadata/idp-metadata.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 import {
   aggregate,
   base64Of,
@@ -11,8 +12,7 @@ import {
   likeShibboleth,
   plain,
   service,
-} from '../../../fixtures/metadata-documents.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
+} from '../../../fixtures/saml/metadata-documents.ts'
 
 function verdictOn(text: string, entityId?: string) {
   const rules = { entityId, certificates: undefined, allowSha1: false }

@@ -8,8 +8,8 @@ import { digestMethods, transforms } from '../../../../lib/auth/saml/core/vocabu
 import { signatureMethods } from '../../../../lib/auth/saml/signature/method.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
 import { verifySignature } from '../../../../lib/auth/saml/signature/signature.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { type Chance, seeded } from '../../../fixtures/seeded-random.ts'
+import { type Chance, seeded } from '../../../fixtures/chance/seeded-random.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const key = rsaPair('idp')
 const rules = { certificates: [key.certificate], allowSha1: false }

@@ -3,9 +3,9 @@ import t from 'tap'
 import { checkRedirectSignature, readRedirect } from '../../../../lib/auth/saml/binding/redirect.ts'
 import { digestMethods } from '../../../../lib/auth/saml/core/vocabulary.ts'
 import { signatureMethods } from '../../../../lib/auth/saml/signature/method.ts'
-import { edit, good } from '../../../fixtures/attack-toolkit.ts'
-import { ecPair, rsaPair } from '../../../fixtures/saml-keys.ts'
-import { SamlLab } from '../../../fixtures/saml-lab.ts'
+import { edit, good } from '../../../fixtures/saml/attack-toolkit.ts'
+import { ecPair, rsaPair } from '../../../fixtures/saml/keys.ts'
+import { SamlLab } from '../../../fixtures/saml/lab.ts'
 
 const ways = [
   ['RSA-SHA384', rsaPair('idp'), signatureMethods.rsaSha384, digestMethods.sha384],

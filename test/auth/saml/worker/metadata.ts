@@ -16,11 +16,11 @@ import {
   WorkerPool,
 } from '../../../../lib/auth/saml/worker/pool.ts'
 import { createMemoryLog } from '../../../../lib/log/log.ts'
-import { around, filledWith, idpOf, largeAggregate } from '../../../fixtures/large-metadata.ts'
-import { plain } from '../../../fixtures/metadata-documents.ts'
-import { makeClient } from '../../../fixtures/origin-client.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
-import { file, ScriptedOrigin } from '../../../fixtures/scripted-origin.ts'
+import { makeClient } from '../../../fixtures/http/origin-client.ts'
+import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
+import { around, filledWith, idpOf, largeAggregate } from '../../../fixtures/saml/large-metadata.ts'
+import { plain } from '../../../fixtures/saml/metadata-documents.ts'
 
 const minute = 60_000
 /** What costs a parser most: elements with a namespace of their own. */

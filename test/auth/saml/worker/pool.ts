@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock } from '../../../../lib/async/clock.ts'
 import { loginBounds, type PoolBounds, WorkerPool } from '../../../../lib/auth/saml/worker/pool.ts'
-import { ScriptedIdp } from '../../../fixtures/idp.ts'
-import { rsaPair } from '../../../fixtures/saml-keys.ts'
+import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
+import { rsaPair } from '../../../fixtures/saml/keys.ts'
 
 const rules = { certificates: [rsaPair('idp').certificate], decryptionKeys: [], allowSha1: false }
 

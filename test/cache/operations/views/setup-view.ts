@@ -20,7 +20,7 @@ import {
   pattern,
   plainConfig,
   sources,
-} from '../../../fixtures/operations.ts'
+} from '../../../fixtures/cache/operations.ts'
 
 const run = promisify(execFile)
 const needs = (path: string) => (existsSync(path) ? false : `${path} is not installed`)

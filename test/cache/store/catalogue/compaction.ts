@@ -1,7 +1,7 @@
 import { cp, readFile, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import t from 'tap'
-import { seeded } from '../../../fixtures/seeded-random.ts'
+import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   all,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { EntryTable, nameOf, type Row } from '../../../../lib/cache/store/catalogue/entry-table.ts'
 import { RowTable } from '../../../../lib/cache/store/catalogue/row-table.ts'
 import { dumpedWords } from '../../../../lib/cache/store/catalogue/rows.ts'
-import { seeded } from '../../../fixtures/seeded-random.ts'
+import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 
 const digestOf = (n: number): string => createHash('sha256').update(String(n)).digest('hex')
 

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
-import { seeded } from '../../../fixtures/seeded-random.ts'
+import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   bytesOf,

@@ -1,0 +1,57 @@
+import t from 'tap'
+import { ManualClock } from '../../../lib/async/clock.ts'
+import { Holdings } from '../../../lib/cache/stats/holdings.ts'
+
+const entry = (key: string, size: number) => ({ key, size, digest: '', lastUsed: 0 })
+
+t.test('files and bytes of each archive, most bytes first, counted once a minute', async t => {
+  const clock = new ManualClock(0)
+  const stored = [
+    entry('http://a.example/debian/x', 10),
+    entry('https://a.example/debian/y', 20),
+    entry('http://b.example:8080/z', 40),
+  ]
+  let walks = 0
+  async function* list() {
+    walks += 1
+    yield stored.slice(0, 2)
+    yield stored.slice(2)
+  }
+  const inventory = new Holdings({ list }, clock)
+  const expected = [
+    { name: 'b.example:8080', files: 1, bytes: 40 },
+    { name: 'a.example', files: 2, bytes: 30 },
+  ]
+  t.strictSame(await inventory.holdings(), expected)
+  stored.length = 0
+  t.strictSame(await Promise.all([inventory.holdings(), inventory.holdings()]), [
+    expected,
+    expected,
+  ])
+  t.equal(walks, 1)
+  clock.advance(60_000)
+  t.strictSame(await inventory.holdings(), [])
+})
+
+t.test('a page does not wait for a long count, and a failing one is told', async t => {
+  const clock = new ManualClock(0)
+  let go: (() => void) | undefined
+  const wait = new Promise<void>(resolve => {
+    go = resolve
+  })
+  async function* slow() {
+    await wait
+    yield [entry('http://a.example/x', 1)]
+  }
+  const inventory = new Holdings({ list: slow }, clock)
+  const asked = inventory.holdings()
+  clock.advance(2000)
+  t.equal(await asked, undefined)
+  go?.()
+  t.strictSame(await inventory.holdings(), [{ name: 'a.example', files: 1, bytes: 1 }])
+  async function* broken() {
+    yield []
+    throw new Error('the disk')
+  }
+  await t.rejects(new Holdings({ list: broken }, clock).holdings(), { message: 'the disk' })
+})
