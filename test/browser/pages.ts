@@ -7,6 +7,7 @@ import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { iterate } from '../../lib/bytes/source.ts'
 import type { OperationsSources } from '../../lib/cache/operations/sources.ts'
 import { ask, fullSources, hostileSources, sources } from '../fixtures/cache/operations.ts'
 
@@ -34,7 +35,15 @@ const services: ReadonlyArray<readonly [name: string, given: OperationsSources]>
   ['with hostile values', hostileSources()],
 ]
 
-const paths = ['', 'cache', 'stats', 'setup', 'explain?url=http%3A%2F%2Fa.example%2F', 'lost']
+const paths = [
+  '',
+  'cache',
+  'stats',
+  'setup',
+  'explain',
+  'explain?url=http%3A%2F%2Fa.example%2F',
+  'lost',
+]
 
 const views = [
   ['light', 360],
@@ -63,6 +72,23 @@ t.test('the pages in a browser', { skip, timeout: 120_000 }, async t => {
   }
   await t.test('the policy holds: injected script does not run', async t => {
     await policyHolds(t, browser, await serve(t, fullSources()))
+  })
+  await t.test('an open page gets new figures', async t => {
+    let connections = 0
+    const busy = fullSources().activity()
+    const given = fullSources({
+      activity: () => {
+        connections += 1
+        return { ...busy, connections }
+      },
+    })
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    const complaints = listen(page)
+    await page.goto(`${await serve(t, given)}/_cachesvc/`)
+    const shown = page.locator('[data-live="connections"]')
+    while ((await shown.innerText()) === '1') await page.waitForTimeout(50)
+    t.strictSame(complaints, [])
   })
   await t.test('the address without a path leads to the pages', async t => {
     const page = await browser.newPage()
@@ -113,7 +139,10 @@ function listen(page: Page): string[] {
   const complaints: string[] = []
   page.on('console', message => complaints.push(message.text()))
   page.on('pageerror', error => complaints.push(String(error)))
-  page.on('requestfailed', request => complaints.push(request.url()))
+  page.on('requestfailed', request => {
+    // The stream of live figures is broken off when the browser leaves the page.
+    if (!request.url().endsWith('/live')) complaints.push(request.url())
+  })
   return complaints
 }
 
@@ -137,9 +166,14 @@ async function policyHolds(t: Test, browser: Browser, base: string): Promise<voi
 async function serve(t: Test, given: OperationsSources): Promise<string> {
   const server = createServer((request, reply) => {
     const [path = '', query] = (request.url ?? '').split('?')
-    void ask(given, path, query === undefined ? {} : { query }).then(response => {
+    void ask(given, path, query === undefined ? {} : { query }).then(async response => {
+      const { content } = response
       reply.writeHead(response.status, response.reason, [...response.fields.flat])
-      reply.end(response.content.kind === 'bytes' ? response.content.bytes : '')
+      if (content.kind !== 'stream') return reply.end(content.kind === 'bytes' ? content.bytes : '')
+      const events = iterate(content.open())
+      reply.on('close', () => events.return?.())
+      for await (const event of events) reply.write(event)
+      return reply.end()
     })
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

@@ -20,7 +20,8 @@ function proxies(setting: Setting): Chapter['examples'] {
       title: 'A script that sets it up',
       intro:
         'apt uses this service whenever it answers within a second, and the archives directly otherwise. Read the script before you run it.',
-      text: `/usr/lib/apt/apt-helper download-file ${url}/_cachesvc/setup.sh setup.sh
+      text: `/usr/lib/apt/apt-helper download-file \\
+  ${url}/_cachesvc/setup.sh setup.sh
 less setup.sh
 sudo sh setup.sh`,
       notes: [
