@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# Read by bin/cachesvc and bin/authproxy, which set $self and $name: finds Node.js, checks its version, and becomes the program.
+# Read by bin/cachesvc and bin/authproxy, which set $self and $name, and $options for Node.js: finds Node.js, checks its version, and
+# becomes the program.
 # shellcheck disable=SC2154 # self and name are theirs
 root=${self%/bin/*}
 program=$root/dist/bin/$name.js
@@ -25,4 +26,5 @@ esac
 
 # Reads of the disk and look-ups of names share this many threads; Node's own default is 4.
 export UV_THREADPOOL_SIZE="${UV_THREADPOOL_SIZE:-16}"
-exec "$node" "$program" "$@"
+# shellcheck disable=SC2086 # one word each, or none
+exec "$node" ${options:-} "$program" "$@"

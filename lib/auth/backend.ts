@@ -108,11 +108,10 @@ export class Backend {
     const ready = this.#forwarding(admitted)
     const to = ready instanceof Promise ? await ready : ready
     const response = await forward(admitted.request, to)
-    const answered = {
-      ...response,
-      fields: harmlessAnswer(response.fields),
-      content: this.#endless(response),
-    }
+    const fields = harmlessAnswer(response.fields)
+    const content = this.#endless(response)
+    const asItCame = fields === response.fields && content === response.content
+    const answered = asItCame ? response : { ...response, fields, content }
     const { session } = admitted
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.

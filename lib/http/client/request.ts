@@ -109,18 +109,10 @@ export function onWire(
   if (upgrade) flat.push('Upgrade', 'websocket')
   const option = upgrade ? 'Upgrade' : 'keep-alive'
   flat.push('Connection', asked.trailers ? `${option}, TE` : option)
+  const theirs = asked.fields.where(name => !OURS.has(name.toLowerCase()))
   const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
-  const head = requestHead(method, target, host, theirs(asked.fields), Fields.fromFlat(flat))
+  const head = requestHead(method, target, host, theirs, Fields.fromFlat(flat))
   return { method, head, content, awaitContinue, onInterim, upgrade }
-}
-
-/** The fields that are not ours to write; the same object when that is all of them, for it may remember its lines. */
-function theirs(fields: Fields): Fields {
-  const { flat } = fields
-  for (let i = 0; i < flat.length; i += 2) {
-    if (OURS.has((flat[i] ?? '').toLowerCase())) return fields.without(...OURS)
-  }
-  return fields
 }
 
 /** Fields of one hop, of framing, and those we write ourselves. Expect is ours to write when we wait. */

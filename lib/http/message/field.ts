@@ -80,8 +80,11 @@ export class Fields {
 
   /** The values of this name, a line each, in order. */
   all(name: string): readonly string[] {
+    const flat = this.#flat
     const values: string[] = []
-    for (const [line, value] of this) if (sameName(line, name)) values.push(value)
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      if (sameName(flat[i] ?? '', name)) values.push(flat[i + 1] ?? '')
+    }
     return values
   }
 
@@ -103,11 +106,18 @@ export class Fields {
 
   /** These fields less every line of the given names. */
   without(...names: readonly string[]): Fields {
+    return this.where(line => !names.some(name => sameName(line, name)))
+  }
+
+  /** The lines that are `kept`; these very fields when that is all of them, for they may remember their lines. */
+  where(kept: (name: string) => boolean): Fields {
+    const from = this.#flat
     const flat: string[] = []
-    for (const [line, value] of this) {
-      if (!names.some(name => sameName(line, name))) flat.push(line, value)
+    for (let i = 0; i + 1 < from.length; i += 2) {
+      const name = from[i] ?? ''
+      if (kept(name)) flat.push(name, from[i + 1] ?? '')
     }
-    return Fields.fromFlat(flat)
+    return flat.length === from.length ? this : Fields.fromFlat(flat)
   }
 
   /** The lines as pairs of name and value, as they came. */

@@ -35,9 +35,7 @@ export function forwardedAddress(text: string): string | undefined {
 
 /** The fields less everything that claims to know who the client is, how it came, or that it asked for something else. */
 export function withoutForwarding(fields: Fields): Fields {
-  const flat: string[] = []
-  for (const [name, value] of fields) if (!isForwarding(name)) flat.push(name, value)
-  return flat.length === fields.flat.length ? fields : Fields.fromFlat(flat)
+  return fields.where(name => !isForwarding(name))
 }
 
 /** What we tell the next hop in their place. */

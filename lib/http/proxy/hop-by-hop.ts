@@ -11,19 +11,15 @@
  * What is named is dropped, except the fields in PROTECTED, which are never a connection option in good faith. Callers add
  * fields of their own after this step, never before, so nothing they add can be named away.
  */
-import { Fields, listMembers } from '../message/field.ts'
+import { type Fields, listMembers } from '../message/field.ts'
 
 /** The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. */
 export function endToEnd(fields: Fields): Fields {
   const named = new Set(connectionOptions(fields))
-  const flat: string[] = []
-  for (const [name, value] of fields) {
+  return fields.where(name => {
     const lower = name.toLowerCase()
-    if (HOP_BY_HOP.has(lower)) continue
-    if (named.has(lower) && !isProtected(lower)) continue
-    flat.push(name, value)
-  }
-  return flat.length === fields.flat.length ? fields : Fields.fromFlat(flat)
+    return !HOP_BY_HOP.has(lower) && (!named.has(lower) || isProtected(lower))
+  })
 }
 
 /** The options of the Connection field in lower case, such as `close`, `upgrade` or the names of fields. */
