@@ -34,7 +34,7 @@ t.test('an end that is near, or past', async t => {
 
 t.test('clients that rejected a certificate, as many as fit', async t => {
   const row =
-    '<code>192.0.2.77</code></th><td><code>archive.example.org</code></td><td>2025-03-14 11:55 UTC</td>'
+    '<code>192.0.2.77</code></th><td data-label="Host"><code>archive.example.org</code></td><td data-label="Since">2025-03-14 11:55 UTC</td>'
   t.match(await pageOf(fullSources(), index), row)
   t.match(await pageOf(fullSources(), index), 'tunnelled unread for 1 hour')
   const [one] = httpsState().distrusting
