@@ -38,6 +38,26 @@ t.test('a host under no list is refused by `domains`', async t => {
   t.equal(head.content.length, 0)
 })
 
+t.test(
+  'a host of `private_domains` is reached at a private address, and others as before',
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    origin.at(deb, file({ content: 'hello' }))
+    const dns = new ScriptedDns({
+      'repo.corp.example.org': ['127.0.0.1'],
+      'other.example.org': ['127.0.0.1'],
+    })
+    const settings = {
+      private_domains: [`repo.corp.example.org:${origin.port}`],
+      ports: [origin.port],
+    }
+    const cache = await TestCache.start(t, { settings, lookup: dns.lookup })
+    t.equal((await cache.get(`http://repo.corp.example.org:${origin.port}${deb}`)).text, 'hello')
+    const other = await cache.get(`http://other.example.org:${origin.port}${deb}`)
+    isRefused(t, other, /add other\.example\.org:\d+ to `private_domains`/)
+  },
+)
+
 t.test('a port that is not open is refused by `ports` and `connect_ports`', async t => {
   const cache = await TestCache.start(t, { settings: { domains: ['archive.example.org'] } })
   isRefused(t, await cache.get(`http://archive.example.org:22${deb}`), /`ports`/)

@@ -144,7 +144,7 @@ export function refusalOf(
     const { origin } = error
     return {
       deny: 'public-address',
-      sentence: `${origin} is refused because its name leads to no public address and is in no list; add ${origin} to \`domains\`, together with every other host in use, to allow it.`,
+      sentence: `${origin} is refused because its name leads to no public address and is in no list; add ${origin} to \`private_domains\` to allow it.`,
     }
   }
   if (error instanceof RedirectRefused && error.deny !== undefined) {

@@ -88,6 +88,13 @@ export const settings = group('', {
   passthrough_domains: setting(listOf(hostPattern, 'host patterns'), []).says(
     'Hosts whose files are fetched or tunnelled but never stored. This list takes precedence over `domains`.',
   ),
+  private_domains: setting(
+    listOf(hostPattern, 'host patterns'),
+    [],
+    'private_domains:\n  - repo.corp.example.org\n  - 192.0.2.7:8080',
+  ).says(
+    'Hosts that may have a private address, patterns as under `domains`. Their files are fetched and stored. Unlike `domains` this list refuses no other host: with it alone, all hosts at public addresses stay allowed.',
+  ),
   clients: setting(
     listOf(network, 'networks'),
     nearbyNetworks,

@@ -63,8 +63,9 @@ export interface Policy {
   readonly own: Own
   readonly clients: AddressSet
   readonly preventConnect: boolean
-  /** Whether no host is listed at all: every host is admitted, none is trusted. */
+  /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
+  /** Those of `domains` and of `private_domains`. */
   readonly domains: HostList
   readonly passthroughDomains: HostList
   readonly ports: Ports
@@ -73,7 +74,7 @@ export interface Policy {
 
 export type PolicySettings = Pick<
   Config,
-  'domains' | 'passthroughDomains' | 'clients' | 'ports' | 'connectPorts'
+  'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
 > & { readonly https: Pick<Config['https'], 'prevent'> }
 
 /** Made once for each configuration. Throws a Failure for a client network that is no CIDR. */
@@ -83,7 +84,7 @@ export function compilePolicy(settings: PolicySettings, own: Own): Policy {
     clients: AddressSet.fromCidrs(settings.clients),
     preventConnect: settings.https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
-    domains: hostList(settings.domains),
+    domains: hostList([...settings.domains, ...settings.privateDomains]),
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
@@ -125,9 +126,11 @@ function circle(authority: Authority): Denied {
   return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
 }
 
-/** No lists: every host at a public address, through the open ports. */
+/** No lists: every host at a public address, through the open ports, and the hosts of `private_domains` at any. */
 function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
+  const listed = closest(matching(policy.domains, authority.host), authority.port, ports)
+  if (listed !== undefined) return { allow: allowed(kind), trusted: true, rule: listed.text }
   const target = formatAuthority(authority)
   if (!hasPort(ports, authority.port)) {
     const why = `${openly(ports)}; add ${authority.port} there to allow it.`
@@ -136,25 +139,36 @@ function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admi
   if (normaliseAddress(authority.host) !== undefined && !isPublicAddress(authority.host)) {
     return deny(
       'public-address',
-      `${target} is refused because it is no public address and \`domains\` is empty; list ${target} there, together with every other host in use, to allow it.`,
+      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
     )
   }
-  return { allow: kind === 'connect' ? 'tunnel' : 'cache', trusted: false, rule: '*' }
+  return { allow: allowed(kind), trusted: false, rule: '*' }
+}
+
+/** What is allowed of a host whose files may be stored. */
+function allowed(kind: TargetApproach['kind']): Admitted['allow'] {
+  return kind === 'connect' ? 'tunnel' : 'cache'
+}
+
+/** The first pattern that admits a port. */
+function closest(
+  patterns: readonly HostPattern[],
+  port: number,
+  open: Ports,
+): HostPattern | undefined {
+  return patterns.find(one => (one.port === undefined ? hasPort(open, port) : one.port === port))
 }
 
 /** With lists, only what they name. `passthrough_domains` wins, because nothing is stored for it. */
 function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
   const { setting, ports } = openPorts(kind, policy)
   const { host, port } = authority
-  const admits = (pattern: HostPattern) =>
-    pattern.port === undefined ? hasPort(ports, port) : pattern.port === port
   const passthrough = matching(policy.passthroughDomains, host)
   const domains = matching(policy.domains, host)
-  const passed = passthrough.find(admits)
-  const admitted = passed ?? domains.find(admits)
+  const passed = closest(passthrough, port, ports)
+  const admitted = passed ?? closest(domains, port, ports)
   if (admitted !== undefined) {
-    const stored = passed === undefined ? 'cache' : 'passthrough'
-    const allow = kind === 'connect' ? 'tunnel' : stored
+    const allow = kind === 'fetch' && passed !== undefined ? 'passthrough' : allowed(kind)
     return { allow, trusted: true, rule: admitted.text }
   }
   const target = formatAuthority(authority)

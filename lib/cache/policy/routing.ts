@@ -55,7 +55,7 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
 /** The part of a configuration routing depends on. */
 export type RoutingSettings = Pick<
   Config,
-  'remap' | 'archives' | 'overrides' | 'domains' | 'passthroughDomains'
+  'remap' | 'archives' | 'overrides' | 'domains' | 'passthroughDomains' | 'privateDomains'
 >
 
 /** The configured rules in their order. */
@@ -198,7 +198,13 @@ function moved(asked: TargetUri, to: HostPlace, rest: string): TargetUri {
 }
 
 /** Whether the host lists let a host be reached at its usual port. */
-function admits({ domains, passthroughDomains }: RoutingSettings, host: string): boolean {
+function admits(
+  { domains, passthroughDomains, privateDomains }: RoutingSettings,
+  host: string,
+): boolean {
   const all = [...domains, ...passthroughDomains]
-  return all.length === 0 || matching(hostList(all), host).some(({ port }) => port === undefined)
+  if (all.length === 0) return true
+  return matching(hostList([...all, ...privateDomains]), host).some(
+    ({ port }) => port === undefined,
+  )
 }

@@ -8,6 +8,7 @@ t.test('without a file everything has its default', t => {
     listen: [{ address: undefined, port: 3142 }],
     domains: [],
     passthroughDomains: [],
+    privateDomains: [],
     clients: [
       '127.0.0.0/8',
       '::1/128',
@@ -92,6 +93,7 @@ cache_directory: /srv/cache/
 listen: [127.0.0.1:8080, "[::1]:8081", 8082]
 domains: [.example.org]
 passthrough_domains: [vendor.example.com]
+private_domains: [repo.corp.example.org]
 clients: [192.0.2.0/24]
 ports: [80]
 connect_ports: []
@@ -111,6 +113,7 @@ log: {level: debug, access: off}
     { address: undefined, port: 8082 },
   ])
   t.match(all.domains, [{ text: '.example.org', host: 'example.org', subdomains: true }])
+  t.match(all.privateDomains, [{ host: 'repo.corp.example.org' }])
   t.match(all.passthroughDomains, [{ host: 'vendor.example.com', subdomains: false }])
   t.strictSame(all.parentProxy, { host: 'proxy.example.org', port: 3128, credentials: 'bob:x' })
   t.strictSame(all.index, {

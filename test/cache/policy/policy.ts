@@ -31,6 +31,7 @@ function pattern(text: string): HostPattern {
 interface Lists {
   readonly domains?: readonly string[]
   readonly passthrough?: readonly string[]
+  readonly private?: readonly string[]
   readonly prevent?: boolean
   readonly ports?: Ports
   readonly connectPorts?: readonly number[]
@@ -40,6 +41,7 @@ function settings(lists: Lists = {}): PolicySettings {
   return {
     domains: (lists.domains ?? []).map(pattern),
     passthroughDomains: (lists.passthrough ?? []).map(pattern),
+    privateDomains: (lists.private ?? []).map(pattern),
     clients: ['10.0.0.0/8', '2001:db8:1::/48'],
     ports: lists.ports ?? [80, 443],
     connectPorts: lists.connectPorts ?? [443],
@@ -61,6 +63,27 @@ function ask(target: string, lists: Lists = {}, rest: Partial<ClientApproach> = 
 function brief(admission: Admission): string {
   return 'deny' in admission ? admission.deny : `${admission.allow} by ${admission.rule}`
 }
+
+t.test('hosts of `private_domains` may be anywhere, and close no other host out', async t => {
+  const lists = { private: ['repo.corp.example.org', '10.9.9.9', '.lab.example.org:8080'] }
+  for (const [target, outcome] of [
+    ['repo.corp.example.org', 'cache by repo.corp.example.org'],
+    ['CONNECT repo.corp.example.org:443', 'tunnel by repo.corp.example.org'],
+    ['repo.corp.example.org:8080', 'ports'],
+    ['a.lab.example.org:8080', 'cache by .lab.example.org:8080'],
+    ['a.lab.example.org', 'cache by *'],
+    ['10.9.9.9', 'cache by 10.9.9.9'],
+    ['10.9.9.8', 'public-address'],
+    ['archive.example.org', 'cache by *'],
+  ] as const) {
+    const admission = ask(target, lists)
+    t.equal(brief(admission), outcome, target)
+    if ('allow' in admission) t.equal(admission.trusted, admission.rule !== '*', target)
+  }
+  const restricted = { ...lists, domains: ['archive.example.org'] }
+  t.equal(brief(ask('10.9.9.9', restricted)), 'cache by 10.9.9.9')
+  t.equal(brief(ask('other.example.org', restricted)), 'domains')
+})
 
 t.test('without lists every host is welcome and none is trusted', async t => {
   for (const [target, outcome] of [
@@ -245,7 +268,7 @@ t.test('every refusal names the setting, the value met and what to change', asyn
       '[fd00::1]',
       {},
       {},
-      '[fd00::1]:80 is refused because it is no public address and `domains` is empty; list [fd00::1]:80 there, together with every other host in use, to allow it.',
+      '[fd00::1]:80 is refused because it is no public address and in no list; list [fd00::1]:80 under `private_domains` to allow it.',
     ],
     [
       'archive.example.org',

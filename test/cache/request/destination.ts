@@ -32,6 +32,7 @@ function rules(
   const config = {
     ...defaultConfig({}, surroundings),
     domains: (lists.domains ?? []).map(pattern),
+    privateDomains: [],
     passthroughDomains: (lists.passthrough ?? []).map(pattern),
   }
   return { config, policy: compilePolicy(config, own), routes: [] }

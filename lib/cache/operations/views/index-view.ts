@@ -158,11 +158,14 @@ function listenerView({ address, port, secure }: Listener, here: Endpoint): View
   }
 }
 
-function hostsView({ domains, passthroughDomains }: Config): View {
+function hostsView({ domains, passthroughDomains, privateDomains }: Config): View {
   return {
+    private: privateDomains.map(({ text }) => text),
     domains: domains.map(({ text }) => text),
     passthrough: passthroughDomains.map(({ text }) => text),
     open: domains.length === 0 && passthroughDomains.length === 0,
-    dotted: [...domains, ...passthroughDomains].some(pattern => pattern.subdomains),
+    dotted: [...domains, ...passthroughDomains, ...privateDomains].some(
+      pattern => pattern.subdomains,
+    ),
   }
 }
