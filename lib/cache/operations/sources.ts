@@ -8,7 +8,7 @@ import type { Distrust } from '../intercept/distrust.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Answered, Rates, Tally } from '../stats/activity.ts'
-import type { Holding } from '../stats/holdings.ts'
+import type { Counted } from '../stats/holdings.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
@@ -39,7 +39,7 @@ export interface OperationsSources {
   readonly activity: () => ActivityReport
   readonly usage: Source<StoreUsage>
   /** What is stored of each archive, most bytes first; undefined until it is known. */
-  readonly holdings: Source<readonly Holding[] | undefined>
+  readonly holdings: Source<Counted | undefined>
   readonly health: Source<Health>
   readonly verification: () => Verification
   /** The suites whose indexes files are compared with, the one adopted last first. */

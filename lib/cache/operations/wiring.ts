@@ -92,7 +92,7 @@ export async function operationsOf(parts: OperationsParts): Promise<{
       arriving: fetcher.arriving,
     }),
     usage: async () => ({ ...store.usage(), filesystem: await store.fileSystem() }),
-    holdings: () => stored.holdings(),
+    holdings: () => stored.counted(),
     health: () => store.health(),
     verification: () => verification,
     suites: () => suiteStates(suites, parts.updates),

@@ -258,13 +258,19 @@ t.test(
     t.match(await render(sources({ holdings: () => undefined }), 'cache'), 'are being counted')
     const [name, rest] = ['archive.example.org', { files: 1200, bytes: 3_000_000 }]
     const many = Array.from({ length: 21 }, (_, i) => ({ name: `${i}.example`, ...rest }))
-    const holdings = () => [{ name, ...rest }, ...many]
+    const holdings = () => ({ archives: [{ name, ...rest }, ...many], largest: [] })
     const tally = { name, requests: 4, hits: 3, bytes: 0, last: noon }
     const activity = () => ({ ...fullSources().activity(), archives: [tally] })
     const page = await render(fullSources({ holdings, activity }), 'cache')
     t.match(page, /<code>archive\.example\.org<\/code>.*1,200<.*>2\.86 MiB<.*>75\.0%</)
     t.match(page, 'none asked for')
     t.match(page, 'And 2 more.')
+    t.notMatch(page, 'Largest files')
+    const large = await render(fullSources(), 'cache')
+    t.match(
+      large,
+      /explain\?url=http%3A%2F%2Farchive[^"]*"><code>http:.*large_1.0_amd64\.deb<.*>2\.00 GiB</,
+    )
   },
 )
 

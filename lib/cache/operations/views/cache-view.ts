@@ -2,10 +2,11 @@
  * The values of the cache page: what is stored, room, retention, adopted suites, and what the last verification found. Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
+import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { Tally } from '../../stats/activity.ts'
-import type { Holding } from '../../stats/holdings.ts'
+import type { Counted } from '../../stats/holdings.ts'
 import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from '../figures.ts'
 import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 
@@ -18,7 +19,7 @@ const mostSuites = 100
 export interface CacheFacts {
   readonly config: Config
   readonly usage: StoreUsage
-  readonly holdings: readonly Holding[] | undefined
+  readonly holdings: Counted | undefined
   /** Requests since the start. */
   readonly archives: readonly Tally[]
   readonly verification: Verification
@@ -69,15 +70,21 @@ function holdingsView({ holdings, archives }: Pick<CacheFacts, 'holdings' | 'arc
   const asked = new Map(archives.map(tally => [tally.name, tally]))
   return {
     counting: holdings === undefined,
-    holdings: (holdings ?? []).slice(0, mostArchives).map(({ name, files, bytes }) => {
+    holdings: (holdings?.archives ?? []).slice(0, mostArchives).map(({ name, files, bytes }) => {
       const { requests = 0, hits = 0 } = asked.get(name) ?? {}
       const rate = requests === 0 ? 'none asked for' : percent(hits / requests)
       return { name, files: count(files), size: size(bytes), rate }
     }),
     moreHoldings:
       holdings !== undefined &&
-      holdings.length > mostArchives &&
-      count(holdings.length - mostArchives),
+      holdings.archives.length > mostArchives &&
+      count(holdings.archives.length - mostArchives),
+    largest: (holdings?.largest ?? []).map(file => ({
+      url: redactUrl(file.key),
+      explain: `/_cachesvc/explain?url=${encodeURIComponent(redactUrl(file.key))}`,
+      size: size(file.size),
+      used: moment(file.lastUsed),
+    })),
   }
 }
 
