@@ -3,7 +3,7 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { directoryFor, noLab, report, setUp } from '../fixtures/cache/lab.ts'
 import { lackingProxy, ProxyProcess, peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 import { command } from '../fixtures/process/command.ts'
 
@@ -14,7 +14,7 @@ t.setTimeout(120_000)
 const cachesvc = (...words: readonly string[]) => command(process.execPath, [program, ...words])
 
 t.test('apt installs from an imported bundle, offline', { skip }, async t => {
-  const directory = t.testdir({})
+  const directory = directoryFor(t)
   const lab = await setUp(t, { directory })
   const warm = await lab.apt('warm')
   t.equal((await warm.update()).code, 0)
@@ -43,7 +43,7 @@ t.test(
   'packages of apt-cacher-ng are not fetched again',
   { skip: skip || lackingProxy('apt-cacher-ng') },
   async t => {
-    const directory = t.testdir({})
+    const directory = directoryFor(t)
     const lab = await setUp(t, { directory })
     const other = await ProxyProcess.start({
       directory: join(directory, 'other'),

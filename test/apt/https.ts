@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
-import { noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { directoryFor, noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
 import { proxyName } from '../fixtures/cache/proxy-process.ts'
 import { createAuthority, noCertificates } from '../fixtures/certificates/openssl-authority.ts'
 import { freePort } from '../fixtures/process/ports.ts'
@@ -14,7 +14,7 @@ const skip = noLab || noCertificates || (proxyName === 'nginx' && 'SKIPPED: ngin
 t.setTimeout(60_000)
 
 t.test('https sources through a tunnel, redirects from http to https', { skip }, async t => {
-  const directory = t.testdir()
+  const directory = directoryFor(t)
   const authority = await createAuthority(join(directory, 'authority'))
   const [tlsPort, redirectPort] = [await freePort(), await freePort()]
   const lab = await setUp(t, {

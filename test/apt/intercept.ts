@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ArchiveOrigin, type SeenRequest } from '../fixtures/archive/archive-origin.ts'
-import { type Lab, noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
+import { directoryFor, type Lab, noLab, report, setUp, sourcesOf } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 import { createAuthority, noCertificates } from '../fixtures/certificates/openssl-authority.ts'
 import { freePort } from '../fixtures/process/ports.ts'
@@ -18,7 +18,7 @@ const wanted = ['zeta', 'delta', 'epsilon']
 t.setTimeout(120_000)
 
 t.test('https sources: opened, tunnelled, distrusted, over TLS', { skip }, async t => {
-  const directory = t.testdir()
+  const directory = directoryFor(t)
   const authority = await createAuthority(join(directory, 'authority'))
   const [opened, left, doubted, securePort] = await Promise.all([1, 2, 3, 4].map(() => freePort()))
   if (!opened || !left || !doubted || !securePort) throw new Error('no ports')

@@ -3,13 +3,13 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { noLab, setUp } from '../fixtures/cache/lab.ts'
+import { directoryFor, noLab, setUp } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 import { attempt } from '../fixtures/process/command.ts'
 import { eventually, freePort } from '../fixtures/process/ports.ts'
 
 t.test('two names of one archive', { skip: noLab || peerUnderTest }, async t => {
-  const state = t.testdir()
+  const state = directoryFor(t)
   const port = await freePort()
   const lab = await setUp(t, {
     directory: state,

@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../lib/cache/store/disk/layout.ts'
 import { updatedPackages } from '../fixtures/archive/archive.ts'
-import { noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { directoryFor, noLab, report, setUp } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 
 const day = 24 * 3600 * 1000
 
 t.test('apt installs what a suite had on a day', { skip: noLab || peerUnderTest }, async t => {
-  const directory = t.testdir()
+  const directory = directoryFor(t)
   const lab = await setUp(t, { directory, settings: { suites: { snapshot_days: 30 } } })
   const { archive, origin } = lab
   const live = await lab.apt('live')

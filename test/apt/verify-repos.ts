@@ -10,7 +10,7 @@ import { Layout } from '../../lib/cache/store/disk/layout.ts'
 import { openStoreForReading } from '../../lib/cache/store/reading.ts'
 import { silentLog as log } from '../../lib/log/log.ts'
 import { updatedPackages } from '../fixtures/archive/archive.ts'
-import { type Lab, noLab, report, setUp } from '../fixtures/cache/lab.ts'
+import { directoryFor, type Lab, noLab, report, setUp } from '../fixtures/cache/lab.ts'
 import { peerUnderTest } from '../fixtures/cache/proxy-process.ts'
 import { attempt } from '../fixtures/process/command.ts'
 import { eventually } from '../fixtures/process/ports.ts'
@@ -19,7 +19,7 @@ const skip = noLab || peerUnderTest
 
 /** The proxy, an archive that one machine has updated from, and ways to spoil what is stored. */
 async function used(t: Test) {
-  const state = t.testdir()
+  const state = directoryFor(t)
   const lab = await setUp(t, { directory: state })
   const apt = await lab.apt('first')
   const update = await apt.update()

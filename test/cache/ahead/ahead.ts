@@ -9,6 +9,8 @@ import {
 } from '../../fixtures/archive/changing-archive.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
+t.setTimeout(300_000)
+
 const hour = 3600 * 1000
 const warm = { days: 7, files: 100, size: '1M' }
 
@@ -35,17 +37,26 @@ function asked({ origin, root }: ChangingArchive, name: string, version: number)
 }
 
 /**
- * The facts of the lines that end a run, waiting for as many. The clock goes ten times as fast as time: the thread that searches
- * has to begin before its own time is over.
+ * Waits until it is so. The clock goes 25 times as fast as time, and no faster: a thread has to begin, and a client to be answered,
+ * before their own time is over.
  */
-async function ended({ cache, clock }: ChangingArchive, count = 1) {
-  const found = () => cache.log.lines.filter(({ message }) => message === 'fetched packages ahead')
+async function slowly(
+  { clock }: ChangingArchive,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
   const deadline = Date.now() + 60_000
-  while (found().length < count) {
-    if (Date.now() > deadline) throw new Error('nothing was fetched ahead')
-    clock.advance(200)
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`it never came about: ${condition}`)
+    clock.advance(500)
     await new Promise(resolve => setTimeout(resolve, 20))
   }
+}
+
+/** The facts of the lines that end a run, waiting for as many. */
+async function ended(archive: ChangingArchive, count = 1) {
+  const found = () =>
+    archive.cache.log.lines.filter(({ message }) => message === 'fetched packages ahead')
+  await slowly(archive, () => found().length >= count)
   return found().map(({ facts }) => facts)
 }
 
@@ -169,7 +180,10 @@ t.test(
   'nothing is begun while a client waits for a file, and what it waits for comes first',
   async t => {
     const archive = await archiveWith(t, {
-      settings: { suites: { warm }, timeouts: { content: '10m' } },
+      settings: {
+        suites: { warm },
+        timeouts: { content: '10m', client_stalled: '1h', client_idle: '1h' },
+      },
     })
     const { cache, clock, origin, root } = archive
     archive.serve(await archive.ofDay(1))
@@ -186,10 +200,12 @@ t.test(
     const client = archive.get(slow.slice(1))
     await origin.arrived(slow)
     archive.serve(await archive.ofDay(2))
-    await cache.until(async () => {
+    await slowly(archive, async () => {
       return (await archive.get(archive.release)).text.includes('Version: 2')
     })
-    await cache.until(() => cache.log.lines.some(({ message }) => /were found/.test(message)))
+    await slowly(archive, () => {
+      return cache.log.lines.some(({ message }) => /were found/.test(message))
+    })
     for (let look = 0; look < 50; look += 1) {
       clock.advance(100)
       await new Promise(resolve => setImmediate(resolve))
