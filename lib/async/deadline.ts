@@ -49,3 +49,17 @@ export function inTime<Result>(
     promise.then(resolve, reject).finally(cancel)
   })
 }
+
+/** Resolves when the time has passed, or at once when the signal fires. */
+export function pause(clock: Clock, time: Milliseconds, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise(resolve => {
+    const over = (): void => {
+      cancel()
+      signal.removeEventListener('abort', over)
+      resolve()
+    }
+    const cancel = clock.after(time, over)
+    signal.addEventListener('abort', over)
+  })
+}

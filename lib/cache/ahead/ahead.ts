@@ -11,15 +11,15 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify } from '../archive/path.ts'
+import { classify, decodedUrl } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Store } from '../store/store.ts'
 import { packageFile } from '../store/upkeep/versions.ts'
 import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites/generation.ts'
-import { nameOf } from '../verify/inventory.ts'
 import type { Newer } from './newest.ts'
 import { searchInThread } from './thread.ts'
 
@@ -52,7 +52,7 @@ const betweenSuites: Milliseconds = 60_000
 const mostUsed = 20_000
 
 /** How long to wait until it is looked again whether clients' files are being fetched. */
-const pause: Milliseconds = 1000
+const betweenLooks: Milliseconds = 1000
 
 /** Past generations in which packages are looked for: one may have come and gone while nothing was fetched. */
 const mostPast = 3
@@ -92,6 +92,7 @@ export class Ahead {
   }
 
   async #work(): Promise<void> {
+    const { clock, log } = this.#parts
     for (const [at, suite] of this.#waiting) {
       this.#waiting.delete(at)
       try {
@@ -99,9 +100,9 @@ export class Ahead {
       } catch (error) {
         if (this.#closing.signal.aborted) return
         const because = explainError(error)
-        this.#parts.log.warn('packages could not be fetched ahead', { suite: at, because })
+        log.warn('packages could not be fetched ahead', { suite: at, because })
       }
-      await this.#rest(betweenSuites).catch(() => undefined)
+      await pause(clock, betweenSuites, this.#closing.signal)
     }
   }
 
@@ -111,7 +112,7 @@ export class Ahead {
     const before = onlyIn(past.slice(0, mostPast), [next])
     if (after.length === 0 || before.length === 0) return
     for (const { table } of after) this.#seen.set(table, true)
-    const used = await this.#used(new Set(before.map(({ root }) => root)))
+    const used = await this.#used([...new Set(before.map(({ root }) => root))])
     if (used.size === 0) return
     const begun = clock.elapsed()
     const search = { cacheDirectory, before, after, used: [...used.keys()] }
@@ -140,16 +141,16 @@ export class Ahead {
   }
 
   /** The packages below these roots that clients asked for lately, by their decoded URLs, with their last use. */
-  async #used(roots: ReadonlySet<string>): Promise<ReadonlyMap<string, Milliseconds>> {
+  async #used(roots: readonly string[]): Promise<ReadonlyMap<string, Milliseconds>> {
     const { store, clock, settings } = this.#parts
     const since = clock.now() - (settings()?.days ?? 0) * day
     const used: [string, Milliseconds][] = []
     for await (const some of store.list()) {
       this.#closing.signal.throwIfAborted()
       for (const { key, lastUsed } of some) {
-        const name = lastUsed >= since ? nameOf(key) : undefined
+        const name = lastUsed >= since ? decodedUrl(key) : undefined
         if (name === undefined || packageFile(name) === undefined) continue
-        if ([...roots].some(root => name.startsWith(`${root}/`))) used.push([name, lastUsed])
+        if (roots.some(root => name.startsWith(`${root}/`))) used.push([name, lastUsed])
       }
     }
     return new Map(used.sort(([, a], [, b]) => b - a).slice(0, mostUsed))
@@ -180,24 +181,9 @@ export class Ahead {
 
   /** Waits until no file is being fetched. */
   async #turn(): Promise<void> {
-    const { fetcher } = this.#parts
-    while (fetcher.count > 0) await this.#rest(pause)
-    this.#closing.signal.throwIfAborted()
-  }
-
-  /** Rejects when this is closed meanwhile. */
-  async #rest(time: Milliseconds): Promise<void> {
+    const { clock, fetcher } = this.#parts
     const { signal } = this.#closing
-    signal.throwIfAborted()
-    await new Promise<void>(resolve => {
-      const over = (): void => {
-        cancel()
-        signal.removeEventListener('abort', over)
-        resolve()
-      }
-      const cancel = this.#parts.clock.after(time, over)
-      signal.addEventListener('abort', over)
-    })
+    while (fetcher.count > 0 && !signal.aborted) await pause(clock, betweenLooks, signal)
     signal.throwIfAborted()
   }
 

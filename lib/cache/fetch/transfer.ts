@@ -3,6 +3,7 @@
  * do not notice a break: it is continued from where it stopped.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { pause } from '../../async/deadline.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -143,9 +144,10 @@ async function rest(
   search: Search,
   options: TransferOptions,
 ): Promise<Rest> {
-  let pause = firstPause * 2 ** fruitless
+  let delay = firstPause * 2 ** fruitless
   for (let attempt = 1; ; ) {
-    await sleep(pause, options)
+    await pause(options.clock, delay, options.signal)
+    options.signal.throwIfAborted()
     try {
       const found = await askForRest(download, search, options)
       if (found !== undefined) return found
@@ -153,7 +155,7 @@ async function rest(
       if (options.signal.aborted || !isUpstream(error)) throw error
       if (isFinal(error) || attempt >= mostFruitless) throw error
       attempt += 1
-      pause *= 2
+      delay *= 2
     }
   }
 }
@@ -217,19 +219,5 @@ function busy(status: number): Failure {
     code: 'ORIGIN_REFUSES_REST',
     fault: 'upstream',
     publicText: 'The origin does not send the rest of the file.',
-  })
-}
-
-function sleep(delay: Milliseconds, { clock, signal }: TransferOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      cancel()
-      reject(new Error('stopped while waiting to resume'))
-    }
-    const cancel = clock.after(delay, () => {
-      signal.removeEventListener('abort', abort)
-      resolve()
-    })
-    signal.addEventListener('abort', abort, { once: true })
   })
 }

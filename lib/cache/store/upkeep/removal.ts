@@ -2,6 +2,7 @@
  * Removes entries and contents at a bounded rate, so that requests go first.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { pause } from '../../../async/deadline.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 
@@ -63,7 +64,7 @@ export class Removal {
         ...journal.removeRows(some.filter(row => journal.table.length(row) > 0 && due(row))),
       )
       if (some.length < rowsAtOnce) break
-      await this.#rest(restAfterRows, signal)
+      await pause(this.#parts.clock, restAfterRows, signal)
       signal.throwIfAborted()
     }
     return freed
@@ -75,7 +76,7 @@ export class Removal {
     const removed = { contents: 0, bytes: 0 }
     let due = clock.elapsed()
     for (let at = 0; at < contents.length; at += filesInBurst) {
-      if (at > 0) await this.#rest(due - clock.elapsed(), signal)
+      if (at > 0) await pause(clock, Math.max(0, due - clock.elapsed()), signal)
       due = Math.max(due, clock.elapsed()) + burstTime
       const burst = contents.slice(at, at + filesInBurst).values()
       const lane = async (): Promise<void> => {
@@ -89,17 +90,5 @@ export class Removal {
       await Promise.all(Array.from({ length: filesAtOnce }, lane))
     }
     return removed
-  }
-
-  #rest(time: Milliseconds, signal: AbortSignal): Promise<void> {
-    return new Promise(resolve => {
-      const over = (): void => {
-        cancel()
-        signal.removeEventListener('abort', over)
-        resolve()
-      }
-      const cancel = this.#parts.clock.after(Math.max(0, time), over)
-      signal.addEventListener('abort', over)
-    })
   }
 }

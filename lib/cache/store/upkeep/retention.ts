@@ -2,10 +2,10 @@
  * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
  * have left.
  *
- * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A content goes
- * some time after its last entry: a client may have been promised it. Files that neither the table nor this process knows
- * are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it are
- * not known.
+ * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A
+ * content goes some time after its last entry: a client may have been promised it. Files that neither the table nor this process
+ * knows are found by a walk of the directories. After a part of the log could not be read nothing is removed: the entries in it
+ * are not known.
  */
 import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
