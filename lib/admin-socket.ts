@@ -9,9 +9,9 @@
  * - Who may write to the socket's file may ask: the owner's user and root.
  *
  * # Representation
- * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of its own and then linked to
- * the next number, which exactly one process can do. The highest is never removed, so a process that slept between looking and
- * linking finds a higher one when it looks again, and gives way.
+ * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of
+ * its own and then linked to the next number, which exactly one process can do. The highest is never removed, so a process that
+ * slept between looking and linking finds a higher one when it looks again, and gives way.
  *
  * A connection carries one request and one reply, a line of JSON each. A reply names the owner; to a request other than null it
  * adds `answer`, or the reason against one as `because`, or neither when the owner takes no commands.
@@ -59,8 +59,8 @@ const maxLine = 256 * 1024
 const maxConnections = 16
 
 /**
- * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a file system
- * without sockets or links it warns and goes on without.
+ * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a
+ * file system without sockets or links it warns and goes on without.
  */
 export async function own(
   property: Property,

@@ -155,3 +155,21 @@ export function decodedOnce(text: string): string {
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
 }
+
+/** The decoded URL a key stands for; undefined when it has a query, which no index names. */
+export function decodedUrl(key: string): string | undefined {
+  if (key.includes('?')) return undefined
+  // Bytes first, text second: an escape is a byte of UTF-8.
+  return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
+}
+
+/** Everything before the last slash. */
+export function parentOf(name: string): string {
+  return name.slice(0, Math.max(0, name.lastIndexOf('/')))
+}
+
+/** Whether the last part of a path is that of an index of packages, and of which kind. */
+export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
+  const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
+  return kind === 'Packages' || kind === 'Sources' ? kind : undefined
+}

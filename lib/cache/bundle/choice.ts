@@ -1,9 +1,10 @@
 /**
  * Chooses the stored files of some archives or suites.
  */
+
 import { explainError } from '../../errors.ts'
+import { decodedUrl } from '../archive/path.ts'
 import type { ReadableStore } from '../store/reading.ts'
-import { nameOf } from '../verify/inventory.ts'
 import { blocksOf } from './export.ts'
 import { indexAt, listedIn } from './indexed.ts'
 
@@ -34,7 +35,7 @@ export async function chosenFrom(
   for await (const some of store.list()) {
     for (const { key, digest, size } of some) {
       if (!ofArchive(key)) continue
-      const name = nameOf(key)
+      const name = decodedUrl(key)
       if (name === undefined) continue
       names.set(name, key)
       if (!suites.some(suite => name.includes(`/dists/${suite}/`))) continue

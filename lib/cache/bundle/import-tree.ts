@@ -10,6 +10,7 @@
  * Both are routed as a request is, and only hosts that the configuration allows count. Files whose content changes are left to
  * the next request: what another cache has of them may be of different moments.
  */
+
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -18,12 +19,12 @@ import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { impostor, telling } from '../archive/impostor.ts'
+import { decodedUrl } from '../archive/path.ts'
 import type { Rules } from '../policy/rules.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { destinationOf } from '../request/explain.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
-import { nameOf } from '../verify/inventory.ts'
 import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
 import { blocksOf } from './export.ts'
 import { encodedUrl, type Index, indexAt, listedIn } from './indexed.ts'
@@ -186,7 +187,7 @@ class Tree {
     const same = this.#byDigest.get(candidate.sha256)
     if (same === undefined) this.#byDigest.set(candidate.sha256, [candidate])
     else same.push(candidate)
-    const name = candidate.place && nameOf(candidate.place.key)
+    const name = candidate.place && decodedUrl(candidate.place.key)
     if (name !== undefined) this.#byName.set(name, candidate)
   }
 

@@ -1,10 +1,11 @@
 /**
  * What stored or imported indexes say about files: the files that Packages and Sources list, with their URLs.
  */
+
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/package-index.ts'
-import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
+import { decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
 import { rootsOf } from '../verify/suites.ts'
 
 /** An index of packages, where its files lie, and which of the two kinds it is. */
@@ -16,7 +17,7 @@ export interface Index {
 
 /** The index that is kept under this URL, by its plain name or by hash; undefined for other files. */
 export function indexAt(key: string): Index | undefined {
-  const name = nameOf(key)
+  const name = decodedUrl(key)
   if (name === undefined) return undefined
   const parent = parentOf(name)
   const directory = name.replace(/\/by-hash\/\w+\/\w+$/, '')

@@ -10,17 +10,31 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 
 /** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
-  return tell(await answerOf(directory, request))
+  const code = await ask(directory, request, () => {
+    throw failure(
+      `The service of ${directory} answers its own user and root alone: try it with sudo.`,
+    )
+  })
+  if (code !== undefined) return code
+  throw failure(
+    `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
+  )
 }
 
 /** The same when one runs and this user may ask it; undefined otherwise. */
-export async function askIfRunning(
+export function askIfRunning(directory: string, request: object): Promise<ExitCode | undefined> {
+  return ask(directory, request, () => undefined)
+}
+
+async function ask(
   directory: string,
   request: object,
+  forbidden: () => undefined,
 ): Promise<ExitCode | undefined> {
   const reply = await askOwner(directory, request, systemClock).catch(error => {
-    if (!isForbidden(error)) throw error
-    return undefined
+    // The socket is its owner's and root's.
+    if (['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) return forbidden()
+    throw error
   })
   return reply && tell(reply.answer)
 }
@@ -30,24 +44,6 @@ async function tell(answer: unknown): Promise<ExitCode> {
   if (out !== '') await print(out)
   for (const complaint of complaints) await print(`cachesvc: ${complaint}\n`, process.stderr)
   return code
-}
-
-async function answerOf(directory: string, request: object): Promise<unknown> {
-  const reply = await askOwner(directory, request, systemClock).catch(error => {
-    if (!isForbidden(error)) throw error
-    throw failure(
-      `The service of ${directory} answers its own user and root alone: try it with sudo.`,
-    )
-  })
-  if (reply !== undefined) return reply.answer
-  throw failure(
-    `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
-  )
-}
-
-/** The socket is its owner's and root's. */
-function isForbidden(error: unknown): boolean {
-  return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
 }
 
 /** An answer of another version may be of another shape. */

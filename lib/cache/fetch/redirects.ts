@@ -1,6 +1,8 @@
 /**
- * One question to the outside, redirects followed inside policy (RFC 9110 section 15.4), or left to the client: each hop passes the same admission
- * as a client's request, https never leads back to http, and credentials do not travel to another host because none are sent.
+ * One question to the outside, its redirects followed inside policy (RFC 9110 section 15.4), or left to the client.
+ *
+ * Each hop passes the same admission as a client's request, https never leads back to http, and credentials do not travel to
+ * another host because none are sent.
  */
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
@@ -28,7 +30,8 @@ export interface Question {
 const maxRedirects = 5
 
 /**
- * Asks and follows. Answers with the URI that answered. A redirect that is passed has an absolute Location. Throws the origin client's failures, and `RedirectRefused`.
+ * Asks and follows. Answers with the URI that answered. A redirect that is passed has an absolute Location. Throws the origin
+ * client's failures, and `RedirectRefused`.
  */
 export async function follow(
   question: Question,

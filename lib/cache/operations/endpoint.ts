@@ -70,7 +70,9 @@ export function exampleHost(
   return name?.replace(/^\[(.*)\]$/, '$1') ?? bound ?? address ?? '127.0.0.1'
 }
 
-/** Says so when the machines around this one may not use it: none of its addresses that they share a network with is in `clients`. */
+/**
+ * Says so when the machines around this one may not use it: none of its addresses that they share a network with is in `clients`.
+ */
 export function neighbourCaution(
   admits: (client: string) => boolean,
   addresses: readonly string[],

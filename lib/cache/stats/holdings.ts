@@ -1,5 +1,6 @@
 /**
- * Counts what is stored of each archive, and finds the largest files. It walks through all entries, so it does so when asked and at most once a minute.
+ * Counts what is stored of each archive, and finds the largest files. It walks through all entries, so it does so when asked and
+ * at most once a minute.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'

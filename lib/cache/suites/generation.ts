@@ -1,12 +1,13 @@
 /**
  * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
  */
+
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
+import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
-import { nameOf, parentOf } from '../verify/inventory.ts'
 
 /** Content: bytes and SHA-256. */
 export interface Content {
@@ -92,7 +93,7 @@ export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): s
 
 /** The decoded URL of a suite's directory. */
 export function baseOf({ at }: Pick<Suite, 'at'>): string {
-  return nameOf(at) ?? at
+  return decodedUrl(at) ?? at
 }
 
 /** The key of the directory of a Release file or its signature; undefined for other files. */

@@ -1,10 +1,11 @@
 /**
  * Finds files as of a day: which file of a suite clients got then, by its digest.
  */
+
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { nameOf } from '../verify/inventory.ts'
+import { decodedUrl } from '../archive/path.ts'
 import {
   byHashPath,
   type Content,
@@ -42,7 +43,7 @@ export class Past {
   find(key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> {
     const { known, clock } = this.#parts
     if (moment > clock.now() + ahead) return { sentence: 'This date lies in the future.' }
-    const name = kind === 'by-hash' || kind === 'pool' ? undefined : nameOf(key)
+    const name = kind === 'by-hash' || kind === 'pool' ? undefined : decodedUrl(key)
     for (const base of name === undefined ? [] : directoriesOf(name)) {
       const suite = known.based(base)
       if (suite === undefined || name === undefined) continue

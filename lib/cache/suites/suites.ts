@@ -2,18 +2,18 @@
  * What the adopted indexes of archives say about files (docs/decisions/0030-what-adopted-indexes-say.md): told what is stored
  * and given to clients, asked what a file must be.
  */
+
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { Logger } from '../../log/log.ts'
-import type { ArchivePath } from '../archive/path.ts'
+import { type ArchivePath, decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
 import { Disk } from '../store/disk/disk.ts'
 import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
-import { nameOf, packageIndexOf, parentOf } from '../verify/inventory.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
 import {
@@ -192,7 +192,7 @@ export class Suites {
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     if (stored !== undefined && this.#agreeing.has(stored)) return undefined
-    const name = nameOf(key)
+    const name = decodedUrl(key)
     if (name === undefined) return undefined
     const pending = this.#pendingFor(name, asked)
     if (pending === undefined) return this.#find(name, asked)
@@ -286,7 +286,7 @@ export class Suites {
     const index = indexKinds.has(archive.kind)
     if (stored !== undefined && !index) return undefined
     for (const at of this.#adoptions.waiting) {
-      const base = nameOf(at) ?? at
+      const base = decodedUrl(at) ?? at
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue

@@ -5,7 +5,7 @@
  * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
  * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
  */
-import { classify, decodedOnce } from '../archive/path.ts'
+import { classify, decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The part of an entry that matters here. */
@@ -40,7 +40,7 @@ export class Inventory {
     const file = { key, digest, size, stored, validated }
     this.files += 1
     if (append(this.contents, digest, file) === 1) this.bytes += size
-    const name = nameOf(key)
+    const name = decodedUrl(key)
     if (name === undefined) return
     append(this.#names, name, file)
     this.#sort(file, name)
@@ -69,24 +69,6 @@ function append(map: Map<string, StoredFile[]>, name: string, file: StoredFile):
   if (same !== undefined) return same.push(file)
   map.set(name, [file])
   return 1
-}
-
-/** The decoded URL a key stands for; undefined when it has a query, which no index names. */
-export function nameOf(key: string): string | undefined {
-  if (key.includes('?')) return undefined
-  // Bytes first, text second: an escape is a byte of UTF-8.
-  return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
-}
-
-/** Everything before the last slash. */
-export function parentOf(name: string): string {
-  return name.slice(0, Math.max(0, name.lastIndexOf('/')))
-}
-
-/** Whether the last part of a path is that of an index of packages, and of which kind. */
-export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
-  const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
-  return kind === 'Packages' || kind === 'Sources' ? kind : undefined
 }
 
 function pathOf(key: string): string {

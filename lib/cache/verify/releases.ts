@@ -3,12 +3,13 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
+import { parentOf } from '../archive/path.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import type { Signature } from '../suites/generation.ts'
 import { distrusted, type Policy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signature.ts'
 import type { Contents } from './contents.ts'
-import { type Inventory, parentOf, type StoredFile, type StoredRelease } from './inventory.ts'
+import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
 import type { Wrong } from './report.ts'
 import type { KnownRelease } from './suites.ts'
 

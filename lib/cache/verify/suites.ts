@@ -11,9 +11,9 @@
  */
 import { digests } from '../archive/digest.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
+import { packageIndexOf, parentOf } from '../archive/path.ts'
 import type { Release } from '../archive/release.ts'
 import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
-import { packageIndexOf, parentOf } from './inventory.ts'
 
 /** A Release file that was read. */
 export interface KnownRelease extends StoredRelease {

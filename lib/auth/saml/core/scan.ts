@@ -233,11 +233,10 @@ class Scan {
 
   /** Resolves references (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
   #withoutReferences(data: string): string {
-    for (let at = data.indexOf('&'); at >= 0; at = data.indexOf('&', at + 1)) {
-      this.#references += 1
-      if (this.#references > this.#limits.references) this.#stop('too-many-references')
-    }
-    if (!data.includes('&')) return data
+    let at = data.indexOf('&')
+    if (at < 0) return data
+    for (; at >= 0; at = data.indexOf('&', at + 1)) this.#references += 1
+    if (this.#references > this.#limits.references) this.#stop('too-many-references')
     return data.replace(ANY_REFERENCE, (_all, decimal?: string, hex?: string, entity?: string) => {
       const character = ENTITIES.get(entity ?? '')
       if (character !== undefined) return character
