@@ -4,7 +4,7 @@
  * names the setting, an origin's 404 stays a 404 (apt then tries the next compression), and no response is 507, after which apt
  * does not try again.
  */
-import { Failure } from '../../errors.ts'
+import { type Facts, Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -35,24 +35,21 @@ export function originSaid(
     forwardStatus: said.status,
     detail: location === undefined ? said.because : ('redirected' satisfies MissReason),
   })
-  return forMethod(
-    request,
-    textResponse(status, sentence, {
-      fields: Fields.of(
-        ['Location', location],
-        ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
-        ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
-        ['X-Cache', 'MISS'],
-        ['Cache-Status', cacheStatus],
-      ),
-      facts: {
-        ...(location === undefined
-          ? { outcome: 'failed', because: `origin-${said.status}` }
-          : { outcome: 'miss', because: 'redirected' satisfies MissReason }),
-        ...about,
-      } satisfies OutcomeFacts,
-    }),
-  )
+  return sentenceResponse(request, status, sentence, {
+    fields: Fields.of(
+      ['Location', location],
+      ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
+      ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
+      ['X-Cache', 'MISS'],
+      ['Cache-Status', cacheStatus],
+    ),
+    facts: {
+      ...(location === undefined
+        ? { outcome: 'failed', because: `origin-${said.status}` }
+        : { outcome: 'miss', because: 'redirected' satisfies MissReason }),
+      ...about,
+    },
+  })
 }
 
 /**
@@ -76,23 +73,17 @@ const statusOf: Readonly<Record<string, number>> = {
 export function unavailable(request: Request, failure: Failure, about: About): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
-  return forMethod(
-    request,
-    textResponse(
-      statusOf[failure.code] ?? 503,
-      `${failure.publicText} (${about.origin}, ${failure.code})`,
-      {
-        fields: Fields.of(
-          ['X-Cache', 'MISS'],
-          [
-            'Cache-Status',
-            formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', detail: failure.code }),
-          ],
-        ),
-        facts: { outcome: 'failed', because: failure.code, ...about } satisfies OutcomeFacts,
-      },
-    ),
-  )
+  const { code } = failure
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'uri-miss',
+    detail: code,
+  })
+  const sentence = `${failure.publicText} (${about.origin}, ${code})`
+  return sentenceResponse(request, statusOf[code] ?? 503, sentence, {
+    fields: Fields.of(['X-Cache', 'MISS'], ['Cache-Status', cacheStatus]),
+    facts: { outcome: 'failed', because: code, ...about },
+  })
 }
 
 const whyNotFetched: Readonly<Record<FailReason, string>> = {
@@ -103,18 +94,14 @@ const whyNotFetched: Readonly<Record<FailReason, string>> = {
 
 /** 504 to what is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
 export function notStored(request: Request, because: FailReason, about: About): Response {
-  return forMethod(
-    request,
-    textResponse(504, whyNotFetched[because], {
-      facts: { outcome: 'failed', because, ...about } satisfies OutcomeFacts,
-    }),
-  )
+  const facts = { outcome: 'failed', because, ...about } as const
+  return sentenceResponse(request, 504, whyNotFetched[because], { facts })
 }
 
 /** The answer to a request for a file as of a day, of which nothing is kept. */
 export function notKept(request: Request, sentence: string, about: About): Response {
-  const facts = { outcome: 'failed', because: 'no-snapshot', ...about } satisfies OutcomeFacts
-  return forMethod(request, textResponse(404, sentence, { facts }))
+  const facts = { outcome: 'failed', because: 'no-snapshot', ...about } as const
+  return sentenceResponse(request, 404, sentence, { facts })
 }
 
 /** What asking an origin fails with while the service is offline. */
@@ -128,12 +115,8 @@ export function offlineFailure(): Failure {
 
 /** A refusal by policy: 403 and the sentence that names the rule. */
 export function refused(request: Request, rule: string, sentence: string): Response {
-  return forMethod(
-    request,
-    textResponse(403, sentence, {
-      facts: { outcome: 'refused', because: rule } satisfies OutcomeFacts,
-    }),
-  )
+  const facts = { outcome: 'refused', because: rule } as const
+  return sentenceResponse(request, 403, sentence, { facts })
 }
 
 /** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
@@ -153,7 +136,13 @@ export function refusalOf(
   return undefined
 }
 
-function forMethod(request: Request, response: Response): Response {
+function sentenceResponse(
+  request: Request,
+  status: number,
+  sentence: string,
+  more: { readonly fields?: Fields; readonly facts: OutcomeFacts & Facts },
+): Response {
+  const response = textResponse(status, sentence, more)
   return request.method === 'HEAD' ? withoutContent(response) : response
 }
 
@@ -168,23 +157,13 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
   const refusal = refusalOf(error)
   if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
   if (error instanceof Failure && error.fault !== 'internal') {
-    const status = error.fault === 'upstream' ? 503 : 400
-    return forMethod(
-      request,
-      textResponse(status, error.publicText, {
-        facts: { outcome: 'failed', because: error.code } satisfies OutcomeFacts,
-      }),
-    )
+    const facts = { outcome: 'failed', because: error.code } as const
+    return sentenceResponse(request, error.fault === 'upstream' ? 503 : 400, error.publicText, {
+      facts,
+    })
   }
   log.error('a request failed unexpectedly', { id: request.id, error })
-  return forMethod(
-    request,
-    textResponse(
-      500,
-      `This proxy failed to answer; its log knows more about request ${request.id}.`,
-      {
-        facts: { outcome: 'failed', because: 'internal' } satisfies OutcomeFacts,
-      },
-    ),
-  )
+  const sentence = `This proxy failed to answer; its log knows more about request ${request.id}.`
+  const facts = { outcome: 'failed', because: 'internal' } as const
+  return sentenceResponse(request, 500, sentence, { facts })
 }

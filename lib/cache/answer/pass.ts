@@ -10,14 +10,14 @@ import { iterate, sourceOf } from '../../bytes/source.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import type { Fields } from '../../http/message/field.ts'
-import type { Content, Request, Response } from '../../http/message/message.ts'
+import { type Content, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { announced, textResponse } from '../../http/message/reply.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
 import { appendVia } from '../../http/proxy/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
-import type { About } from './representation.ts'
+import { type About, cacheName } from './representation.ts'
 
 export interface RelayOptions {
   readonly origin: OriginClient
@@ -56,7 +56,7 @@ export async function relay(
     }),
   )
   const facts = { outcome: 'miss', because: options.because, ...about }
-  const cacheStatus = formatCacheStatus('cachesvc', {
+  const cacheStatus = formatCacheStatus(cacheName, {
     hit: false,
     forward: 'bypass',
     forwardStatus: response.status,
@@ -81,7 +81,7 @@ export async function relay(
   if (request.method === 'HEAD' || response.status === 304) {
     response.content.close()
     const length = request.method === 'HEAD' ? announced(response.fields) : {}
-    return { status: response.status, fields, content: { kind: 'none' }, facts, ...length }
+    return { status: response.status, fields, content: noContent, facts, ...length }
   }
   const content: Content = {
     kind: 'stream',
