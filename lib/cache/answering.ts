@@ -11,13 +11,13 @@ import { offlineFailure } from './answer/errors.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
-import { suitePolicy } from './policy/archives.ts'
 import { admitTarget } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { allowsStale } from './rfc9111/lookup.ts'
 import { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
+import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 import { Updates } from './suites/updates.ts'
 
@@ -45,9 +45,6 @@ export interface Answering {
   readonly updates: Updates
   readonly ahead: Ahead
 }
-
-/** Time after an origin missed a deadline in which requests with a stored copy do not wait for it. */
-const failureMemory = 10_000
 
 /** Reads what is known of suites; asks no origin yet. */
 export async function answering(parts: AnsweringParts): Promise<Answering> {
@@ -82,7 +79,6 @@ export async function answering(parts: AnsweringParts): Promise<Answering> {
     onFetched: parts.onFetched,
     onImpostor: parts.onImpostor,
     onWrong: parts.onWrong,
-    failureMemory,
   })
   const ahead = new Ahead({
     cacheDirectory: config.cacheDirectory,

@@ -11,14 +11,13 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { hasPassed } from '../http/proxy/via.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { Answerer } from './answer/answerer.ts'
+import type { Allowed, Answerer } from './answer/answerer.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { relay } from './answer/pass.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy/policy.ts'
 import type { Rules } from './policy/rules.ts'
-import type { Allowed } from './request/allowed.ts'
 import { Destinations, type FileDestination, keptAs } from './request/destination.ts'
-import { isOurAddress, sandboxed } from './request/sandbox.ts'
+import { sandboxed } from './request/sandbox.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Entry } from './store/entry.ts'
@@ -131,7 +130,7 @@ function answered(
       return answer(decision, known, admission, parts)
     })
   })
-  return isOurAddress(destination.mode)
+  return destination.underOurAddress
     ? whenReady(response, ready => sandboxed(ready, request.target))
     : response
 }

@@ -41,6 +41,11 @@ export function somethingElse(found: string): Failure {
   })
 }
 
+/** Whether an error is the origin's: it can be asked again, unlike a disk that refuses or a service that stops. */
+export function isUpstream(error: unknown): boolean {
+  return error instanceof Failure && error.fault === 'upstream'
+}
+
 /** What was thrown while a target was fetched, as a Failure. */
 export function asFailure(uri: TargetUri, error: unknown): Failure {
   if (error instanceof Failure) return error

@@ -6,7 +6,7 @@
  * - A fetch ends with the last byte: from then on the store has the file, and who asks later asks the store.
  * - A large file of which a crash left the beginning is asked for from there on.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -20,7 +20,7 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { keep, watchAbandoned } from './ending.ts'
-import { asFailure, mostFetches, somethingElse, tooMany } from './failures.ts'
+import { asFailure, isUpstream, mostFetches, somethingElse, tooMany } from './failures.ts'
 import {
   type Arriving,
   arrivingOf,
@@ -41,7 +41,7 @@ import type { Ask } from './origin-client.ts'
 import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
-import { isUpstream, transfer } from './transfer.ts'
+import { transfer } from './transfer.ts'
 import { WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents {
@@ -50,11 +50,6 @@ export interface FetcherOptions extends FetchEvents {
   readonly log: Logger
   /** Asks the outside within policy, redirects followed. */
   readonly ask: Ask
-  /**
-   * How long clients do not wait for an origin that has just let a deadline pass, about things the store has. One that says no
-   * at once costs no time and is asked every time.
-   */
-  readonly failureMemory: Milliseconds
 }
 
 interface UnderWay {
@@ -81,7 +76,7 @@ export class Fetcher {
 
   constructor(options: FetcherOptions) {
     this.#options = options
-    this.slow = new SlowOrigins(options.clock, options.failureMemory)
+    this.slow = new SlowOrigins(options.clock)
     this.#wrong = new WrongContent(options.clock)
   }
 

@@ -18,6 +18,7 @@ import { formatAuthority, formatUri, type TargetUri } from '../../http/message/t
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry } from '../store/entry.ts'
+import { isUpstream, slowOrigin } from './failures.ts'
 
 export interface MirrorParts {
   readonly clock: Clock
@@ -137,7 +138,7 @@ export class Mirrors {
       else if (standing === 'missing') round.missing ??= answer
       else round.behind ??= place
     } catch (error) {
-      if (question.signal.aborted || !isOrigins(error)) throw error
+      if (question.signal.aborted || !isUpstream(error)) throw error
       this.#note(place)
       round.failed.push(place)
       round.failure ??= error
@@ -178,7 +179,9 @@ export class Mirrors {
         signal: AbortSignal.any([round.question.signal, late.signal]),
       })
     } catch (error) {
-      throw late.signal.aborted && !round.question.signal.aborted ? silent(place) : error
+      throw late.signal.aborted && !round.question.signal.aborted
+        ? slowOrigin(originName(place))
+        : error
     } finally {
       cancel()
     }
@@ -237,18 +240,6 @@ function isBehind({ status, fields }: OriginResponse, { stored }: Question): boo
   const before = validatorsOf(Fields.of(...stored.fields), stored.stored).lastModified
   const now = validatorsOf(fields, stored.stored).lastModified
   return before !== undefined && now !== undefined && now < before
-}
-
-function isOrigins(error: unknown): boolean {
-  return error instanceof Failure && error.fault === 'upstream'
-}
-
-function silent(place: TargetUri): Failure {
-  return new Failure(`${originName(place)} was silent for ten seconds`, {
-    code: 'ORIGIN_SLOW',
-    fault: 'upstream',
-    publicText: 'The origin has not answered in time; try again.',
-  })
 }
 
 function noneLeft(uri: TargetUri): Failure {

@@ -1,13 +1,14 @@
 /**
- * Something stored that must be asked about. The client waits for the origin's word no longer than the budget; then, and
- * when the origin fails, it gets the stored copy, and the answer says so. An origin that says the file is gone, or refuses
- * it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
+ * Decides what to answer for a stored file once the origin has been asked about it. The client waits for the origin no longer
+ * than the configured time. Then, and when the origin fails, it gets the stored copy, and the answer says so. An origin that
+ * says the file is gone, or refuses it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { isAnswer } from '../answer/errors.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Answered, Fetching, Filling, Found } from './found.ts'
+import type { Answered, Fetching, Filling } from './found.ts'
 
 export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
@@ -22,21 +23,13 @@ export type Revalidated =
 export async function revalidate(
   stored: Entry,
   fetching: Fetching,
-  budget: { clock: Clock; wait: Milliseconds },
+  { clock, wait }: { readonly clock: Clock; readonly wait: Milliseconds },
 ): Promise<Revalidated> {
-  const patience = new Patience(budget.clock, budget.wait)
-  try {
-    const found = await patience.orLose(fetching.found)
-    return found === 'lost'
-      ? { use: 'stale', because: 'stale-origin-slow' }
-      : await judge(stored, found, patience)
-  } finally {
-    patience.end()
-  }
-}
-
-async function judge(stored: Entry, found: Found, patience: Patience): Promise<Revalidated> {
-  switch (found.kind) {
+  const end = clock.elapsed() + wait
+  const found = await inTime(fetching.found, clock, wait)
+  switch (found?.kind) {
+    case undefined:
+      return { use: 'stale', because: 'stale-origin-slow' }
     case 'validated':
       return { use: 'store', entry: found.entry, because: 'validated' }
     case 'failed':
@@ -49,8 +42,8 @@ async function judge(stored: Entry, found: Found, patience: Patience): Promise<R
       // From an origin without validators a 200 may be the same bytes again, which the client may have: wait and see.
       const { filling } = found
       if (filling.changed || !filling.download.stored) return { use: 'filling', filling }
-      const settled = await patience.orLose(filling.settled)
-      if (settled === 'lost') return { use: 'filling', filling }
+      const settled = await inTime(filling.settled, clock, end - clock.elapsed())
+      if (settled === undefined) return { use: 'filling', filling }
       if (settled.kind === 'failed') {
         return { use: 'stale', because: 'stale-origin-failed' }
       }
@@ -71,26 +64,4 @@ export function isIllness(found: Pick<Answered, 'status' | 'fields'>): boolean {
 /** Whether the origin declares that there is no such file, now and until it says otherwise. */
 export function isGone(status: number): boolean {
   return status === 404 || status === 410
-}
-
-/** One deadline over several waits. */
-class Patience {
-  readonly #lost: Promise<'lost'>
-  readonly #cancel: () => void
-
-  constructor(clock: Clock, wait: Milliseconds) {
-    let lose: () => void = () => undefined
-    this.#lost = new Promise(resolve => {
-      lose = () => resolve('lost')
-    })
-    this.#cancel = clock.after(wait, lose)
-  }
-
-  orLose<Result>(promise: Promise<Result>): Promise<Result | 'lost'> {
-    return Promise.race([promise, this.#lost])
-  }
-
-  end(): void {
-    this.#cancel()
-  }
 }

@@ -10,15 +10,16 @@ import { originName } from './mirrors.ts'
 /** Origins remembered: a client can ask for any name. */
 const capacity = 1000
 
+/** Time in which requests with a stored copy do not wait for such an origin. */
+const memory: Milliseconds = 10_000
+
 export class SlowOrigins {
   readonly #clock: Clock
-  readonly #memory: Milliseconds
   readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
   readonly #probed = new Set<string>()
 
-  constructor(clock: Clock, memory: Milliseconds) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#memory = memory
   }
 
   /** Whether stored answers should not wait for this origin. */
@@ -33,7 +34,7 @@ export class SlowOrigins {
 
   /** It let a client wait for too long. */
   note(uri: TargetUri): void {
-    this.#until.set(originName(uri), this.#clock.elapsed() + this.#memory)
+    this.#until.set(originName(uri), this.#clock.elapsed() + memory)
   }
 
   /** It has answered. */

@@ -17,6 +17,7 @@ import {
   restFields,
   restOf,
 } from './continuation.ts'
+import { isUpstream } from './failures.ts'
 import { type Answer, originName, type Question } from './mirrors.ts'
 
 export interface TransferOptions {
@@ -48,8 +49,8 @@ const mostFruitless = 3
 const firstPause: Milliseconds = 200
 
 /**
- * Settles when the content is whole in the download, which is then the caller's to complete, with the place of its end. Rejects with what broke the
- * transfer for good; the download is then the caller's to discard.
+ * Settles with the place the end came from when the content is whole in the download, which the caller then completes. Rejects
+ * with what broke the transfer for good; the caller then discards the download.
  */
 export async function transfer(
   first: Source,
@@ -118,11 +119,6 @@ function pour(source: Source, download: Download, signal: AbortSignal): Promise<
     signal.addEventListener('abort', stop)
     pull()
   })
-}
-
-/** Only the origin's side can be asked again; a refusing disk or a shutdown cannot. */
-export function isUpstream(error: unknown): boolean {
-  return error instanceof Failure && error.fault === 'upstream'
 }
 
 /** Content that is too long, or another one, stays so. */

@@ -24,19 +24,13 @@ import { type Admission, admitTarget } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
-import {
-  type Asked,
-  effectiveTarget,
-  type FetchMode,
-  type NoFile,
-  refusals,
-} from './request-target.ts'
+import { type Asked, effectiveTarget, type NoFile, refusals } from './request-target.ts'
 
 /** A file of an archive. */
 export interface FileDestination {
   readonly kind: 'file'
-  /** How it was asked for. */
-  readonly mode: FetchMode
+  /** Whether it is shown under an address of ours, because the client asked with a URL prefix. */
+  readonly underOurAddress: boolean
   /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
   /**
@@ -108,7 +102,7 @@ function destinationOf(request: Asked, rules: Rules): Destination {
   const archive = classify(uri.path)
   return {
     kind: 'file',
-    mode: asked.mode,
+    underOurAddress: asked.mode === 'prefix' || asked.mode === 'https-prefix',
     asked: asked.uri,
     uri,
     rule,

@@ -6,12 +6,6 @@
  */
 import type { Response } from '../../http/message/message.ts'
 import { formatUri, parseUri, type Target } from '../../http/message/target.ts'
-import type { FetchMode } from './request-target.ts'
-
-/** Whether what is asked for in this way is shown under an address of ours. */
-export function isOurAddress(mode: FetchMode): boolean {
-  return mode === 'prefix' || mode === 'https-prefix'
-}
 
 /** The answer as it may be shown there, to a request for this target. */
 export function sandboxed(response: Response, target: Target): Response {

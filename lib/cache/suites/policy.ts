@@ -1,8 +1,11 @@
 /**
- * Decides whether a Release file may be adopted: its signature, its dates, and the policy of its archive. Pure.
+ * Decides whether a Release file may be adopted: by its signature, its dates, and the settings of its archive. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { parseUri } from '../../http/message/target.ts'
 import type { Release } from '../archive/release.ts'
+import type { Config } from '../config/config.ts'
+import { archiveOf } from '../policy/routing.ts'
 import type { Generation, Signature } from './generation.ts'
 
 /** How an archive's Release files are judged. */
@@ -71,3 +74,18 @@ function olderThan(
   if (date === undefined || adopted.date === undefined || date >= adopted.date) return undefined
   return `it is older than the one adopted before (${new Date(adopted.date).toISOString()})`
 }
+
+/** How the suite in the directory with this key is judged; undefined when nothing below is compared with its indexes. */
+export function suitePolicy(
+  at: string,
+  { archives, suites }: Pick<Config, 'archives' | 'suites'>,
+): Policy | undefined {
+  const uri = parseUri(at)
+  if ('problem' in uri) return undefined
+  const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted
+  if (verify === 'off') return undefined
+  return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
+}
+
+/** How an archive that no setting names is judged. */
+const unlisted = { verify: 'prefer', signedBy: [] } as const

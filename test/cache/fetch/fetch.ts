@@ -37,7 +37,6 @@ async function fetcherForTest(
     onFetched: () => undefined,
     onImpostor: () => undefined,
     onWrong: () => undefined,
-    failureMemory: 10_000,
   })
   t.teardown(async () => {
     await fetcher.close(AbortSignal.abort())

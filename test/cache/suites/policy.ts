@@ -3,9 +3,8 @@
  */
 import t from 'tap'
 import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
-import { suitePolicy } from '../../../lib/cache/policy/archives.ts'
 import type { Generation, Signature } from '../../../lib/cache/suites/generation.ts'
-import { acceptable, type Judged } from '../../../lib/cache/suites/policy.ts'
+import { acceptable, type Judged, suitePolicy } from '../../../lib/cache/suites/policy.ts'
 
 const day = 24 * 3600 * 1000
 const now = Date.parse('2025-03-14T12:00:00Z')
