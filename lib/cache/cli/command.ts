@@ -86,7 +86,7 @@ async function ask({ cacheDirectory }: Config, request: object): Promise<ExitCod
 }
 
 async function fileProblemsOf(config: Config): Promise<readonly string[]> {
-  const { fileProblems } = await import('../config/check-files.ts')
+  const { fileProblems } = await import('./check-files.ts')
   return fileProblems(config, systemClock.now())
 }
 

@@ -4,11 +4,11 @@
 import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
+import { explain, explanationText } from '../explain.ts'
+import { ownIdentity } from '../policy/own-identity.ts'
 import { compilePolicy } from '../policy/policy.ts'
 import { routeRules } from '../policy/routing.ts'
 import type { Rules } from '../policy/rules.ts'
-import { explain, explanationText } from '../request/explain.ts'
-import { ownIdentity } from '../request/own-identity.ts'
 import { askIfRunning } from './ask.ts'
 import { withStore } from './read-only.ts'
 

@@ -7,12 +7,12 @@ import { serve } from '../../daemon.ts'
 import { AddressSet } from '../../ip.ts'
 import { createLog } from '../../log/log.ts'
 import type { ExitCode } from '../../program.ts'
-import { fileProblems } from '../config/check-files.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../request/own-identity.ts'
+import { machineAddresses } from '../policy/own-identity.ts'
 import { startService } from '../service.ts'
+import { fileProblems } from './check-files.ts'
 
 export interface ServeOptions {
   readonly config: Config

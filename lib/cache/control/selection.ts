@@ -1,8 +1,9 @@
 /**
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
+
+import { destinationOf } from '../explain.ts'
 import type { Rules } from '../policy/rules.ts'
-import { destinationOf } from '../request/explain.ts'
 import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 

@@ -4,9 +4,9 @@
 import { formatAuthority } from '../../http/message/target.ts'
 import { count, countOf, elapsed, percent, rate, size } from '../operations/figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
+import { type ServiceState, serviceState } from '../operations/state.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
-import { type ServiceState, serviceState } from './state.ts'
 
 /** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
 export interface Status {

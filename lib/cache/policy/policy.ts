@@ -13,8 +13,8 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { isOwn, type Own } from '../request/own-identity.ts'
 import { type HostList, hostList, matching } from './host-list.ts'
+import { isOwn, type Own } from './own-identity.ts'
 
 /** What is to be reached. */
 export interface TargetApproach {

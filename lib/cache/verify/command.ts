@@ -7,7 +7,7 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { ProgressLine } from '../cli/progress.ts'
 import type { Config } from '../config/config.ts'
 import { size } from '../operations/figures.ts'
-import { Evictor, fateFacts } from './eviction.ts'
+import { Evictor, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 

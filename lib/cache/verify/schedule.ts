@@ -16,7 +16,7 @@ import {
   verificationFigures,
 } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
-import { evictFrom, type Fate } from './eviction.ts'
+import { evictFrom, type Fate } from './remove-wrong.ts'
 import type { VerificationReport, Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
+import type { Own } from '../../../lib/cache/policy/own-identity.ts'
 import {
   type Admission,
   admitClient,
@@ -8,7 +9,6 @@ import {
   compilePolicy,
   type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
-import type { Own } from '../../../lib/cache/request/own-identity.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
 
 const own: Own = {

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
 import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
+import type { Own } from '../../../lib/cache/policy/own-identity.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import type { Rules } from '../../../lib/cache/policy/rules.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
-import type { Own } from '../../../lib/cache/request/own-identity.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'
 

@@ -6,7 +6,6 @@ import type { Blobs } from '../disk/blobs.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
-import type { Contents } from './contents.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
 import {
@@ -19,6 +18,7 @@ import {
   worthKeeping,
 } from './partial.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
+import type { Contents } from './stored-contents.ts'
 import type { Destination } from './write-behind.ts'
 
 export interface DownloadOptions {

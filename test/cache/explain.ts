@@ -1,9 +1,9 @@
 import t from 'tap'
-import { configCheck } from '../../../lib/cache/config/load-config.ts'
-import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
-import { routeRules } from '../../../lib/cache/policy/routing.ts'
-import { explain } from '../../../lib/cache/request/explain.ts'
-import { decodeConfig } from '../../../lib/config/config-file.ts'
+import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { explain } from '../../lib/cache/explain.ts'
+import { compilePolicy } from '../../lib/cache/policy/policy.ts'
+import { routeRules } from '../../lib/cache/policy/routing.ts'
+import { decodeConfig } from '../../lib/config/config-file.ts'
 
 const surroundings = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }
 const own = { names: new Set<string>(), addresses: new Set<string>(), ports: new Set([3142]) }

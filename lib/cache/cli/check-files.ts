@@ -4,9 +4,9 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
+import type { Config } from '../config/config.ts'
 import { originAuthorities } from '../fetch/origin-client.ts'
 import { authorityProblem } from '../intercept/authority.ts'
-import type { Config } from './config.ts'
 
 /** Every problem with the files a configuration names, in sentences. Changes nothing. */
 export async function fileProblems(config: Config, now: Milliseconds): Promise<readonly string[]> {

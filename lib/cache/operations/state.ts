@@ -1,9 +1,9 @@
 /**
  * Whether the service is well, with the reasons when it is not or when there is something to look after.
  */
-import { neighbourCaution } from '../operations/endpoint.ts'
-import { countOf } from '../operations/figures.ts'
-import type { OperationsSources } from '../operations/sources.ts'
+import { neighbourCaution } from './endpoint.ts'
+import { countOf } from './figures.ts'
+import type { OperationsSources } from './sources.ts'
 
 export interface ServiceState {
   /** Ready, ready with something to look after, or unable to do its work. */
