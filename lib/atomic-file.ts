@@ -1,6 +1,6 @@
 /**
  * Small state on disk, whole or not at all: temporary name, exclusive create, write, fsync, rename, fsync of the directory.
- * Bodies have their own writer in `cache/store/`; nothing else in the project writes a file that is to be read again.
+ * Contents have their own writer in `cache/store/`; no other file of the project writes what is to be read again.
  */
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
@@ -47,7 +47,8 @@ export async function writeFileAtomically(
     await rm(temporary, { force: true }).catch(() => undefined)
     throw error
   }
-  if (durable) await syncDirectory(dirname(path))
+  // The rename survives a power cut when the directory is flushed as well.
+  if (durable) await withFile(dirname(path), 'r', undefined, directory => directory.sync())
 }
 
 /** A link takes a name only when it is free. Where the file system has no links two who come at once replace each other. */
@@ -63,11 +64,6 @@ async function claim(temporary: string, path: string): Promise<void> {
 }
 
 const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']
-
-/** Makes a rename inside `directory` survive a power cut. */
-export async function syncDirectory(directory: string): Promise<void> {
-  await withFile(directory, 'r', undefined, file => file.sync())
-}
 
 async function withFile(
   path: string,

@@ -15,10 +15,6 @@ export interface CounterMetric<L extends string = never> {
   add(labels: Labels<L>, by?: number): void
 }
 
-export interface GaugeMetric<L extends string = never> {
-  set(labels: Labels<L>, value: number): void
-}
-
 export interface HistogramMetric<L extends string = never> {
   observe(labels: Labels<L>, value: number): void
 }
@@ -75,11 +71,6 @@ export class Metrics {
         else known.sum += by
       },
     }
-  }
-
-  gauge<L extends string = never>(options: MetricOptions<L>): GaugeMetric<L> {
-    const gauge = new Gauge(this.#settings(options))
-    return { set: (labels, value) => gauge.set(labels, value) }
   }
 
   /** A gauge without labels that is asked at each look. `read` must be quick and must not throw. */

@@ -8,8 +8,8 @@ import { whenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { textResponse } from '../http/message/reply.ts'
 import { hasPassed } from '../http/proxy/via.ts'
+import { malformed } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { Allowed, Answerer } from './answer/answerer.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
@@ -195,12 +195,6 @@ function admitted(
     policy,
   )
   return refusal ?? admission
-}
-
-function malformed(refusal: { status: number; sentence: string }): Response {
-  return textResponse(refusal.status, refusal.sentence, {
-    facts: { outcome: 'refused', because: 'malformed' },
-  })
 }
 
 function newBoundary(): string {

@@ -11,7 +11,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { pause } from '../../async/deadline.ts'
+import { pause, within } from '../../async/deadline.ts'
+import { inThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
@@ -20,8 +21,8 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import type { Store } from '../store/store.ts'
 import { packageFile } from '../store/upkeep/versions.ts'
 import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites/generation.ts'
-import type { Newer } from './newest.ts'
-import { searchInThread } from './thread.ts'
+import { longestJob } from '../suites/thread.ts'
+import type { Newer, Search } from './newest.ts'
 
 export interface AheadSettings {
   /** Packages that clients asked for in so many days count; 0 switches it off. */
@@ -116,7 +117,7 @@ export class Ahead {
     if (used.size === 0) return
     const begun = clock.elapsed()
     const search = { cacheDirectory, before, after, used: [...used.keys()] }
-    const found = await searchInThread(search, { clock, signal: this.#closing.signal })
+    const found = await searchInThread(search, clock, this.#closing.signal)
     log.debug('newer packages were found', { suite: at, newer: found.length })
     const ordered = found
       .map(one => ({ ...one, lastUsed: used.get(one.before) ?? 0 }))
@@ -196,6 +197,25 @@ export class Ahead {
     const { files, bytes: spent } = this.#spent
     return files < settings.files && spent + bytes <= settings.size
   }
+}
+
+/** The packages that are looked for and the stanzas of an index take a tenth of it. */
+const heapMegabytes = 512
+
+/** Searches. Rejects with the reason of `signal`, when it takes too long, and when an index cannot be read. */
+function searchInThread(
+  task: Search,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<readonly Newer[]> {
+  const late = () => new Error('it takes too long')
+  const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
+  const program = new URL('./worker.js', import.meta.url)
+  return within(limit, stop =>
+    inThread(program, { task, heapMegabytes, signal: stop }, (found: readonly Newer[], resolve) =>
+      resolve(found),
+    ),
+  )
 }
 
 type Generations = ReadonlyArray<Generation | undefined>

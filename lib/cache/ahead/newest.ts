@@ -1,6 +1,6 @@
 /**
  * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: it runs in a thread
- * (thread.ts).
+ * of its own (worker.ts).
  */
 import { createReadStream } from 'node:fs'
 import { decompress } from '../archive/decompress.ts'

@@ -12,6 +12,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
+import { isAnswer } from '../fetch/revalidation.ts'
 import type { DenyRule } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -50,16 +51,6 @@ export function originSaid(
       ...about,
     },
   })
-}
-
-/**
- * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies,
- * conditions and ranges, which do not fit this request, and redirects do that the client is to follow. Any other status, such
- * as 206 or a redirect without a target, is a failure of the origin.
- */
-export function isAnswer({ status, fields }: { status: number; fields?: Fields }): boolean {
-  if (isRedirect(status)) return fields?.has('Location') === true
-  return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 
 /** Failures that trying again does not mend, which is what apt makes of 503. */

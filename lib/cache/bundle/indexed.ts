@@ -6,7 +6,7 @@ import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/package-index.ts'
 import { decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
-import { rootsOf } from '../verify/suites.ts'
+import { rootsOf } from '../archive/suite-layout.ts'
 
 /** An index of packages, where its files lie, and which of the two kinds it is. */
 export interface Index {

@@ -40,3 +40,8 @@ function listenOf(file: FileValues, override: Overrides['listen']): readonly Lis
   const ports = new Set([file.listenPort ?? defaultPort, ...file.alternativePorts])
   return [...ports].map(port => ({ address: file.listenAddress, port }))
 }
+
+/** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
+export function needsAuthority({ https }: Config, secure: boolean): boolean {
+  return secure || https.intercept || https.interceptDomains.length > 0
+}

@@ -65,13 +65,6 @@ function absolutePaths(found: unknown, directory: string): unknown {
   }
 }
 
-/** The defaults alone, as without a configuration file. */
-export function defaultConfig(overrides: Overrides, surroundings: Surroundings): Config {
-  const loaded = bare(configCheck(overrides, surroundings)({}))
-  if (loaded.ok) return loaded.value
-  throw new TypeError(`the defaults are wrong: ${loaded.problems.join('; ')}`)
-}
-
 /** What a configuration file is checked with. */
 export function configCheck(overrides: Overrides, surroundings: Surroundings): Check<Config> {
   const checkFile = checkSettings(settings)

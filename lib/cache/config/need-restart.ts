@@ -2,8 +2,7 @@
  * Which settings a reload cannot apply to a running service. Pure.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { needsAuthority } from '../intercept/authority.ts'
-import type { Config } from './config.ts'
+import { type Config, needsAuthority } from './config.ts'
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */
 export function needRestart(before: Config, after: Config): readonly string[] {

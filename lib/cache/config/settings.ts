@@ -13,7 +13,7 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { archives } from './setting-archives.ts'
+import { archives, suites } from './setting-archives.ts'
 import { freshness, limits, retention, timeouts, verification } from './setting-bounds.ts'
 import { https } from './setting-https.ts'
 import {
@@ -27,7 +27,6 @@ import {
   remapFrom,
   remapTo,
 } from './setting-kinds.ts'
-import { suites } from './setting-suites.ts'
 
 /** The port auto-apt-proxy and apt-cacher-ng's users look at first. */
 export const defaultPort = 3142

@@ -5,10 +5,11 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
-import { isAnswer } from '../answer/errors.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Answered, Fetching, Filling } from './found.ts'
+import { isRedirect } from './redirects.ts'
 
 export type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
@@ -54,6 +55,16 @@ export async function revalidate(
         : { use: 'changed', entry }
     }
   }
+}
+
+/**
+ * Whether a status other than 200 answers a plain GET for the whole file. Client errors do, except those about proxies,
+ * conditions and ranges, which do not fit this request, and redirects do that the client is to follow. Any other status, such
+ * as 206 or a redirect without a target, is a failure of the origin.
+ */
+export function isAnswer({ status, fields }: { status: number; fields?: Fields }): boolean {
+  if (isRedirect(status)) return fields?.has('Location') === true
+  return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 
 /** Whether an answer speaks of an origin that is ill, so that a stored copy is the better answer. */

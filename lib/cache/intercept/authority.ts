@@ -21,7 +21,7 @@ import {
   readCertificates,
   readPrivateKey,
 } from '../../x509/x509.ts'
-import type { Config, HttpsConfig } from '../config/config.ts'
+import { type Config, type HttpsConfig, needsAuthority } from '../config/config.ts'
 import { countOf, date } from '../operations/figures.ts'
 import { permittedHosts } from './certificate-names.ts'
 
@@ -42,11 +42,6 @@ const day: Milliseconds = 86_400_000
 /** Expiry within this time is warned about. */
 const notice = 30 * day
 const lifetime = 10 * 365 * day
-
-/** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
-export function needsAuthority({ https }: Config, secure: boolean): boolean {
-  return secure || https.intercept || https.interceptDomains.length > 0
-}
 
 /** The CA these settings name; makes one when they name none and none was made yet. Throws a Failure with one sentence. */
 export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {

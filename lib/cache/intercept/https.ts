@@ -7,17 +7,11 @@ import { repeat } from '../../async/repeat.ts'
 import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Config } from '../config/config.ts'
+import { type Config, needsAuthority } from '../config/config.ts'
 import type { Gauges } from '../operations/metrics.ts'
 import type { HttpsMode, HttpsState, OperationsSources } from '../operations/sources.ts'
 import { admitTarget, type Policy } from '../policy/policy.ts'
-import {
-  type Authority,
-  expiresSoon,
-  expiryWarnings,
-  needsAuthority,
-  openAuthority,
-} from './authority.ts'
+import { type Authority, expiresSoon, expiryWarnings, openAuthority } from './authority.ts'
 import { listenerNames } from './certificate-names.ts'
 import { DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'

@@ -12,15 +12,15 @@ import { explainError } from '../../errors.ts'
 import { decompress, usualLimits } from '../archive/decompress.ts'
 import { indexedFiles } from '../archive/package-index.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
-import { Layout } from '../store/disk/layout.ts'
 import {
-  type Claim,
   currentReleases,
   indexChoices,
   type KnownRelease,
+  type ListedStored,
   rootOf,
   type UsableIndex,
-} from '../verify/suites.ts'
+} from '../archive/suite-layout.ts'
+import { Layout } from '../store/disk/layout.ts'
 import {
   type AdoptedIndex,
   baseOf,
@@ -197,8 +197,8 @@ async function writeReleaseTable(
 }
 
 /** What the Release file names and the store has, under whichever name. */
-async function storedClaims(places: Layout, known: KnownRelease): Promise<readonly Claim[]> {
-  const claims: Claim[] = []
+async function storedClaims(places: Layout, known: KnownRelease): Promise<readonly ListedStored[]> {
+  const claims: ListedStored[] = []
   for (const listed of known.release.files.values()) {
     const digest = listed.digests.sha256
     if (digest === undefined) continue

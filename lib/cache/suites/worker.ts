@@ -1,8 +1,8 @@
 /**
  * The thread adoptions run in. Started by thread.ts alone.
  */
-import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
+import { lowerPriority } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { adopt, type Job } from './adopt.ts'
 import { checkSignature } from './signature.ts'
@@ -22,9 +22,6 @@ async function work(job: Job): Promise<Answer> {
 // Without a parent it is not a thread and does nothing.
 if (parentPort !== null) {
   const port = parentPort
-  try {
-    // On Linux this is the priority of the calling thread, not of the process. Without it the thread works all the same.
-    if (process.platform === 'linux') setPriority(niceness)
-  } catch {}
+  lowerPriority(niceness)
   port.on('message', (job: Job) => void work(job).then(answer => port.postMessage(answer)))
 }

@@ -4,11 +4,11 @@
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { iterate } from '../../bytes/source.ts'
+import type { StoredFile } from '../archive/suite-layout.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
-import type { StoredFile } from './inventory.ts'
 
-export class Contents {
+export class HashedContents {
   readonly #store: ReadableStore
   readonly #pace: (bytes: number) => Promise<void>
   readonly #onRead: (done: number) => void

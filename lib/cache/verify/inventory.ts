@@ -6,17 +6,7 @@
  * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
  */
 import { classify, decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
-import type { Entry } from '../store/entry.ts'
-
-/** The part of an entry that matters here. */
-export type StoredFile = Pick<Entry, 'key' | 'digest' | 'size' | 'stored' | 'validated'>
-
-/** A stored Release file and where the suite it describes lies. */
-export interface StoredRelease {
-  readonly file: StoredFile
-  /** The decoded URL of its directory, without a slash at the end. */
-  readonly base: string
-}
+import type { StoredFile, StoredRelease } from '../archive/suite-layout.ts'
 
 /** A stored file whose name says what it hashes to. */
 export interface StoredByHash {

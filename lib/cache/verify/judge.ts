@@ -2,8 +2,8 @@
  * Compares a stored file with what an index says about it. Pure.
  */
 import type { ListedFile } from '../archive/listed-file.ts'
+import type { StoredFile } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
-import type { StoredFile } from './inventory.ts'
 
 export type Verdict =
   | { readonly is: 'right' }

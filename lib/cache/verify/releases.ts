@@ -5,13 +5,13 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { parentOf } from '../archive/path.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
+import type { KnownRelease, StoredFile, StoredRelease } from '../archive/suite-layout.ts'
 import type { Signature } from '../suites/generation.ts'
 import { distrusted, type Policy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signature.ts'
-import type { Contents } from './hashing.ts'
-import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
+import type { HashedContents } from './hashing.ts'
+import type { Inventory } from './inventory.ts'
 import type { Wrong } from './report.ts'
-import type { KnownRelease } from './suites.ts'
 
 /** A Release file, and what is known about its signature. */
 export interface JudgedRelease extends KnownRelease {
@@ -23,7 +23,7 @@ export interface JudgedRelease extends KnownRelease {
 
 /** What there is around it. */
 export interface Around {
-  readonly contents: Contents
+  readonly contents: HashedContents
   readonly inventory: Inventory
   readonly policyOf: (at: string) => Policy | undefined
   readonly now: Milliseconds
@@ -64,7 +64,7 @@ export async function readStoredRelease(one: StoredRelease, around: Around): Pro
   }
 }
 
-async function whole(contents: Contents, file: StoredFile): Promise<Buffer> {
+async function whole(contents: HashedContents, file: StoredFile): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   if (file.size > maxReleaseBytes) throw new Error('it is too long')
   for await (const chunk of contents.read(file)) chunks.push(Buffer.from(chunk))

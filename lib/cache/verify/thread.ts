@@ -1,7 +1,7 @@
 /**
  * Runs a check in a thread of its own: hashing and unpacking would keep requests waiting.
  */
-import { Worker } from 'node:worker_threads'
+import { inThread } from '../../async/thread.ts'
 import type { LogFacts, Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Progress, VerificationReport, Wrong } from './report.ts'
@@ -34,35 +34,20 @@ export interface ThreadOptions extends Task {
 const heapMegabytes = 2048
 
 /** Checks the store in a directory. Rejects with the reason of `signal`, or when the thread fails. */
-export async function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
+export function verifyInThread(options: ThreadOptions): Promise<VerificationReport> {
   const { directory, rate, settings, signal, log, onProgress, onWrong } = options
-  signal.throwIfAborted()
-  const worker = new Worker(new URL('./worker.js', import.meta.url), {
-    workerData: { directory, rate, settings } satisfies Task,
-    resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
+  const task: Task = { directory, rate, settings }
+  const program = new URL('./worker.js', import.meta.url)
+  return inThread(program, { task, heapMegabytes, signal }, (message: Message, resolve) => {
+    switch (message.tell) {
+      case 'progress':
+        return onProgress?.(message.progress)
+      case 'wrong':
+        return onWrong(message.wrong)
+      case 'warning':
+        return log.warn(message.message, message.facts)
+      case 'report':
+        return resolve(message.report)
+    }
   })
-  let abort = (): void => undefined
-  try {
-    return await new Promise((resolve, reject) => {
-      abort = () => reject(signal.reason)
-      signal.addEventListener('abort', abort)
-      worker.on('error', reject)
-      worker.on('exit', () => reject(new Error('the thread of the check ended early')))
-      worker.on('message', (message: Message) => {
-        switch (message.tell) {
-          case 'progress':
-            return onProgress?.(message.progress)
-          case 'wrong':
-            return onWrong(message.wrong)
-          case 'warning':
-            return log.warn(message.message, message.facts)
-          case 'report':
-            return resolve(message.report)
-        }
-      })
-    })
-  } finally {
-    signal.removeEventListener('abort', abort)
-    void worker.terminate()
-  }
 }

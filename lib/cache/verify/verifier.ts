@@ -11,24 +11,25 @@ import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/package-index.ts'
-import type { HashAlgorithm } from '../store/disk/examine.ts'
-import type { ReadableStore } from '../store/reading.ts'
-import type { Policy } from '../suites/policy.ts'
-import { Contents } from './hashing.ts'
-import { Inventory, type StoredFile } from './inventory.ts'
-import { judge, needsSha512, type Verdict } from './judge.ts'
-import { type JudgedRelease, readStoredRelease } from './releases.ts'
-import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
 import {
-  type Claim,
-  claimsOf,
   currentReleases,
   indexChoices,
   type KnownRelease,
+  type ListedStored,
   rootsOf,
+  type StoredFile,
+  storedOf,
   type UsableIndex,
   unsignedIndexes,
-} from './suites.ts'
+} from '../archive/suite-layout.ts'
+import type { HashAlgorithm } from '../store/disk/examine.ts'
+import type { ReadableStore } from '../store/reading.ts'
+import type { Policy } from '../suites/policy.ts'
+import { HashedContents } from './hashing.ts'
+import { Inventory } from './inventory.ts'
+import { judge, needsSha512, type Verdict } from './judge.ts'
+import { type JudgedRelease, readStoredRelease } from './releases.ts'
+import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
 
 export interface VerifyParts {
   readonly store: ReadableStore
@@ -58,7 +59,7 @@ type Unread = VerificationReport['unread'][number]
 class Verification {
   readonly #parts: VerifyParts
   readonly #inventory = new Inventory()
-  readonly #contents: Contents
+  readonly #contents: HashedContents
   readonly #wrong: Wrong[] = []
   readonly #unread: Unread[] = []
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
@@ -70,7 +71,7 @@ class Verification {
   constructor(parts: VerifyParts) {
     this.#parts = parts
     const { store, rate } = parts
-    this.#contents = new Contents(store, rate, done => this.#progress('reading', done))
+    this.#contents = new HashedContents(store, rate, done => this.#progress('reading', done))
   }
 
   async run(): Promise<VerificationReport> {
@@ -85,7 +86,8 @@ class Verification {
     const trusted = currentReleases(releases.filter(({ refused }) => refused === undefined))
     for (const known of currentReleases([...trusted, ...withoutTrusted(releases, trusted)])) {
       const { refused, signature } = known
-      const claims = refused === undefined ? [...claimsOf(known, this.#inventory)] : []
+      const claims =
+        refused === undefined ? [...storedOf(known, name => this.#inventory.named(name))] : []
       const right = await this.#checkIndexes(known, claims)
       choices.push(...indexChoices(known.base, right))
       const { suite, date } = known.release
@@ -100,7 +102,7 @@ class Verification {
       })
     }
     await this.#checkPackages(choices)
-    const unsigned = unsignedIndexes(this.#inventory, releases)
+    const unsigned = unsignedIndexes(this.#inventory.packageIndexes, releases)
     await this.#checkPackages(unsigned.map(index => [index]))
     await this.#checkContents()
     return {
@@ -150,8 +152,11 @@ class Verification {
   }
 
   /** Compares indexes with the Release file; answers the claims that are right. */
-  async #checkIndexes(known: KnownRelease, claims: readonly Claim[]): Promise<readonly Claim[]> {
-    const right: Claim[] = []
+  async #checkIndexes(
+    known: KnownRelease,
+    claims: readonly ListedStored[],
+  ): Promise<readonly ListedStored[]> {
+    const right: ListedStored[] = []
     for (const claim of claims) {
       const { file, listed } = claim
       if (this.#settled.has(file)) continue

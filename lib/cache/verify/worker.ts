@@ -1,9 +1,9 @@
 /**
  * The thread a check runs in. Started by thread.ts alone.
  */
-import { setPriority } from 'node:os'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../async/clock.ts'
+import { lowerPriority } from '../../async/thread.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
 import { openStoreForReading } from '../store/reading.ts'
 import { suitePolicy } from '../suites/policy.ts'
@@ -17,10 +17,7 @@ const progressInterval = 200
 
 async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
-  try {
-    // On Linux this is the priority of the calling thread, not of the process. Without it the thread works all the same.
-    if (process.platform === 'linux') setPriority(niceness)
-  } catch {}
+  lowerPriority(niceness)
   const log: Logger = {
     ...silentLog,
     warn: (message, facts) => tell({ tell: 'warning', message, facts }),

@@ -7,7 +7,6 @@ import type { LogFacts } from '../../log/log.ts'
 import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
-import type { Refusal } from '../wire/request-rules.ts'
 import { type Connection, isNewest } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
@@ -89,9 +88,14 @@ export class Exchanges {
   }
 }
 
-/** The response to a head that breaks a rule. */
-export function malformed({ status, sentence }: Pick<Refusal, 'status' | 'sentence'>): Response {
-  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+/** The response to a request that is refused for its head alone. */
+export function malformed(refusal: {
+  readonly status: number
+  readonly sentence: string
+}): Response {
+  return textResponse(refusal.status, refusal.sentence, {
+    facts: { outcome: 'refused', because: 'malformed' },
+  })
 }
 
 /**

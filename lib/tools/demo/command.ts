@@ -4,8 +4,11 @@
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pipeline } from 'node:stream'
+import { createServer, type TLSSocket } from 'node:tls'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
 import { startService } from '../../auth/service.ts'
@@ -18,7 +21,6 @@ import { type DemoOptions, demo } from '../dev-idp/arguments.ts'
 import { listening, peopleOf, peopleTable, startDevIdp } from '../dev-idp/command.ts'
 import type { Person } from '../dev-idp/people.ts'
 import { createApplication } from './application.ts'
-import { createTlsEdge } from './tls-edge.ts'
 
 /** Runs the command with the arguments behind its name. */
 export function demoCommand(argv: readonly string[]): Promise<ExitCode> {
@@ -105,6 +107,35 @@ async function throwAwayCertificate() {
     ...{ now: Date.now(), lifetime: 7 * 86_400_000, serialNumber: randomBytes(8) },
   })
   return { key: privateKey, cert: certificate }
+}
+
+/**
+ * A TLS edge in front of the port `to()` on 127.0.0.1, not listening yet; it decrypts and forwards the bytes unchanged. `close`
+ * stops listening and ends every connection. A real edge also preserves Host and overwrites X-Forwarded-Proto; here no other proxy
+ * stands in front.
+ */
+function createTlsEdge(
+  identity: { readonly key: string; readonly cert: string },
+  to: () => number,
+) {
+  const open = new Set<TLSSocket>()
+  const server = createServer({ ...identity, ALPNProtocols: ['http/1.1'] }, outside => {
+    open.add(outside)
+    outside.on('close', () => open.delete(outside))
+    const inside = connect(to(), '127.0.0.1')
+    // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
+    pipeline(outside, inside, outside, () => undefined)
+  })
+  // Browsers break off the handshake when they do not know the certificate: that is expected here.
+  server.on('tlsClientError', () => undefined)
+  return {
+    server,
+    close: () =>
+      new Promise<void>(closed => {
+        server.close(() => closed())
+        for (const socket of open) socket.destroy()
+      }),
+  }
 }
 
 function banner(url: string, idp: string, { people, profile, encrypt }: Demo): string {

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { unframe } from '../../../lib/cache/archive/clearsigned.ts'
-import { readRelease } from '../../../lib/cache/archive/release.ts'
+import { readRelease, unframe } from '../../../lib/cache/archive/release.ts'
 
 const a64 = 'a'.repeat(64)
 const b64 = 'b'.repeat(64)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { defaultConfig, loadConfig } from '../../../lib/cache/config/load-config.ts'
+import { loadConfig } from '../../../lib/cache/config/load-config.ts'
 import { config, load, problems, user } from '../../fixtures/cache/cache-config.ts'
 
 t.test('every problem is told at once, each at its value', t => {
@@ -86,7 +86,7 @@ t.test(
 listen_port_secure: 0
 https: {intercept: no, cert: "", key: "", password: "", certificate_domain: "", aia_address: "", enable_crl: false}
 `
-    t.strictSame(config(off), defaultConfig({}, user))
+    t.strictSame(config(off), config(''))
     t.notMatch(problems('https: {password: [hunter2]}').join('\n'), 'hunter2')
     t.end()
   },
@@ -182,12 +182,12 @@ t.test('the file is the one named, or the one in the environment', async t => {
 
 t.test('the example file says the defaults, with and without its comment signs', t => {
   const example = readFileSync('packaging/cachesvc.yaml', 'utf8')
-  t.strictSame(config(example), defaultConfig({}, user))
+  t.strictSame(config(example), config(''))
   const uncommented = example.replace(/^#(?=[a-z ] ?\S| {2}- )/gm, (sign, at: number) =>
     /^#(?:[a-z_]+:| {2})/.test(example.slice(at)) ? '' : sign,
   )
   const all = config(uncommented)
-  const { clients, expiration, log, passthroughDomains } = defaultConfig({}, user)
+  const { clients, expiration, log, passthroughDomains } = config('')
   t.match({ ...all }, { clients, expiration, log, passthroughDomains, https: { prevent: false } })
   t.equal(all.listen.length, 2, 'the comment signs were really taken away')
   t.equal(all.domains.length, 2)

@@ -4,17 +4,16 @@
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Config, HttpsConfig } from '../../../lib/cache/config/config.ts'
-import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
+import { type Config, type HttpsConfig, needsAuthority } from '../../../lib/cache/config/config.ts'
 import {
   type Authority,
   authorityProblem,
   expiresSoon,
   expiryWarnings,
-  needsAuthority,
   openAuthority,
 } from '../../../lib/cache/intercept/authority.ts'
 import { readCertificates } from '../../../lib/x509/x509.ts'
+import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 import { pattern } from '../../fixtures/cache/operations.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { attempt, command, lacking } from '../../fixtures/process/command.ts'
@@ -27,7 +26,7 @@ const cachesvc = join(import.meta.dirname, '../../../bin/cachesvc.js')
 
 function configWith(directory: string, https: Partial<HttpsConfig>, more: Partial<Config> = {}) {
   const surroundings = { environment: {}, root: false, home: directory, systemCacheWritable: false }
-  const config = defaultConfig({ cacheDirectory: directory }, surroundings)
+  const config = configOf('', { cacheDirectory: directory }, surroundings)
   return { ...config, ...more, https: { ...config.https, intercept: true, ...https } }
 }
 

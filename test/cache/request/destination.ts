@@ -1,5 +1,4 @@
 import t from 'tap'
-import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
 import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import type { Own } from '../../../lib/cache/policy/own-identity.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
@@ -7,6 +6,7 @@ import type { Rules } from '../../../lib/cache/policy/rules.ts'
 import { Destinations } from '../../../lib/cache/request/destination.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'
+import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
 const own: Own = {
   names: new Set(['cache']),
@@ -30,7 +30,7 @@ function rules(
     systemCacheWritable: false,
   }
   const config = {
-    ...defaultConfig({}, surroundings),
+    ...configOf('', {}, surroundings),
     domains: (lists.domains ?? []).map(pattern),
     privateDomains: [],
     passthroughDomains: (lists.passthrough ?? []).map(pattern),

@@ -2,6 +2,7 @@
  * Generations on disk, and where the paths of an index begin.
  */
 import t from 'tap'
+import { rootOf } from '../../../lib/cache/archive/suite-layout.ts'
 import {
   baseOf,
   byHashPath,
@@ -13,7 +14,6 @@ import {
   type Suite,
   succeeded,
 } from '../../../lib/cache/suites/generation.ts'
-import { rootOf } from '../../../lib/cache/verify/suites.ts'
 
 const at = 'http://archive.example.org/debian/dists/b%2Bc'
 

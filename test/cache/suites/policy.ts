@@ -2,9 +2,9 @@
  * Which Release files may be adopted, by policy, signature and dates.
  */
 import t from 'tap'
-import { defaultConfig } from '../../../lib/cache/config/load-config.ts'
 import type { Generation, Signature } from '../../../lib/cache/suites/generation.ts'
 import { acceptable, type Judged, suitePolicy } from '../../../lib/cache/suites/policy.ts'
+import { config as configOf } from '../../fixtures/cache/cache-config.ts'
 
 const day = 24 * 3600 * 1000
 const now = Date.parse('2025-03-14T12:00:00Z')
@@ -69,7 +69,7 @@ t.test('what each policy says', async t => {
 })
 
 t.test('the policy of an archive is that of the place it is stored under', async t => {
-  const config = defaultConfig({}, { environment: {}, home: '/home/user', isRoot: false } as never)
+  const config = configOf('')
   const place = { text: '', scheme: undefined, subdomains: false, port: undefined }
   const origin = { ...place, host: 'archive.example.org', path: '/debian' }
   const archive = { verify: 'require', signedBy: ['/key.gpg'], redirects: undefined } as const

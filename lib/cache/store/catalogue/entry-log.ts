@@ -82,11 +82,6 @@ export class EntryLog {
     return decodeRecord(await this.#file.bytes(offset, length))
   }
 
-  /** Bytes of the file as they are, lines or not. */
-  bytes(offset: number, length: number): Promise<Buffer> {
-    return this.#file.bytes(offset, length)
-  }
-
   async size(): Promise<number> {
     return (await this.#file.look()).size
   }

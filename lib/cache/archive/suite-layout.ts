@@ -1,5 +1,5 @@
 /**
- * Finds the stored files a Release file lists, and where the packages of an index lie. Pure.
+ * Where the files of a suite lie: those a Release file lists, its indexes, and the packages that an index names. Pure.
  *
  * # Facts
  * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the
@@ -9,19 +9,36 @@
  * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
  *   one counts.
  */
-import { digests } from '../archive/digest.ts'
-import type { ListedFile } from '../archive/listed-file.ts'
-import { packageIndexOf, parentOf } from '../archive/path.ts'
-import type { Release } from '../archive/release.ts'
-import type { Inventory, StoredFile, StoredRelease } from './inventory.ts'
+import type { Milliseconds } from '../../async/clock.ts'
+import { digests } from './digest.ts'
+import type { ListedFile } from './listed-file.ts'
+import { packageIndexOf, parentOf } from './path.ts'
+import type { Release } from './release.ts'
+
+/** A stored file: the part of its entry that matters here. */
+export interface StoredFile {
+  readonly key: string
+  /** SHA-256 of its content. */
+  readonly digest: string
+  readonly size: number
+  readonly stored: Milliseconds
+  readonly validated: Milliseconds
+}
+
+/** A stored Release file and where the suite it describes lies. */
+export interface StoredRelease {
+  readonly file: StoredFile
+  /** The decoded URL of its directory, without a slash at the end. */
+  readonly base: string
+}
 
 /** A Release file that was read. */
 export interface KnownRelease extends StoredRelease {
   readonly release: Release
 }
 
-/** What a Release file says about a stored file. */
-export interface Claim {
+/** A stored file and how a Release file lists it. */
+export interface ListedStored {
   readonly file: StoredFile
   readonly listed: ListedFile
 }
@@ -43,16 +60,19 @@ function isYounger(one: KnownRelease, other: KnownRelease): boolean {
   return difference === 0 ? one.file.key.endsWith('/InRelease') : difference > 0
 }
 
-/** Everything stored that a Release file lists, by its plain name and by hash. */
-export function* claimsOf(known: KnownRelease, inventory: Inventory): Generator<Claim> {
+/** Everything stored that a Release file lists, by its plain name and by hash; `named` has the files of a decoded URL. */
+export function* storedOf(
+  known: KnownRelease,
+  named: (name: string) => readonly StoredFile[],
+): Generator<ListedStored> {
   for (const listed of known.release.files.values()) {
     const name = `${known.base}/${listed.path}`
-    for (const file of inventory.named(name)) yield { file, listed }
+    for (const file of named(name)) yield { file, listed }
     for (const { algorithm, release } of digests) {
       const digest = listed.digests[algorithm]
       if (digest === undefined) continue
-      const named = inventory.named(`${parentOf(name)}/by-hash/${release}/${digest}`)
-      for (const file of named) yield { file, listed }
+      const byHash = `${parentOf(name)}/by-hash/${release}/${digest}`
+      for (const file of named(byHash)) yield { file, listed }
     }
   }
 }
@@ -93,7 +113,7 @@ export interface UsableIndex {
  */
 export function indexChoices(
   base: string,
-  confirmed: readonly Claim[],
+  confirmed: readonly ListedStored[],
 ): ReadonlyArray<readonly UsableIndex[]> {
   const choices = new Map<string, UsableIndex[]>()
   const byCost = [...confirmed].sort((a, b) => costOf(a.listed.path) - costOf(b.listed.path))
@@ -114,13 +134,13 @@ function costOf(path: string): number {
   return order.findIndex(ending => path.endsWith(ending)) + 1
 }
 
-/** Indexes of packages outside the directories of all stored Release files. */
+/** Those of some indexes of packages that lie outside the directories of all stored Release files. */
 export function unsignedIndexes(
-  inventory: Inventory,
+  indexes: readonly StoredFile[],
   releases: readonly StoredRelease[],
 ): readonly UsableIndex[] {
   const bases = new Set(releases.map(({ base }) => base))
-  return inventory.packageIndexes.flatMap(file => {
+  return indexes.flatMap(file => {
     const kind = packageIndexOf(file.key)
     const base = parentOf(file.key)
     const signed = [...upwards(base)].some(at => bases.has(at))

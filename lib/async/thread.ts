@@ -1,0 +1,49 @@
+/**
+ * Runs a task in a thread of its own, so that heavy work does not keep requests waiting.
+ */
+import { setPriority } from 'node:os'
+import { Worker } from 'node:worker_threads'
+
+export interface ThreadTask {
+  /** What the program of the thread finds as `workerData`. */
+  readonly task: unknown
+  readonly heapMegabytes: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Runs a program in a thread and gives its messages to `hear`, which calls `resolve` at the last one. Rejects with the reason of
+ * `signal`, and when the thread fails or ends early. The thread is ended in each case.
+ */
+export async function inThread<Message, Result>(
+  program: URL,
+  { task, heapMegabytes, signal }: ThreadTask,
+  hear: (message: Message, resolve: (result: Result) => void) => void,
+): Promise<Result> {
+  signal.throwIfAborted()
+  const worker = new Worker(program, {
+    workerData: task,
+    resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
+  })
+  let abort = (): void => undefined
+  try {
+    return await new Promise((resolve, reject) => {
+      abort = () => reject(signal.reason)
+      signal.addEventListener('abort', abort)
+      worker.on('error', reject)
+      worker.on('exit', () => reject(new Error('the thread ended early')))
+      worker.on('message', (message: Message) => hear(message, resolve))
+    })
+  } finally {
+    signal.removeEventListener('abort', abort)
+    void worker.terminate()
+  }
+}
+
+/** Lets other threads go before the calling one. Where the system does not allow it, the thread works all the same. */
+export function lowerPriority(niceness: number): void {
+  try {
+    // On Linux this is the priority of the calling thread; elsewhere it would be that of the whole process.
+    if (process.platform === 'linux') setPriority(niceness)
+  } catch {}
+}
