@@ -1,5 +1,5 @@
 /**
- * Command lines: a table of commands and options, from which arguments are read and the help text is made.
+ * Reads command lines by a table of commands and options, and makes the help text of it.
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'

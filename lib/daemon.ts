@@ -1,5 +1,5 @@
 /**
- * The life of a daemon: start, ready, reload, stop, driven by signals and told to the service manager.
+ * Starts, reloads and stops a daemon as signals ask for it, and tells the service manager.
  *
  * # Facts
  * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second one ends at once.

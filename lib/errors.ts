@@ -1,6 +1,6 @@
 /**
- * What every failure of ours carries: a stable code, whose fault it is, the facts, the cause, and the one sentence that
- * strangers may read. The message and the facts are for the log; `publicText` is for the client.
+ * Failures with a code, the side at fault, facts and a cause, and a sentence that clients may read. The message and the facts
+ * are for the log; `publicText` is for the client.
  */
 
 /** Who is to blame: the client, the origin or backend, or we ourselves. */
@@ -38,6 +38,17 @@ export function systemCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
 }
+
+/** Why a file cannot be read, in words for the user who named it. */
+export function whyUnreadable(error: unknown): string {
+  return unreadable.get(systemCode(error)) ?? explainError(error)
+}
+
+const unreadable: ReadonlyMap<string | undefined, string> = new Map([
+  ['ENOENT', 'there is no such file'],
+  ['EACCES', 'this user may not read it'],
+  ['EISDIR', 'it is a directory'],
+])
 
 /** The message of whatever was thrown, with the messages of its causes, in one line. */
 export function explainError(error: unknown): string {

@@ -1,9 +1,14 @@
 /**
- * Values from outside, as `JSON.parse` and the YAML parser give them, before a decoder has checked them.
+ * Checks of values as `JSON.parse` and the YAML parser give them.
  */
 
 /** An object with named members whose values are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>
+
+/** Whether a value is a number of things: whole, not negative, and exact. */
+export function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
 
 /** Whether a value is an object with named members, rather than a list, a single value or null. */
 export function isRecord(value: unknown): value is JsonObject {

@@ -1,6 +1,6 @@
 /**
- * Where this package lies and what it says of itself. The only file that knows that the compiled tree (`dist/lib`) is one
- * level deeper than the sources (`lib`).
+ * Finds the directory of this package, and reads its version and its project page. The only file that knows that the compiled
+ * tree (`dist/lib`) is one level deeper than the sources (`lib`).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

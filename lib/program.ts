@@ -1,5 +1,5 @@
 /**
- * A run of one of our programs: what it says to a terminal or a script, and the code it ends with.
+ * Runs a program: prints for a terminal or a script, and ends with an exit code.
  */
 import { explainError, Failure, systemCode } from './errors.ts'
 

@@ -1,6 +1,6 @@
 /**
- * What systemd and its services say to each other: readiness (sd_notify) and listening sockets handed over at start
- * (LISTEN_FDS, sd_listen_fds(3)).
+ * Talks to systemd: tells it that the service is ready (sd_notify), and takes the listening sockets it opened (LISTEN_FDS,
+ * sd_listen_fds(3)).
  *
  * # Facts
  * - sd_notify is a datagram to a Unix socket, and Node has no Unix datagram sockets. systemd ships a program that sends it:
@@ -22,15 +22,15 @@ export interface InheritedSocket {
   readonly name: string
 }
 
-/** Tells the service manager how we are. Every method settles within seconds and none ever throws. */
+/** Tells the service manager the state of this service. Every method settles within seconds and none ever throws. */
 export interface Notifier {
-  /** We serve; also the end of a reload. `status` is shown by `systemctl status`. */
+  /** The service is ready; also the end of a reload. `status` is shown by `systemctl status`. */
   ready(status: string): Promise<void>
   reloading(): Promise<void>
   stopping(status: string): Promise<void>
   /** Interval at which `alive` is to be called, in milliseconds; undefined without a watchdog. */
   readonly watchdog: number | undefined
-  /** We are alive. Does nothing while the previous call is still on its way. */
+  /** The service is alive. Does nothing while the previous call is still on its way. */
   alive(): Promise<void>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Memory for content on its way: blocks of one size, used again and again, bounded for the whole process.
+ * Memory for content that is transferred: blocks of one size, reused, bounded for the process.
  *
  * # Facts
  * - A socket or a file is read straight into a block. The hash, the disk and every client get the same bytes by reference

@@ -1,6 +1,6 @@
 /**
- * Announces the proxy in the local network, with multicast DNS (RFC 6762) as a service `_apt_proxy._tcp` (RFC 6763). Loaded only
- * when `mdns` is switched on.
+ * Announces the proxy in the local network by multicast DNS (RFC 6762), as `_apt_proxy._tcp` (RFC 6763). Loaded only when
+ * `mdns` is switched on.
  */
 import { hostname } from 'node:os'
 // biome-ignore lint/style/noRestrictedImports: the one importer

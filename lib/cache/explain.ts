@@ -7,14 +7,14 @@ import { formatDuration } from '../config/units.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
-import { formatAuthority, parseTarget } from '../http/message/target.ts'
+import { formatAuthority } from '../http/message/target.ts'
 import { compileModes, tunnelMode } from './intercept/tunnel-mode.ts'
 import { moment, size } from './operations/figures.ts'
 import type { Explanation } from './operations/sources.ts'
 import { admitTarget } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
-import { Destinations, type FileDestination, keptAs } from './request/destination.ts'
+import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge } from './rfc9111/freshness.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
@@ -53,7 +53,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const find = (question: string, answer: string): void => {
     findings.push({ question, answer })
   }
-  const wanted = destinationOf(url, parts.rules)
+  const wanted = destinationOfUrl(url, parts.rules)
   if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
   const destination = await asOfItsDay(wanted, parts)
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
@@ -174,26 +174,6 @@ function unreadTunnel(
 }
 
 const unknownClient = { address: '', port: 0 }
-
-/** The destination of a GET through the proxy; a sentence when it is no file of an archive. */
-export function destinationOf(url: string, rules: Rules): FileDestination | string {
-  const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
-  if ('problem' in target) return target.problem
-  if (target.form !== 'absolute') return 'not an http or https URL'
-  const local = { address: '127.0.0.1', port: 0 }
-  const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
-  const destination = new Destinations(rules).of(request)
-  switch (destination.kind) {
-    case 'file':
-      return destination
-    case 'refuse':
-      return destination.sentence
-    case 'operations':
-      return 'a page of this proxy'
-    case 'connect':
-      return 'a tunnel'
-  }
-}
 
 function sentenceFor(decision: Decision): string {
   switch (decision.use) {

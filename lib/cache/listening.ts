@@ -1,5 +1,5 @@
 /**
- * Opens the listeners: those of the configuration, or the sockets the service manager hands over in their place.
+ * Opens the listeners of the configuration, or uses the sockets of the service manager instead.
  */
 
 import { formatAuthority } from '../http/message/target.ts'

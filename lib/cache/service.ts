@@ -25,10 +25,7 @@ import { listen, listensSecurely, serverLimits, statusLine } from './listening.t
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
-import { ownIdentity } from './policy/own-identity.ts'
-import { compilePolicy } from './policy/policy.ts'
-import { routeRules } from './policy/routing.ts'
-import type { Rules } from './policy/rules.ts'
+import { rulesOf } from './policy/rules.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'
@@ -116,16 +113,10 @@ async function startWith(
   const listeners: Listener[] = []
   const servers: HttpServer[] = []
 
-  const rulesOf = (from: Config): Rules => {
-    const own = ownIdentity(
-      from,
-      listeners.map(({ port }) => port),
-    )
-    return { config: from, policy: compilePolicy(from, own), routes: routeRules(from) }
-  }
-  let rules = rulesOf(config)
+  const ports = () => listeners.map(({ port }) => port)
+  let rules = rulesOf(config, ports())
   const refresh = (): void => {
-    rules = rulesOf(config)
+    rules = rulesOf(config, ports())
     clock.after(identityInterval, refresh)
   }
 
@@ -252,7 +243,7 @@ async function startWith(
     )
     for (const sentence of pending) log.warn(sentence)
     config = fresh
-    rules = rulesOf(config)
+    rules = rulesOf(config, ports())
     https.use(config)
     retain(config)
     log.setLevel(config.log.level)

@@ -1,6 +1,6 @@
 /**
- * Reads a configuration file: YAML 1.2 in, checked values out, every problem at once with its line and column. The only
- * importer of yaml; the Check it is given defines the settings.
+ * Reads a configuration file in YAML 1.2, and tells every problem with its line and column. The only importer of yaml; the
+ * Check it is given defines the settings.
  *
  * # Facts
  * - A mistake in the file must not use much time or memory: size, nesting and aliases are bounded, keys are unique, text is

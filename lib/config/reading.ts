@@ -1,6 +1,6 @@
 /**
- * The result of reading a value or a file: the value, or sentences that say what was found, what was expected and how to
- * correct it. Pure.
+ * Results of reading a value or a file: the value, or sentences that say what was found, what was expected and how to correct
+ * it. Pure.
  */
 
 /** What reading one value gives. */

@@ -1,5 +1,5 @@
 /**
- * Lines on their way to a slow destination: gathered for some milliseconds, written one text at a time, bounded, and counted
+ * Writes log lines to a destination that may be slow: gathered for some milliseconds, one text at a time, bounded, and counted
  * when they are lost.
  *
  * # Facts

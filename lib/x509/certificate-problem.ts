@@ -1,5 +1,5 @@
 /**
- * Why a peer's certificate was not accepted, in a sentence instead of the code that OpenSSL or Node gives.
+ * Says in a sentence why a peer's certificate was not accepted, in place of the code of OpenSSL or Node.
  */
 
 /** The sentence for a verification code such as `CERT_HAS_EXPIRED`; undefined when it is no such code. */

@@ -1,5 +1,5 @@
 /**
- * Which settings a reload cannot apply to a running instance, and what is in force in their place. Pure.
+ * Finds the settings that a reload cannot apply to a running instance, and keeps the old values in force. Pure.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from './config.ts'

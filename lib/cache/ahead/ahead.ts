@@ -1,6 +1,6 @@
 /**
- * Fetches new versions of the packages that clients asked for lately, once their suite has a new generation. Off unless the
- * settings `suites.warm` say so.
+ * Fetches new versions of packages that clients use, once their suite has a new generation. Off unless the settings
+ * `suites.warm` say so.
  *
  * # Facts
  * - One file at a time, and none is begun while a file that a client wants is being fetched.

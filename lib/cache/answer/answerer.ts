@@ -28,7 +28,7 @@ import {
   type Wanted,
 } from '../fetch/found.ts'
 import type { Answer } from '../fetch/mirrors.ts'
-import { isGone, isIllness, revalidate } from '../fetch/revalidation.ts'
+import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
@@ -256,7 +256,7 @@ export class Answerer {
       const { response, certain } = answer
       if (response.status === 200) return originHead(request, response, about, tools)
       if (isGone(response.status)) this.#parts.store.remove(allowed.key)
-      return entry !== undefined && isIllness(response)
+      return entry !== undefined && isOriginFailure(response)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {

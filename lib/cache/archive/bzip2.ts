@@ -1,5 +1,5 @@
 /**
- * Unpacks bzip2. There is no standard; the names are those of the reference implementation, bzip2 1.0.
+ * Unpacks bzip2, of which there is no standard. The names are those of the reference implementation, bzip2 1.0.
  *
  * # Facts
  * - A block has up to 900,000 bytes before the first run-length coding is taken off, and needs that much memory five times. It

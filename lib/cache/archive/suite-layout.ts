@@ -1,5 +1,5 @@
 /**
- * Where the files of a suite lie: those a Release file lists, its indexes, and the packages that an index names. Pure.
+ * Finds where the files of a suite lie: those a Release file lists, its indexes, and their packages. Pure.
  *
  * # Facts
  * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the

@@ -20,9 +20,8 @@ import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { impostor, telling } from '../archive/impostor.ts'
 import { decodedUrl } from '../archive/path.ts'
-import { destinationOf } from '../explain.ts'
 import type { Rules } from '../policy/rules.ts'
-import type { FileDestination } from '../request/destination.ts'
+import { destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
@@ -142,7 +141,7 @@ class Tree {
     const places = new Map<string, FileDestination>()
     let refused = false
     for (const url of named) {
-      const destination = destinationOf(url, rules)
+      const destination = destinationOfUrl(url, rules)
       if (typeof destination === 'string') continue
       if (isAllowed(destination)) places.set(destination.key, destination)
       else refused = true
@@ -194,7 +193,7 @@ class Tree {
   #placeOf({ path }: Found, head: Head | undefined): FileDestination | undefined {
     const source = head && fieldOf(head, 'x-original-source')
     const url = urlByPlace(path, source)
-    const destination = url && destinationOf(encodedUrl(url), this.#parts.rules)
+    const destination = url && destinationOfUrl(encodedUrl(url), this.#parts.rules)
     return typeof destination === 'object' ? destination : undefined
   }
 

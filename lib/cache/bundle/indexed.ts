@@ -1,5 +1,5 @@
 /**
- * What stored or imported indexes say about files: the files that Packages and Sources list, with their URLs.
+ * Lists the files that stored or imported indexes (Packages, Sources) name, with their URLs.
  */
 
 import { decompress } from '../archive/decompress.ts'

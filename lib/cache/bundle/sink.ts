@@ -1,5 +1,5 @@
 /**
- * Where a bundle is written to, a directory or a tar archive: under a temporary name until it is whole.
+ * Writes the members of a bundle to a directory or a tar archive, under a temporary name until it is whole.
  */
 import { once } from 'node:events'
 import { createWriteStream, type WriteStream } from 'node:fs'

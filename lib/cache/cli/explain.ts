@@ -5,10 +5,7 @@ import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { explain, explanationText } from '../explain.ts'
-import { ownIdentity } from '../policy/own-identity.ts'
-import { compilePolicy } from '../policy/policy.ts'
-import { routeRules } from '../policy/routing.ts'
-import type { Rules } from '../policy/rules.ts'
+import { rulesOf } from '../policy/rules.ts'
 import { askIfRunning } from './ask.ts'
 import { withStore } from './read-only.ts'
 
@@ -27,11 +24,4 @@ export async function printExplanation(url: string, config: Config): Promise<Exi
     await print(found.text)
   })
   return understood ? exitCodes.success : exitCodes.usage
-}
-
-/** The rules of a configuration, for a process that does not listen. */
-export function rulesOf(config: Config): Rules {
-  const ports = config.listen.map(({ port }) => port)
-  const policy = compilePolicy(config, ownIdentity(config, ports))
-  return { config, policy, routes: routeRules(config) }
 }

@@ -13,8 +13,8 @@ import { importBundle } from '../bundle/import-bundle.ts'
 import { importTree } from '../bundle/import-tree.ts'
 import type { Config } from '../config/config.ts'
 import { count, countOf, size } from '../operations/figures.ts'
+import { rulesOf } from '../policy/rules.ts'
 import { openStore } from '../store/store.ts'
-import { rulesOf } from './explain.ts'
 import { ProgressLine } from './progress.ts'
 
 /** A failure when nothing was taken over and the store had nothing of it. Throws when the service runs: the store is its own. */

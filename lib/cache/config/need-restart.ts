@@ -1,5 +1,5 @@
 /**
- * Which settings a reload cannot apply to a running service. Pure.
+ * Finds the changed settings that a reload cannot apply to a running service. Pure.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Config, needsAuthority } from './config.ts'

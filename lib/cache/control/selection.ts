@@ -2,8 +2,8 @@
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
 
-import { destinationOf } from '../explain.ts'
 import type { Rules } from '../policy/rules.ts'
+import { destinationOfUrl } from '../request/destination.ts'
 import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
@@ -19,7 +19,7 @@ export function chosenBy(text: string, rules: Rules): Chosen | string {
   const urls = text.includes('://') ? [text] : [`http://${text}`, `https://${text}`]
   const keys = new Set(urls)
   for (const url of urls) {
-    const destination = destinationOf(url, rules)
+    const destination = destinationOfUrl(url, rules)
     if (typeof destination === 'string') return destination
     keys.add(destination.key)
   }

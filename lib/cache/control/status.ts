@@ -1,5 +1,5 @@
 /**
- * What `cachesvc status` and `cachesvc stats` show of a running service, as values and as text.
+ * Makes what `cachesvc status` and `cachesvc stats` show, as values and as text.
  */
 import { formatAuthority } from '../../http/message/target.ts'
 import { count, countOf, elapsed, percent, rate, size } from '../operations/figures.ts'

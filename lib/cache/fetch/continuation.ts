@@ -1,6 +1,6 @@
 /**
- * How a broken download is continued: what the origin is asked, and whether its answer is the rest of the same file (RFC 9110
- * sections 13.1.5 and 14).
+ * Continues a broken download: what the origin is asked, and whether its answer is the rest of the same file (RFC 9110 sections
+ * 13.1.5 and 14).
  *
  * # Facts
  * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date

@@ -1,9 +1,9 @@
 /**
- * How a fetch ends: stored when its content is whole, given up when its clients have all left and it does not end.
+ * Ends a fetch: stores whole content, and gives up what no client waits for and does not end.
  *
  * # Facts
- * - Most downloads without clients are worth finishing, for apt comes back; an origin that drips, or never ends, would keep a
- *   connection and fill the disk for no client.
+ * - Most downloads without clients are worth finishing, for apt comes back; an origin that sends a few
+ *   bytes at a time, or without end, would keep a connection and fill the disk for no client.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'

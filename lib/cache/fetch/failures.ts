@@ -1,5 +1,5 @@
 /**
- * Failures of fetches that come neither from the connection nor from the store, and how long a client waits at most.
+ * Failures of fetches beside those of connections and of the store, and how long a client waits.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'

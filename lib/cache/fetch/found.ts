@@ -1,5 +1,5 @@
 /**
- * What a fetch is asked for and what it finds, as values.
+ * Values of a fetch: what is asked for, what is found, and what the content must be.
  */
 import type { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'

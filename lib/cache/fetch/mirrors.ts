@@ -1,5 +1,5 @@
 /**
- * Asks the origins of one archive in turn until one has the file, the preferred one first and those that failed lately last.
+ * Asks the origins of an archive in turn until one has the file. The preferred one comes first, those that failed lately last.
  *
  * # Facts
  * - An origin that is down, refuses, or says 404 while its archive is being updated is one of several: the next one is asked.
@@ -93,7 +93,7 @@ interface Round {
 export class Mirrors {
   readonly #parts: MirrorParts
   /** Origins of archives that failed, by `originName`. */
-  readonly #ill = new Map<string, Health>()
+  readonly #failing = new Map<string, Health>()
 
   constructor(parts: MirrorParts) {
     this.#parts = parts
@@ -105,14 +105,14 @@ export class Mirrors {
     const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
     if (!round.others) return askAt(round, question.uri)
     const places = all.filter(place => question.except?.has(originName(place)) !== true)
-    const { well, ill } = this.#inTurn(places)
-    for (const [i, place] of [...well, ...ill].entries()) {
-      const found = await this.#try(round, place, i < well.length - 1)
+    const { healthy, failing } = this.#inTurn(places)
+    for (const [i, place] of [...healthy, ...failing].entries()) {
+      const found = await this.#try(round, place, i < healthy.length - 1)
       if (found === undefined) continue
       if (place !== all[0]) this.#parts.onFailover()
       return found
     }
-    return this.#withoutFile(round, well)
+    return this.#withoutFile(round, healthy)
   }
 
   /** Notes an origin whose content was wrong or broke off. */
@@ -127,14 +127,14 @@ export class Mirrors {
       const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
       const { response } = answer
       const standing = standingOf(response.status)
-      const found = standing === 'well' && !isBehind(response, question)
+      const found = standing === 'has it' && !isBehind(response, question)
       if (found) {
-        this.#ill.delete(originName(place))
+        this.#failing.delete(originName(place))
         for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
         return answer
       }
       response.content.close()
-      if (standing === 'ill') round.refusals.push(answer)
+      if (standing === 'failing') round.refusals.push(answer)
       else if (standing === 'missing') round.missing ??= answer
       else round.behind ??= place
     } catch (error) {
@@ -150,11 +150,11 @@ export class Mirrors {
     return undefined
   }
 
-  /** No origin has the file, or all have an older one. Those that were well and failed are asked once more. */
-  async #withoutFile(round: Round, well: readonly TargetUri[]): Promise<Answer> {
+  /** No origin has the file, or all have an older one. Those that were healthy and failed are asked once more. */
+  async #withoutFile(round: Round, healthy: readonly TargetUri[]): Promise<Answer> {
     const { question, refusals } = round
     if (round.missing !== undefined || round.behind !== undefined) {
-      for (const place of round.failed.filter(failed => well.includes(failed))) {
+      for (const place of round.failed.filter(failed => healthy.includes(failed))) {
         const found = await this.#try(round, place, false)
         if (found !== undefined) return found
       }
@@ -189,28 +189,28 @@ export class Mirrors {
 
   /** Those that failed lately come last, the one whose time is over soonest first. */
   #inTurn(places: readonly TargetUri[]): {
-    readonly well: readonly TargetUri[]
-    readonly ill: readonly TargetUri[]
+    readonly healthy: readonly TargetUri[]
+    readonly failing: readonly TargetUri[]
   } {
     const now = this.#parts.clock.elapsed()
-    const due = (place: TargetUri): Milliseconds => this.#ill.get(originName(place))?.until ?? 0
-    const well = places.filter(place => due(place) <= now)
-    const ill = places.filter(place => due(place) > now).sort((a, b) => due(a) - due(b))
+    const due = (place: TargetUri): Milliseconds => this.#failing.get(originName(place))?.until ?? 0
+    const healthy = places.filter(place => due(place) <= now)
+    const failing = places.filter(place => due(place) > now).sort((a, b) => due(a) - due(b))
     // One request tries whether it is back, not all that come in the same moment.
-    for (const place of well) {
-      const health = this.#ill.get(originName(place))
+    for (const place of healthy) {
+      const health = this.#failing.get(originName(place))
       if (health !== undefined) health.until = now + firstRest
     }
-    return { well, ill }
+    return { healthy, failing }
   }
 
   #note(place: TargetUri, fields?: Fields): void {
     const { clock } = this.#parts
     const name = originName(place)
-    const failures = (this.#ill.get(name)?.failures ?? 0) + 1
+    const failures = (this.#failing.get(name)?.failures ?? 0) + 1
     const rest = Math.min(longestRest, firstRest * 2 ** (failures - 1))
     const asked = fields === undefined ? 0 : Math.min(retryAfter(fields, clock.now()), longestRest)
-    this.#ill.set(name, { failures, until: clock.elapsed() + Math.max(rest, asked) })
+    this.#failing.set(name, { failures, until: clock.elapsed() + Math.max(rest, asked) })
   }
 }
 
@@ -229,9 +229,9 @@ async function askAt(
 }
 
 /** What a status says of the origin: it has the file, it has not, or it does not serve it. */
-function standingOf(status: number): 'well' | 'missing' | 'ill' {
+function standingOf(status: number): 'has it' | 'missing' | 'failing' {
   if (status === 404 || status === 410) return 'missing'
-  return status >= 500 || [401, 403, 408, 429].includes(status) ? 'ill' : 'well'
+  return status >= 500 || [401, 403, 408, 429].includes(status) ? 'failing' : 'has it'
 }
 
 /** Whether the file of an origin is older than what is stored. */

@@ -1,10 +1,11 @@
 /**
- * The way to origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities, mirrors.
+ * Makes the client for origins as the configuration wants it: deadlines, connections, the parent proxy, further authorities,
+ * mirrors.
  */
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { explainError, Failure, systemCode } from '../../errors.ts'
+import { Failure, whyUnreadable } from '../../errors.ts'
 import { OriginClient, type OriginDeadlines } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/name-lookup.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -58,13 +59,8 @@ export async function originAuthorities(files: readonly string[]): Promise<reado
 }
 
 function unusable(file: string, error: unknown): Failure {
-  const reasons: Readonly<Record<string, string>> = {
-    ENOENT: 'there is no such file',
-    EACCES: 'this process may not read it',
-    EISDIR: 'it is a directory',
-  }
-  const reason = reasons[systemCode(error) ?? ''] ?? explainError(error)
-  return new Failure(`https.origin_ca names ${file}, which cannot be used: ${reason}`, {
+  const because = whyUnreadable(error)
+  return new Failure(`https.origin_ca names ${file}, which cannot be used: ${because}`, {
     code: 'ORIGIN_CA',
     fault: 'internal',
     publicText: 'The service cannot start.',

@@ -1,5 +1,5 @@
 /**
- * One question to the outside, its redirects followed inside policy (RFC 9110 section 15.4), or left to the client.
+ * Asks an origin, and follows its redirects as far as the policy admits (RFC 9110 section 15.4), or leaves them to the client.
  *
  * Each hop passes the same admission as a client's request, https never leads back to http, and credentials do not travel to
  * another host because none are sent.

@@ -1,7 +1,7 @@
 /**
  * Decides what to answer for a stored file once the origin has been asked about it. The client waits for the origin no longer
  * than the configured time. Then, and when the origin fails, it gets the stored copy, and the answer says so. An origin that
- * says the file is gone, or refuses it, is believed; one that is ill (5xx, 408, 429, nonsense) is not.
+ * says the file is gone, or refuses it, is believed; one that fails (5xx, 408, 429, nonsense) is not.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
@@ -36,7 +36,7 @@ export async function revalidate(
     case 'failed':
       return { use: 'stale', because: 'stale-origin-failed' }
     case 'answered':
-      return isIllness(found)
+      return isOriginFailure(found)
         ? { use: 'stale', because: 'stale-origin-failed' }
         : { ...found, use: 'answer' }
     case 'filling': {
@@ -67,8 +67,8 @@ export function isAnswer({ status, fields }: { status: number; fields?: Fields }
   return status >= 400 && status < 500 && ![407, 412, 416, 417].includes(status)
 }
 
-/** Whether an answer speaks of an origin that is ill, so that a stored copy is the better answer. */
-export function isIllness(found: Pick<Answered, 'status' | 'fields'>): boolean {
+/** Whether an answer says that the origin fails, so that a stored copy is the better response. */
+export function isOriginFailure(found: Pick<Answered, 'status' | 'fields'>): boolean {
   return !isAnswer(found) || found.status === 408 || found.status === 429
 }
 

@@ -1,6 +1,6 @@
 /**
- * Content from an origin into a download, as fast as the download takes it, across broken connections. Readers of the download
- * do not notice a break: it is continued from where it stopped.
+ * Moves content from an origin into a download, across broken connections, as fast as the download takes it. Readers of the
+ * download do not notice a break: it is continued from where it stopped.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'

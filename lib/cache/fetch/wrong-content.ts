@@ -1,5 +1,5 @@
 /**
- * Remembers the files of which an origin has just sent other content than their archive promises: for some seconds they are not
+ * Remembers files of which an origin has just sent content that the archive does not promise: for some seconds they are not
  * fetched again for each client, and the next content never gets the date of the wrong one.
  *
  * # Facts

@@ -12,7 +12,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
-import { Failure, systemCode } from '../../errors.ts'
+import { Failure, whyUnreadable } from '../../errors.ts'
 import {
   type Certificate,
   canIssue,
@@ -227,13 +227,7 @@ async function read(setting: string, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    const reasons: Readonly<Record<string, string>> = {
-      ENOENT: 'there is no such file',
-      EACCES: 'this user may not read it',
-      EISDIR: 'it is a directory',
-    }
-    const code = systemCode(error) ?? 'unknown error'
-    throw wrong(`${setting}: cannot read ${file}: ${reasons[code] ?? code}`, error)
+    throw wrong(`${setting}: cannot read ${file}: ${whyUnreadable(error)}`, error)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Makes the parts for HTTPS: the CA if there is one, the interceptor, the TLS listener's certificate, the revocation list, and
- * their values for pages and metrics.
+ * Makes the parts for HTTPS, and their values for pages and metrics. The parts are the CA, the interceptor, the certificate of
+ * the TLS listener and the revocation list.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'

@@ -1,5 +1,5 @@
 /**
- * Intercepts a tunnel: 200, TLS with a certificate of ours, and the requests that come through are answered as any request.
+ * Intercepts a tunnel: speaks TLS with a certificate of ours, and has the requests in it answered as any other.
  *
  * Which host the certificate is for: the one the client names in its handshake (SNI), else that of the CONNECT. A name that is
  * not the CONNECT's has to be admitted as if a CONNECT named it; otherwise the handshake fails. The requests within have to

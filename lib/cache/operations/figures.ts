@@ -1,6 +1,6 @@
 /**
- * Figures for people: sizes in binary units (IEC 80000-13), counts in groups of three, rates in percent, durations in words,
- * moments in UTC. Pure.
+ * Writes figures for people: sizes, counts, rates, durations, moments. Sizes are in binary units (IEC 80000-13), counts in
+ * groups of three, moments in UTC. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 

@@ -1,5 +1,5 @@
 /**
- * What the operations interface gets from the rest of the service: read-only values and functions.
+ * The values and functions that the pages get from the rest of the service, read-only.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'

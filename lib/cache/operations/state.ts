@@ -1,5 +1,5 @@
 /**
- * Whether the service is well, with the reasons when it is not or when there is something to look after.
+ * Tells whether the service works, and what an operator should look after.
  */
 import { neighbourCaution } from './endpoint.ts'
 import { countOf } from './figures.ts'

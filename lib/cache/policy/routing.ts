@@ -1,6 +1,6 @@
 /**
- * Routes a target to a mirror: what is fetched and stored in place of what was asked for, by `remap`, `archives`, then
- * `overrides`. Pure.
+ * Routes a target to a mirror by `remap`, `archives`, then `overrides`: the mirror's file is fetched and stored in its place.
+ * Pure.
  *
  * # Facts
  * - A rule is applied once and to canonical targets, so no spelling of a path climbs out of the prefix it matched.

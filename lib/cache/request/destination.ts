@@ -10,10 +10,12 @@
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
 import {
   type Authority,
   formatAuthority,
   formatUri,
+  parseTarget,
   parseUri,
   type Target,
   type TargetUri,
@@ -121,6 +123,26 @@ function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admi
   if (asked === routed || 'deny' in first) return first
   const second = admitTarget({ kind: 'fetch', authority: routed }, policy)
   return 'allow' in second && first.allow === 'passthrough' ? first : second
+}
+
+/** Where a GET of a URL through the proxy leads; a sentence when it asks for no file of an archive. */
+export function destinationOfUrl(url: string, rules: Rules): FileDestination | string {
+  const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
+  if ('problem' in target) return target.problem
+  if (target.form !== 'absolute') return 'not an http or https URL'
+  const local = { address: '127.0.0.1', port: 0 }
+  const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
+  const destination = destinationOf(request, rules)
+  switch (destination.kind) {
+    case 'file':
+      return destination
+    case 'refuse':
+      return destination.sentence
+    case 'operations':
+      return 'a page of this proxy'
+    case 'connect':
+      return 'a tunnel'
+  }
 }
 
 /** The same file under another key on the same host. */

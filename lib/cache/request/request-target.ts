@@ -1,5 +1,5 @@
 /**
- * What a request asks for, by the form of its target: a file of an archive, a page of this proxy, or a tunnel. Pure.
+ * Reads from a target what is asked for: a file of an archive, a page of this proxy, or a tunnel. Pure.
  *
  * # Facts
  * - absolute-form comes from a client that has this proxy configured; CONNECT asks for a tunnel.

@@ -1,5 +1,5 @@
 /**
- * Sandboxes an archive's answer that is shown under an address of ours, and keeps its redirects there. Pure.
+ * Sandboxes an archive's response that is shown under our address, and keeps its redirects there. Pure.
  *
  * With a URL prefix a browser takes every archive, and our own pages, for one site: a page of one could read what the others
  * have. So the answer gets no scripts and an origin of its own, and loses the fields that concern a whole site.

@@ -1,5 +1,5 @@
 /**
- * The outcome of a request in a closed set of words, used by the access log, the counters, the response fields and the tests.
+ * The outcome of a request in a closed set of words. The access log, the counters, the response fields and the tests use them.
  */
 /**
  * - hit: answered from the store, whether or not the origin was asked first

@@ -1,6 +1,6 @@
 /**
- * What happened lately: the latest requests and problems, the rates of the last minute, and the figures of each archive and
- * client since the start. In memory alone, and bounded.
+ * Keeps the latest requests and problems, the rates of the last minute, and figures of each archive and client since the start.
+ * In memory alone, and bounded.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'

@@ -9,7 +9,7 @@
  * A day whose figures make no sense is left out and named; the others stand.
  */
 import { explainError } from '../../errors.ts'
-import { isRecord } from '../../json.ts'
+import { isCount, isRecord } from '../../json.ts'
 import {
   type Counters,
   counterNames,
@@ -99,10 +99,6 @@ function decodeHours(found: unknown): Hours | undefined {
     read[name] = hours
   }
   return { date, counts: read }
-}
-
-function isCount(found: unknown): found is number {
-  return typeof found === 'number' && Number.isSafeInteger(found) && found >= 0
 }
 
 function decodeCounters(value: unknown): Counters | undefined {

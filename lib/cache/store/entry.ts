@@ -3,7 +3,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isToken } from '../../http/message/field.ts'
-import { isRecord } from '../../json.ts'
+import { isCount, isRecord } from '../../json.ts'
 import { isDigest } from './disk/layout.ts'
 
 export interface Entry {
@@ -98,10 +98,6 @@ function isFieldLine(value: unknown): boolean {
   return (
     typeof name === 'string' && isToken(name) && typeof text === 'string' && FIELD_VALUE.test(text)
   )
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 function isQuantity(value: unknown): value is number {

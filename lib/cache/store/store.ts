@@ -1,5 +1,5 @@
 /**
- * The store: bytes by SHA-256, entries by key, in one directory with one writer (docs/disk-layout.md).
+ * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/disk-layout.md).
  *
  * What is put is seen at once and written behind: first a content, then the entries that name it, then a mark that says up to
  * where both survive a power cut. What stands behind the last mark after an unclean stop is hashed before it is used.

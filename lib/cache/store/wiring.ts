@@ -1,5 +1,5 @@
 /**
- * Which part of the store is made of which, and what they tell each other.
+ * Makes the parts of the store, and connects what they tell each other.
  */
 import type { Clock } from '../../async/clock.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'

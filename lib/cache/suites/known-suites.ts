@@ -1,5 +1,5 @@
 /**
- * The suites that are known with their generations, by the names their files have; kept on disk in a file each.
+ * The suites that are known, with their generations. Each is kept in a file on disk.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'

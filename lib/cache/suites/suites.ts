@@ -1,6 +1,6 @@
 /**
- * What the adopted indexes of archives say about files (docs/decisions/0030-what-adopted-indexes-say.md): told what is stored
- * and given to clients, asked what a file must be.
+ * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
+ * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
 
 import { LRUCache } from 'lru-cache'

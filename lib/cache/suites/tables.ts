@@ -1,5 +1,5 @@
 /**
- * The tables of adopted indexes in memory, within a bound; read from disk when they are needed.
+ * Keeps tables of adopted indexes in memory, within a bound, and reads them when they are needed.
  */
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'

@@ -10,7 +10,7 @@ import type { Logger } from '../../log/log.ts'
 import { classify, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Answered, Found, Wanted } from '../fetch/found.ts'
-import { isGone, isIllness } from '../fetch/revalidation.ts'
+import { isGone, isOriginFailure } from '../fetch/revalidation.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -279,7 +279,7 @@ function unchanged(found: Exclude<Found, { kind: 'filling' }>): Updated {
   if (found.kind === 'validated') {
     return { use: 'store', because: 'validated', entry: found.entry }
   }
-  if (found.kind === 'answered' && !isIllness(found)) {
+  if (found.kind === 'answered' && !isOriginFailure(found)) {
     return { ...found, use: 'answer' }
   }
   return { use: 'stale', because: 'stale-origin-failed' }

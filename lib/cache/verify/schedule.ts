@@ -7,7 +7,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import { isRecord } from '../../json.ts'
+import { isCount, isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import {
@@ -166,7 +166,7 @@ async function readLast(options: ScheduleOptions): Promise<LastVerification | un
 function decode(found: unknown): LastVerification | undefined {
   if (!isRecord(found) || found['version'] !== fileVersion) return undefined
   const figures = verificationFigures.map(name => [name, found[name]] as const)
-  return figures.every(([, value]) => Number.isSafeInteger(value) && Number(value) >= 0)
+  return figures.every(([, value]) => isCount(value))
     ? (Object.fromEntries(figures) as LastVerification)
     : undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Checks all stored files: contents against their digests, by-hash files against their names, indexes against Release files,
- * packages against indexes. It reads and reports, and removes nothing. Heavy work: it runs in a thread of its own (thread.ts).
+ * Checks all stored files: contents, by-hash names, indexes against Release files, packages against indexes. It reads and
+ * reports, and removes nothing. Heavy work: it runs in a thread of its own (thread.ts).
  *
  * # Beside a running daemon
  * Files come and go while they are checked. So a file that looks wrong is looked up again, together with the index or Release

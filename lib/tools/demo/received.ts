@@ -1,5 +1,5 @@
 /**
- * Chooses what the sample application shows of a request, the fields that name the user apart from the others.
+ * Chooses what the sample application shows of a request: fields that name the user, and the others.
  */
 import type { IncomingMessage } from 'node:http'
 

@@ -1,6 +1,6 @@
 /**
- * How identity providers differ in what they sign and encrypt, and in how they name users and attributes.
- * Each profile answers as the product of its name does with its default settings.
+ * Profiles of identity providers: what they sign and encrypt, and how they name users and attributes. Each profile answers as
+ * the product of its name does with its default settings.
  */
 import { nameIdFormats } from '../../auth/saml/core/vocabulary.ts'
 import type { ContentMethod, KeyMethod } from './encrypt.ts'

@@ -1,5 +1,6 @@
 /**
- * The script that `/_cachesvc/setup.sh` answers with, and the one it installs, which finds out whether this service answers. Pure.
+ * Writes the script `/_cachesvc/setup.sh`, and the detection script that it installs. apt asks that one whether this service
+ * answers. Pure.
  */
 import { aptFile, type Setting } from './example.ts'
 

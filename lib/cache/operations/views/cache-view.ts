@@ -1,5 +1,6 @@
 /**
- * The values of the cache page: what is stored, room, retention, adopted suites, and what the last verification found. Pure.
+ * The values of the cache page. It shows what is stored, room, retention, adopted suites, and what the last verification found.
+ * Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { redactUrl } from '../../../log/redact.ts'

@@ -1,5 +1,5 @@
 /**
- * The values of the index page: whether all is well, what the service does, who uses it, what went wrong, and how it is set up.
+ * The values of the index page. It shows what the service does, which clients use it, what went wrong, and how it is set up.
  * Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'

@@ -136,7 +136,7 @@ export class Catalogue {
     await this.load('reading')
   }
 
-  /** Where and how the entry stood was no entry: the owner removes it. */
+  /** The log has no entry where the table says that this one stands. The owner of the directory removes the row. */
   protected lost(_row: number): void {}
 
   async #useSnapshot(file: EntryLog): Promise<void> {

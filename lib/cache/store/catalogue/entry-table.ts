@@ -1,5 +1,5 @@
 /**
- * What is stored, as a compact table in memory: where each entry stands in the log, and which content it names.
+ * A compact table of the entries in memory: where each stands in the log, and which content it names.
  *
  * # Representation
  * A row for each entry (rows.ts). Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the

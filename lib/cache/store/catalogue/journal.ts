@@ -2,7 +2,7 @@
  * The catalogue of the process that owns the directory: changes are seen at once and written behind.
  *
  * What changes waits by name, the latest state only, until it is in the log; everything that waits is written together. So a
- * disk that fails for hours costs one waiting line for each key that changed, and nothing has an order to lose. Appends, the
+ * disk that fails for hours costs one waiting line for each key that changed, and the order of changes does not matter. Appends, the
  * marks of a checkpoint and the last step of a compaction take turns at the log.
  */
 import { dirname } from 'node:path'

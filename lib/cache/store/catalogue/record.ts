@@ -17,7 +17,7 @@
  */
 import { crc32 } from 'node:zlib'
 import type { Seconds } from '../../../async/clock.ts'
-import { isRecord, type JsonObject } from '../../../json.ts'
+import { isCount, isRecord, type JsonObject } from '../../../json.ts'
 import { isDigest } from '../disk/layout.ts'
 import { checkEntry, type Entry } from '../entry.ts'
 
@@ -121,7 +121,3 @@ export function isName(value: unknown): value is string {
 }
 
 const NAME = /^[0-9a-f]{16}$/
-
-export function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}

@@ -12,9 +12,10 @@
  */
 import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
+import { isCount } from '../../../json.ts'
 import type { Disk } from '../disk/disk.ts'
 import type { EntryTable } from './entry-table.ts'
-import { type Durable, isCount, isDigests, isName, seal, unseal } from './record.ts'
+import { type Durable, isDigests, isName, seal, unseal } from './record.ts'
 import { dumpedWords } from './rows.ts'
 
 /** What is known beside the rows. */

@@ -1,5 +1,5 @@
 /**
- * Which checks of stored contents run at once and which wait. Knows how much there is to read, not files.
+ * Decides which checks of stored contents run at once and which wait. Knows how much there is to read, not files.
  *
  * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each
  * pair the smallest content goes first, so a package never waits for an image. A check no client waits for runs in a fifth

@@ -1,5 +1,5 @@
 /**
- * A content while it arrives: one origin, many readers, the latest pieces in memory, a temporary file behind them.
+ * A content while it arrives: many readers, the latest pieces in memory, a temporary file behind.
  *
  * # How pieces flow
  * `take` hashes a piece, keeps it in the tail by reference, gives it to the readers who wait and has it written behind. It

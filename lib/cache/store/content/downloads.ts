@@ -1,5 +1,5 @@
 /**
- * The downloads under way: begun, continued after a crash, and read from while they are being stored.
+ * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Blobs } from '../disk/blobs.ts'

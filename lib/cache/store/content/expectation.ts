@@ -1,6 +1,6 @@
 /**
- * What a download must turn out to be: its length as the origin announced it, its size and digest as the archive's index or a
- * by-hash name promise them. Hashes while it grows; knows no files.
+ * Checks a download against its announced length and its promised size and digest. An index of the archive or a by-hash name
+ * promises them. Hashes while it grows; knows no files.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { Failure } from '../../../errors.ts'

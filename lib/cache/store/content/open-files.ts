@@ -1,5 +1,5 @@
 /**
- * Stored contents that are open: one file for all readers of a content, kept a while after the last.
+ * The open files of stored contents: one for all readers of a content, open a while after the last.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Source } from '../../../bytes/source.ts'

@@ -10,8 +10,8 @@
  * The bytes are hashed again before they are used.
  */
 import { basename, join } from 'node:path'
-import { isRecord } from '../../../json.ts'
-import { isCount, seal, unseal } from '../catalogue/record.ts'
+import { isCount, isRecord } from '../../../json.ts'
+import { seal, unseal } from '../catalogue/record.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import { isDigest, type Layout, temporarySuffix } from '../disk/layout.ts'
 import { DiskHung } from '../disk/slots.ts'

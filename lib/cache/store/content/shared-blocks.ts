@@ -1,5 +1,5 @@
 /**
- * Blocks of files that were read lately and may be wanted by the next reader, a bounded number for all files together.
+ * Keeps blocks of files that the next reader may want, a bounded number for all files together.
  *
  * Copying a block out of the page cache is two fifths of what it costs to send it, so readers of one file who are near each
  * other get the same block by reference. When blocks are scarce none is kept.

@@ -1,5 +1,5 @@
 /**
- * Stored contents for reading: the small ones in demand in memory, the others from open files.
+ * Reads stored contents: small ones in demand from memory, the others from open files.
  *
  * Content of at most 4 MiB is kept whole from its second reading on, not the first: a mirror run or an installer that reads
  * thousands of packages once would otherwise push out the indexes every machine asks for. What is forgotten while it is being

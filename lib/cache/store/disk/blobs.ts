@@ -28,7 +28,7 @@ export interface BlobsParts extends Surroundings {
   readonly soon: () => void
 }
 
-/** A content that no entry names, not yet or no more. One that is named and freed again is another. */
+/** A content that no entry names, not yet or not any more. When it is named and freed again there is a new one of these. */
 export interface Unnamed {
   readonly digest: string
   readonly size: number

@@ -1,5 +1,5 @@
 /**
- * A look at every byte of a blob: is it there, as long as it should be, and what does it hash to?
+ * Reads all of a blob: whether it is there and as long as it should be, and what it hashes to.
  */
 import { createHash } from 'node:crypto'
 import { explainError, systemCode } from '../../../errors.ts'

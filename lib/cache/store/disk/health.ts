@@ -1,5 +1,5 @@
 /**
- * Whether the disk takes what it is given: red after a failed write or one that hangs, until a trial succeeds.
+ * Remembers whether the disk takes writes: no more after one that failed or hung, until a trial succeeds.
  *
  * Trials come by the clock, and only while it is red.
  */

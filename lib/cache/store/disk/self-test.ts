@@ -1,6 +1,6 @@
 /**
- * Is this directory fit to hold a cache? Layout version, directories, a trial of every step a commit takes, and the plain
- * sentence when one of them fails.
+ * Checks that a directory can hold a cache: its layout version, its directories, and a trial of every step of a commit. What
+ * fails is told in a plain sentence.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'

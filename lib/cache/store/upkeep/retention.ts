@@ -1,5 +1,5 @@
 /**
- * What goes in the daily sweep: entries unused for long, older versions of packages, contents that no entry names, what crashes
+ * Sweeps daily: removes entries unused for long, older versions of packages, contents that no entry names, and what crashes
  * have left.
  *
  * Entries are found in the table of entries by their last use, without reading anything; for the versions the log is read. A

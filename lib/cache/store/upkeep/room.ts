@@ -1,6 +1,5 @@
 /**
- * Room for what arrives: keeps the contents within the quota and a part of the file system free, and says what must not be
- * stored.
+ * Makes room: keeps contents within the quota and a part of the file system free. Says what must not be stored.
  *
  * Counted are contents, named or not, what has arrived of downloads under way, and what their pace brings within a minute, so
  * room is made while they arrive. It is made in the background, at a bounded rate and somewhat ahead: what crashes have left of

@@ -1,5 +1,5 @@
 /**
- * What the operator wants kept, and how much of it.
+ * The rules of retention: what the operator wants kept, and how much of it.
  */
 
 /**

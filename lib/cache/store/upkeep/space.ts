@@ -1,5 +1,5 @@
 /**
- * How much is stored, and what room the file system has left.
+ * Asks the file system how much room is left, at most once in some seconds.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Surroundings } from '../disk/disk.ts'

@@ -1,6 +1,6 @@
 /**
- * Which contents go first when room is needed: those that no adopted index names before those that one names, and of each the
- * least recently used. Reads the table in memory and nothing else.
+ * Chooses the contents that go first when room is needed: those that no adopted index names before those that one names, and of
+ * each the least recently used. Reads the table in memory and nothing else.
  */
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import { type RetentionRules, type Standing, standingOf } from './rules.ts'
