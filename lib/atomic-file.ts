@@ -10,7 +10,7 @@ import { systemCode } from './errors.ts'
 /** How temporary names begin, so that a start-up sweep can tell them from everything else. */
 export const temporaryPrefix = '.tmp-'
 
-export interface AtomicWriteOptions {
+interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
   /** Whose the new file is to be, for a process that may give files away; its own when not given. */

@@ -5,7 +5,7 @@
 import { constants, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-export interface BoundedFile {
+interface BoundedFile {
   readonly bytes: Buffer
   readonly stats: Stats
 }

@@ -23,7 +23,7 @@ export interface Option {
   readonly help: string
 }
 
-export interface Command {
+interface Command {
   /** `URL`, or `[PATTERN]` for one that may be left out; several are separated by spaces. */
   readonly operands?: string
   /** Whether it reads what follows its name itself. */
@@ -62,7 +62,7 @@ type ValueOf<O extends Option> = O extends { readonly value: string }
 type ReadBy<O> = O extends { readonly read: (...of: never[]) => Read<infer T> } ? T : string
 
 /** What the arguments ask for. */
-export type Invocation<P extends Program> =
+type Invocation<P extends Program> =
   | { readonly run: 'help' | 'version' }
   | { readonly run: 'command'; readonly line: CommandLine<P> }
 

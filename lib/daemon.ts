@@ -56,7 +56,7 @@ export interface Start {
 }
 
 /** The part of `process` a daemon listens to. */
-export interface Signals {
+interface Signals {
   on(event: string, listener: (...facts: unknown[]) => void): unknown
   removeListener(event: string, listener: (...facts: unknown[]) => void): unknown
 }

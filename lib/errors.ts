@@ -4,11 +4,11 @@
  */
 
 /** Who is to blame: the client, the origin or backend, or we ourselves. */
-export type Fault = 'downstream' | 'upstream' | 'internal'
+type Fault = 'downstream' | 'upstream' | 'internal'
 
 export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
 
-export interface FailureDetails {
+interface FailureDetails {
   readonly code: string
   readonly fault: Fault
   /** A fixed sentence safe to show in public. */

@@ -10,7 +10,7 @@ import { Failure } from './errors.ts'
 type Family = 'ipv4' | 'ipv6'
 
 /** A network in CIDR notation; an IPv4-mapped one is IPv4. */
-export interface Network {
+interface Network {
   readonly address: string
   readonly prefix: number
   readonly family: Family

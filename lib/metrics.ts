@@ -8,18 +8,18 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
 /** A value for every label name; none when there are none. */
-export type Labels<L extends string> = Readonly<Record<L, string>>
+type Labels<L extends string> = Readonly<Record<L, string>>
 
-export interface CounterMetric<L extends string = never> {
+interface CounterMetric<L extends string = never> {
   /** Adds `by`, one when not given. A negative number throws. */
   add(labels: Labels<L>, by?: number): void
 }
 
-export interface HistogramMetric<L extends string = never> {
+interface HistogramMetric<L extends string = never> {
   observe(labels: Labels<L>, value: number): void
 }
 
-export interface MetricOptions<L extends string> {
+interface MetricOptions<L extends string> {
   /** Name with its unit at the end: `cachesvc_traffic_down_bytes_total`. */
   readonly name: string
   readonly help: string

@@ -3,7 +3,7 @@
  */
 import type { Clock, Milliseconds } from './clock.ts'
 
-export interface Limit {
+interface Limit {
   readonly clock: Clock
   readonly after: Milliseconds
   readonly signal: AbortSignal

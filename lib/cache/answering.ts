@@ -21,7 +21,7 @@ import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 import { Updates } from './suites/updates.ts'
 
-export interface AnsweringParts {
+interface AnsweringParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly clock: Clock
@@ -37,7 +37,7 @@ export interface AnsweringParts {
   readonly onAhead: AheadParts['onEnd']
 }
 
-export interface Answering {
+interface Answering {
   readonly fetcher: Fetcher
   readonly negative: NegativeMemory
   readonly answerer: Answerer

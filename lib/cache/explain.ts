@@ -23,7 +23,7 @@ import { entryName } from './store/key.ts'
 import type { Signature } from './suites/generation.ts'
 import type { Suites } from './suites/suites.ts'
 
-export interface ExplainParts {
+interface ExplainParts {
   readonly rules: Rules
   readonly store: {
     get(key: string): Entry | undefined | Promise<Entry | undefined>

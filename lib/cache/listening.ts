@@ -31,7 +31,7 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
 }
 
 /** The configuration of listeners and the sockets handed over. */
-export interface ListenFrom {
+interface ListenFrom {
   readonly config: Config
   readonly sockets: readonly InheritedSocket[]
 }
@@ -54,7 +54,7 @@ export function listensSecurely(from: ListenFrom): boolean {
 }
 
 /** What listening opens: a server and what is known of it, in the order of the configuration. */
-export interface Opened {
+interface Opened {
   readonly servers: HttpServer[]
   readonly listeners: Listener[]
 }

@@ -24,7 +24,7 @@ import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
 import type { Suites } from './suites/suites.ts'
 
-export interface PipelineParts {
+interface PipelineParts {
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store

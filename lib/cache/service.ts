@@ -34,7 +34,7 @@ import type { StoreOptions } from './store/wiring.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
-export type Reloaded =
+type Reloaded =
   | { readonly config: Config; readonly warnings?: readonly string[] }
   | { readonly problems: readonly string[] }
 
@@ -56,7 +56,7 @@ export interface ServiceOptions {
 }
 
 /** The service, and where it listens. */
-export type CacheService = Service & { readonly listeners: readonly Listener[] }
+type CacheService = Service & { readonly listeners: readonly Listener[] }
 
 /** How often the addresses of the machine are read again. */
 const identityInterval = 60_000

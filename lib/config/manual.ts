@@ -9,7 +9,7 @@ export type Block =
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'entry'; readonly term: string; readonly blocks: readonly Block[] }
 
-export interface ManPage {
+interface ManPage {
   /** `cachesvc.yaml` */
   readonly name: string
   readonly section: number

@@ -46,7 +46,7 @@ export interface Remark {
 }
 
 /** What a schema says of a whole file: the values, or what is wrong with them. */
-export type Checked<T> = (
+type Checked<T> = (
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Remark[] }
 ) & { readonly warnings: readonly Remark[] }

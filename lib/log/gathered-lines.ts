@@ -10,7 +10,7 @@
 import { systemCode } from '../errors.ts'
 
 /** Writes bytes as `fs.write` does: `done` gets an error, or how many bytes were written. */
-export type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
+type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
 
 /** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
 const gathering = 5

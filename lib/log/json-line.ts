@@ -8,7 +8,7 @@
 import { clean, isSecretName, redacted } from './redact.ts'
 
 /** The members that every line has. */
-export interface LineFrame {
+interface LineFrame {
   readonly level: string
   readonly time: string
   /** Clean already. */

@@ -42,11 +42,11 @@ export interface Log extends Logger {
 }
 
 /** Takes finished lines, line feed included. */
-export interface LineWriter {
+interface LineWriter {
   write(line: string): unknown
 }
 
-export interface LogOptions {
+interface LogOptions {
   readonly level?: LogLevel
   /** Where lines go; standard output when not given. */
   readonly to?: LineWriter
@@ -71,7 +71,7 @@ export function createLog(options: LogOptions = {}): Log {
 }
 
 /** A line as a memory log keeps it: facts redacted as they would be on disk. */
-export interface MemoryLine {
+interface MemoryLine {
   readonly level: LogLevel
   readonly message: string
   readonly facts: LogFacts

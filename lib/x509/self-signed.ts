@@ -8,14 +8,14 @@ import { isIP } from '../ip.ts'
 import { library, type x509 } from './library.ts'
 import { exportKey } from './x509.ts'
 
-export interface SelfSigned {
+interface SelfSigned {
   /** PKCS #8 in PEM. */
   readonly privateKey: string
   /** Certificate in PEM. */
   readonly certificate: string
 }
 
-export interface SelfSignedOptions {
+interface SelfSignedOptions {
   /** Common name of subject and issuer. */
   readonly name: string
   readonly now: Milliseconds

@@ -77,7 +77,7 @@ function readCertificate(block: string): Certificate {
   }
 }
 
-export type KeyProblem = 'password-missing' | 'password-wrong' | 'absent' | 'unreadable'
+type KeyProblem = 'password-missing' | 'password-wrong' | 'absent' | 'unreadable'
 
 /**
  * The first private key in a PEM text: PKCS#8, PKCS#1 or SEC 1, plain or encrypted, among certificates or alone. Works

@@ -24,7 +24,7 @@ import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites
 import { longestJob } from '../suites/thread.ts'
 import type { Newer, Search } from './newest.ts'
 
-export interface AheadSettings {
+interface AheadSettings {
   /** Packages that clients asked for in so many days count; 0 switches it off. */
   readonly days: number
   /** Most files and bytes in a day. */

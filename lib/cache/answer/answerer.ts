@@ -55,7 +55,7 @@ export interface Allowed {
   readonly tools: AnswerTools
 }
 
-export interface AnswererParts {
+interface AnswererParts {
   readonly store: Store
   readonly fetcher: Fetcher
   readonly updates: Updates

@@ -19,7 +19,7 @@ import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import { type About, cacheName } from './representation.ts'
 
-export interface RelayOptions {
+interface RelayOptions {
   readonly origin: OriginClient
   readonly trusted: boolean
   /** Whether the client's credentials are for this origin. */

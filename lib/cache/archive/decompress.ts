@@ -23,7 +23,7 @@ import { ZstdFrames } from './zstd-frames.ts'
 export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
 
 /** Why something could not be unpacked. */
-export class DecompressError extends Error {
+class DecompressError extends Error {
   readonly code: 'malformed' | 'too-large'
 
   constructor(code: DecompressError['code'], message: string, cause?: unknown) {

@@ -18,7 +18,7 @@ export interface Release {
   readonly files: ReadonlyMap<string, ListedFile>
 }
 
-export type ReadRelease =
+type ReadRelease =
   | { readonly release: Release; readonly because?: undefined }
   | { readonly release?: undefined; readonly because: string }
 

@@ -15,7 +15,7 @@ export interface Choice {
   readonly suites: readonly string[]
 }
 
-export interface Chosen {
+interface Chosen {
   readonly chosen: (key: string) => boolean
   /** Indexes that cannot be read: packages that only they name are missing. */
   readonly unread: readonly { readonly key: string; readonly because: string }[]

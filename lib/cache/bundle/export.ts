@@ -10,7 +10,7 @@ import type { ReadableStore } from '../store/reading.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
 import type { Sink } from './sink.ts'
 
-export interface ExportParts {
+interface ExportParts {
   readonly store: ReadableStore
   readonly sink: Sink
   readonly now: number
@@ -22,7 +22,7 @@ export interface ExportParts {
   readonly onRead: (bytes: number) => void
 }
 
-export interface Exported {
+interface Exported {
   readonly files: number
   /** Of all contents, each once. */
   readonly bytes: number

@@ -21,7 +21,7 @@ import {
 } from './format.ts'
 import { type TarMember, tarMembers } from './tar.ts'
 
-export interface ImportParts {
+interface ImportParts {
   readonly store: Pick<Store, 'download' | 'get' | 'put'>
   /** Changes nothing in the store. */
   readonly dryRun: boolean

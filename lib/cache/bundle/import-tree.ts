@@ -29,7 +29,7 @@ import { blocksOf } from './export.ts'
 import { encodedUrl, type Index, indexAt, listedIn } from './indexed.ts'
 import { type Found, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
-export interface TreeParts {
+interface TreeParts {
   readonly directory: string
   readonly store: Pick<Store, 'download' | 'get' | 'put' | 'list' | 'content'>
   readonly rules: Rules

@@ -33,7 +33,7 @@ function kindIn(directory: string): Index['kind'] | undefined {
 }
 
 /** A file an index lists. */
-export interface Listed extends ListedFile {
+interface Listed extends ListedFile {
   /** Its decoded URL. */
   readonly url: string
 }

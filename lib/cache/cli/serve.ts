@@ -14,7 +14,7 @@ import { machineAddresses } from '../policy/own-identity.ts'
 import { startService } from '../service.ts'
 import { fileProblems } from './check-files.ts'
 
-export interface ServeOptions {
+interface ServeOptions {
   readonly config: Config
   /** What is doubtful about it. */
   readonly warnings: readonly string[]

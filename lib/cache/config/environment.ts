@@ -16,7 +16,7 @@ export interface Surroundings {
 }
 
 /** The cache directory of a service that runs as root or was given this directory. */
-export const systemCacheDirectory = '/var/cache/cachesvc'
+const systemCacheDirectory = '/var/cache/cachesvc'
 
 /** The default cache directory. A function of the facts alone, so that it can be shown in advance. */
 export function defaultCacheDirectory(surroundings: Surroundings): string {

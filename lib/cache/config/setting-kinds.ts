@@ -28,7 +28,7 @@ export interface HostPattern {
   readonly port: number | undefined
 }
 
-export interface ParentProxy extends Authority {
+interface ParentProxy extends Authority {
   /** `user:password` for Proxy-Authorization, already decoded. Never log it. */
   readonly credentials: string | undefined
 }
@@ -119,7 +119,7 @@ export const mirror: Kind<Place> = kind({ name: 'mirror', json: string }, found 
 })
 
 /** Reads `host`, `host:port`, `host/path`, each with or without `http://` or `https://`, and `/path`. */
-export function readPlace(
+function readPlace(
   found: unknown,
   { what, subdomains }: { readonly what: string; readonly subdomains: boolean },
 ): Read<Place> {
@@ -226,7 +226,7 @@ function canonicalHost(written: string): string | undefined {
 }
 
 /** Ports from the first to the last, both included. */
-export interface PortRange {
+interface PortRange {
   readonly first: number
   readonly last: number
 }

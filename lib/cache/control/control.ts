@@ -24,7 +24,7 @@ import { type Amount, chosenBy, refresh, remove } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
 /** What a command prints and ends with. */
-export interface Said {
+interface Said {
   readonly out: string
   /** For standard error, a line each. */
   readonly complaints: readonly string[]

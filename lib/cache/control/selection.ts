@@ -8,7 +8,7 @@ import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
 /** Whether a stored file, named by its key, is one of those that are meant. */
-export type Chosen = (key: string) => boolean
+type Chosen = (key: string) => boolean
 
 /**
  * What a URL or pattern means; a sentence when it means nothing. A URL means the file that a request for it is answered with, so

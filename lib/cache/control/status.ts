@@ -9,7 +9,7 @@ import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
 /** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
-export interface Status {
+interface Status {
   readonly version: string
   readonly state: ServiceState['is']
   /** Why it cannot do its work. */

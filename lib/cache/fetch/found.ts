@@ -12,7 +12,7 @@ import type { Entry, Verified } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** A claim; of a generation that is not adopted yet, it is known only where it lies. */
-export type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
+type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
 /** What is to be fetched. */
 export interface Wanted {

@@ -20,7 +20,7 @@ import type { Logger } from '../../log/log.ts'
 import type { Entry } from '../store/entry.ts'
 import { isUpstream, slowOrigin } from './failures.ts'
 
-export interface MirrorParts {
+interface MirrorParts {
   readonly clock: Clock
   readonly log: Logger
   /** Where a target may be fetched from, the preferred place first. */
@@ -55,7 +55,7 @@ export interface Answer {
 }
 
 /** Asks one origin and follows its redirects. Throws what the origin client throws. */
-export type AskOne = (
+type AskOne = (
   place: TargetUri,
   how: {
     readonly deadlines?: Partial<OriginDeadlines>

@@ -8,7 +8,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import type { ArchivePath } from '../archive/path.ts'
 
-export interface Opening {
+interface Opening {
   /** As many bytes as were asked for, or all there are; or, when the content broke off, as many as came. */
   readonly first: Buffer
   /** Whether it broke off so early that `first` says nothing. */
@@ -30,7 +30,7 @@ export async function examined(
 }
 
 /** Reads the first `count` bytes. A content that breaks off so early breaks off again. */
-export function opening(content: Source, count: number): Promise<Opening> {
+function opening(content: Source, count: number): Promise<Opening> {
   return new Promise(resolve => {
     const pieces: Piece[] = []
     let size = 0

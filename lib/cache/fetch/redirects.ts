@@ -17,7 +17,7 @@ export interface FollowOptions {
   readonly passes: (uri: TargetUri) => boolean
 }
 
-export interface Question {
+interface Question {
   readonly method: 'GET' | 'HEAD'
   readonly uri: TargetUri
   readonly fields: Fields
@@ -118,7 +118,7 @@ export class RedirectRefused extends Failure {
 }
 
 /** Redirects that lead back to where they began: trying again does not help. */
-export class RedirectLoop extends Failure {
+class RedirectLoop extends Failure {
   constructor(chain: readonly string[]) {
     const told = chain.map(withoutQuery).join(' to ')
     super(`redirects in a circle: ${told}`, {

@@ -23,7 +23,7 @@ export interface Begun {
   readonly from: Pick<Answer, 'place' | 'source'>
 }
 
-export interface ResumptionOptions {
+interface ResumptionOptions {
   readonly ask: Ask
   readonly clock: Clock
   readonly log: Logger

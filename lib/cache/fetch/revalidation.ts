@@ -11,7 +11,7 @@ import type { Entry } from '../store/entry.ts'
 import type { Answered, Fetching, Filling } from './found.ts'
 import { isRedirect } from './redirects.ts'
 
-export type Revalidated =
+type Revalidated =
   | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
   | { readonly use: 'stale'; readonly because: StaleReason }
   | { readonly use: 'changed'; readonly entry: Entry }

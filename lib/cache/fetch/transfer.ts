@@ -20,7 +20,7 @@ import {
 import { isUpstream } from './failures.ts'
 import { type Answer, originName, type Question } from './mirrors.ts'
 
-export interface TransferOptions {
+interface TransferOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
   /** The file as its first response described it, and where that came from. */

@@ -20,7 +20,7 @@ import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
 
-export interface ConnectParts {
+interface ConnectParts {
   readonly rules: () => Rules
   readonly dialler: Dialler
   readonly clock: Clock

@@ -20,7 +20,7 @@ import { listenerCertificate } from './listener-certificate.ts'
 import { RevocationList } from './revocation-list.ts'
 import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
-export interface HttpsOptions {
+interface HttpsOptions {
   readonly config: Config
   readonly clock: Clock
   readonly log: Logger

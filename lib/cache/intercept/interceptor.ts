@@ -24,7 +24,7 @@ import type { Leaves } from './leaf.ts'
  * - distrusted: the client did not accept the certificate, or left without a request
  * - broken: the client did not speak TLS as we do, named a host it may not reach, or took too long
  */
-export type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
+type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
 
 export interface Taken {
   readonly because: InterceptionEnd
@@ -33,7 +33,7 @@ export interface Taken {
   readonly error?: string | undefined
 }
 
-export interface InterceptorParts {
+interface InterceptorParts {
   readonly leaves: Pick<Leaves, 'context' | 'covers'>
   readonly distrust: DistrustMemory
   readonly clock: Clock

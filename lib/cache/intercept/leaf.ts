@@ -12,7 +12,7 @@ import type { Authority } from './authority.ts'
 import { isCertifiable } from './certificate-names.ts'
 
 /** A certificate in use: its key and what is sent, both PEM. */
-export interface Leaf {
+interface Leaf {
   readonly key: string
   /** The certificate, then those between it and the root. */
   readonly cert: string
@@ -20,7 +20,7 @@ export interface Leaf {
   readonly renewal: Milliseconds
 }
 
-export interface LeavesOptions {
+interface LeavesOptions {
   readonly authority: Pick<Authority, 'certificate' | 'issuer' | 'chain'>
   readonly clock: Clock
   /** The addresses certificates name for questions about them. */

@@ -9,7 +9,7 @@ import type { KeyAndCertificate } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Leaves } from './leaf.ts'
 
-export interface ListenerCertificateParts {
+interface ListenerCertificateParts {
   readonly leaves: Pick<Leaves, 'issue' | 'covers'>
   /** The names of this machine at the moment. */
   readonly names: () => readonly string[]

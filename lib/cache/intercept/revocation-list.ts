@@ -17,7 +17,7 @@ const validity: Milliseconds = 7 * 86_400_000
 /** For clients whose clocks are late. */
 const head: Milliseconds = 60 * 60_000
 
-export interface RevocationListOptions {
+interface RevocationListOptions {
   readonly issuer: Pick<Issuer, 'issueList'>
   /** The cache directory. */
   readonly directory: string

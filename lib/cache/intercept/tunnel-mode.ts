@@ -6,7 +6,7 @@ import type { HttpsConfig } from '../config/config.ts'
 import type { HostPattern } from '../config/setting-kinds.ts'
 import { closestPattern, type HostList, hostList } from '../policy/host-list.ts'
 
-export type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
+type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 
 /** The settings of `https`, ready for look-ups. */
 export interface ModeRules {
@@ -14,7 +14,7 @@ export interface ModeRules {
   readonly otherwise: TunnelMode
 }
 
-export type ModeSettings = Pick<
+type ModeSettings = Pick<
   HttpsConfig,
   'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
 >

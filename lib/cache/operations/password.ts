@@ -38,7 +38,7 @@ export function readHashLine(line: string): PasswordHash | undefined {
   return { salt, hash }
 }
 
-export type PasswordOutcome = 'right' | 'wrong' | 'too many'
+type PasswordOutcome = 'right' | 'wrong' | 'too many'
 
 /** Attempts of one client in a minute. */
 const mostAttempts = 10

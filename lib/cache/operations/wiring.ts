@@ -22,7 +22,7 @@ import { CacheMetrics, storeGauges } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
-export interface OperationsParts {
+interface OperationsParts {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules

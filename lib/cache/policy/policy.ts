@@ -17,7 +17,7 @@ import { type HostList, hostList, matching } from './host-list.ts'
 import { isOwn, type Own } from './own-identity.ts'
 
 /** What is to be reached. */
-export interface TargetApproach {
+interface TargetApproach {
   readonly kind: 'fetch' | 'connect'
   readonly authority: Authority
 }
@@ -52,7 +52,7 @@ export interface Admitted {
   readonly rule: string
 }
 
-export interface Denied {
+interface Denied {
   readonly deny: DenyRule
   /** For the client: the setting, the value met and what to change. */
   readonly sentence: string

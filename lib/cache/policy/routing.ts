@@ -29,7 +29,7 @@ export interface RouteRule {
   readonly apply: (asked: TargetUri) => TargetUri | undefined
 }
 
-export interface Route {
+interface Route {
   /** The target that is fetched, and that the cache key is made of. */
   readonly target: TargetUri
   /** The rule that applied; undefined when the target stays where it is. */
@@ -53,7 +53,7 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
 }
 
 /** The part of a configuration routing depends on. */
-export type RoutingSettings = Pick<
+type RoutingSettings = Pick<
   Config,
   'remap' | 'archives' | 'overrides' | 'domains' | 'passthroughDomains' | 'privateDomains'
 >

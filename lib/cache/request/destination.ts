@@ -54,7 +54,7 @@ export interface FileDestination {
   readonly admission: Admission
 }
 
-export type Destination = NoFile | FileDestination
+type Destination = NoFile | FileDestination
 
 interface Remembered extends Pick<Asked, 'secure' | 'local'> {
   readonly host: string | undefined

@@ -31,7 +31,7 @@ import { isOwn, isOwnHost, type Own } from '../policy/own-identity.ts'
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
 export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
-export type EffectiveTarget =
+type EffectiveTarget =
   | {
       readonly kind: 'fetch'
       readonly uri: TargetUri
@@ -48,7 +48,7 @@ export type NoFile =
   | Refused
 
 /** A target that asks for nothing this proxy has. The client may read the sentence. */
-export interface Refused {
+interface Refused {
   readonly kind: 'refuse'
   readonly status: 400 | 404 | 421 | 501
   readonly sentence: string

@@ -43,8 +43,8 @@ export type StoreReason =
   | 'max-stale'
   | 'as-released'
   | 'offline'
-export type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
-export type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
+type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
+type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
 
 export type FailReason = 'only-if-cached' | 'offline'
 

@@ -19,7 +19,7 @@ import type { Entry } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './freshness.ts'
 
 /** Why a response is not stored. */
-export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
+type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
 
 /** Why the fields of a 200 forbid storing it; undefined when it may be stored. */
 export function unstorable(response: Fields): UnstorableReason | undefined {

@@ -8,7 +8,7 @@ import type { Listed } from '../store/catalogue/catalogue.ts'
 import type { ReadableStore } from '../store/reading.ts'
 
 /** The stored files of one archive. */
-export interface Holding {
+interface Holding {
   /** Host, and port if it is not the default. */
   readonly name: string
   files: number

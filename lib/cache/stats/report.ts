@@ -15,7 +15,7 @@ import {
 export const dailyLimit = 14
 
 /** One recorded day; its date is written `YYYY-MM-DD`. */
-export type DayRecord = Counters & { readonly date: string }
+type DayRecord = Counters & { readonly date: string }
 
 /** The JSON of the statistics interface, name for name. */
 export interface StatisticsReport {
@@ -38,7 +38,7 @@ export function report(days: Days, today: string): StatisticsReport {
 }
 
 /** The most days the charts of the page show. */
-export const chartedDays = 75
+const chartedDays = 75
 
 /** What the charts of the page show, and the JSON does not have. */
 export interface HistoryReport {

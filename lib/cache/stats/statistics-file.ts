@@ -24,7 +24,7 @@ export const dayLogName = 'statistics.json'
 /** Far beyond a century of days; a larger file is not ours. */
 const sizeLimit = 16 * 1024 * 1024
 
-export interface StatisticsFileOptions {
+interface StatisticsFileOptions {
   readonly clock: Clock
   /** Told when an administrator should look at the file. */
   readonly warn: (sentence: string, facts: Facts) => void

@@ -48,7 +48,7 @@ export const unconfirmed: Milliseconds = 0
 export const maxEntryBytes = 256 * 1024
 
 /** What became of an entry that was read: the entry, or why it is none. */
-export type Decoded =
+type Decoded =
   | { readonly entry: Entry; readonly because?: undefined }
   | { readonly entry?: undefined; readonly because: string }
 

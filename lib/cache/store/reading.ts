@@ -38,7 +38,7 @@ export interface ReadableStore {
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
 
-export interface ShelvesParts extends Surroundings {
+interface ShelvesParts extends Surroundings {
   readonly catalogue: Catalogue
   readonly contents: Contents
 }

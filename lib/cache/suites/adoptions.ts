@@ -25,7 +25,7 @@ import { mostTableBytes } from './table.ts'
 import type { Tables } from './tables.ts'
 import { AdoptionThread } from './thread.ts'
 
-export interface AdoptionsParts {
+interface AdoptionsParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger

@@ -20,7 +20,7 @@ export interface Source {
 /** Clients may ask for any number of directories; beyond this the suite adopted longest ago is forgotten. */
 const mostSuites = 1000
 
-export interface KnownSuitesParts {
+interface KnownSuitesParts {
   readonly disk: Disk
   readonly layout: Layout
   readonly log: Logger

@@ -20,14 +20,14 @@ import { ahead } from './policy.ts'
 import { pathName } from './table.ts'
 import type { Tables } from './tables.ts'
 
-export interface PastParts {
+interface PastParts {
   readonly known: KnownSuites
   readonly tables: Tables
   readonly clock: Clock
 }
 
 /** The key of a file, or why there is none, in words for the client. */
-export type AsOf = { readonly key: string } | { readonly sentence: string }
+type AsOf = { readonly key: string } | { readonly sentence: string }
 
 /** Files that change with each generation. All others are what they were. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])

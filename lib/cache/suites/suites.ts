@@ -37,7 +37,7 @@ export interface Claim extends Named {
   readonly generation: Generation
 }
 
-export interface SuitesParts {
+interface SuitesParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
@@ -54,7 +54,7 @@ export interface SuitesParts {
 }
 
 /** A file that is asked for. */
-export interface AskedFile {
+interface AskedFile {
   readonly key: string
   readonly archive: ArchivePath
   readonly client: Client

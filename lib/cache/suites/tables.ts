@@ -10,7 +10,7 @@ import type { Layout } from '../store/disk/layout.ts'
 import { tablePath, tableSuffix } from './adopt.ts'
 import { mostTableBytes, Table } from './table.ts'
 
-export interface TablesParts {
+interface TablesParts {
   readonly disk: Disk
   readonly layout: Layout
   readonly log: Logger

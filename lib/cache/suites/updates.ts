@@ -19,14 +19,14 @@ import { byHashPath, keyIn, type Listed } from './generation.ts'
 import type { Suites } from './suites.ts'
 
 /** What a client gets that asks for the Release file of an adopted suite. */
-export type Updated =
+type Updated =
   | { readonly use: 'store'; readonly because: 'validated' | 'changed'; readonly entry: Entry }
   | { readonly use: 'stale'; readonly because: StaleReason }
   /** It came and cannot be stored. */
   | { readonly use: 'again' }
   | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
 
-export interface UpdatesParts {
+interface UpdatesParts {
   readonly suites: Suites
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'get' | 'put' | 'remove'>

@@ -11,7 +11,7 @@ import { Evictor, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
-export interface VerifyOptions {
+interface VerifyOptions {
   /** Report as JSON. */
   readonly json: boolean
   /** Remove nothing. */

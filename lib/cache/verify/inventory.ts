@@ -9,7 +9,7 @@ import { classify, decodedUrl, packageIndexOf, parentOf } from '../archive/path.
 import type { StoredFile, StoredRelease } from '../archive/suite-layout.ts'
 
 /** A stored file whose name says what it hashes to. */
-export interface StoredByHash {
+interface StoredByHash {
   readonly file: StoredFile
   readonly expected: NonNullable<ReturnType<typeof classify>['digest']>
 }

@@ -13,7 +13,7 @@ export type Verdict =
   | { readonly is: 'unchecked' }
 
 /** What the content hashes to beyond the SHA-256 it is stored under, as far as it is known. */
-export type KnownDigests = ReadonlyMap<HashAlgorithm, string>
+type KnownDigests = ReadonlyMap<HashAlgorithm, string>
 
 /**
  * Compares a file with the strongest digest an index gives for it: SHA-512, when that of the content is known, else SHA-256.

@@ -22,7 +22,7 @@ export interface JudgedRelease extends KnownRelease {
 }
 
 /** What there is around it. */
-export interface Around {
+interface Around {
   readonly contents: HashedContents
   readonly inventory: Inventory
   readonly policyOf: (at: string) => Policy | undefined

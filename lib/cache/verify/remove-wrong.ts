@@ -67,7 +67,7 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
 const trials = 4
 const pause: Milliseconds = 250
 
-export type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
+type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
 
 /** Removes wrong files for a process that does not own the directory. */
 export class Evictor {

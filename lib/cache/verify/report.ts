@@ -13,7 +13,7 @@ import type { Signature } from '../suites/generation.ts'
  * - package: a package or source file that is not what the index lists
  * - by-hash: a file that is not what its own name says
  */
-export type WrongBecause =
+type WrongBecause =
   | 'content'
   | 'release'
   | 'signature'
@@ -43,7 +43,7 @@ export interface Wrong {
  * - unreadable: this process could not read it, which says nothing about the file
  * - changed: it was replaced or removed meanwhile
  */
-export type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
+type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
 
 /** One suite or flat repository. */
 export interface RepositoryReport {

@@ -20,7 +20,7 @@ import { evictFrom, type Fate } from './remove-wrong.ts'
 import type { VerificationReport, Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
-export interface ScheduleOptions {
+interface ScheduleOptions {
   readonly directory: string
   readonly store: Pick<Store, 'evict'>
   readonly clock: Clock

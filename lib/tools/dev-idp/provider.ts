@@ -31,7 +31,7 @@ export interface DevIdpRules {
   readonly encryptParts: boolean
 }
 
-export interface ProviderOptions extends DevIdpRules {
+interface ProviderOptions extends DevIdpRules {
   /** Its public origin, without a slash at the end. */
   readonly baseUrl: string
   readonly key: SigningKey

@@ -37,7 +37,7 @@ export interface DebianPackage {
   readonly suggests?: string
 }
 
-export interface Build {
+interface Build {
   /** The root of the repository. */
   readonly root: string
   readonly output: string

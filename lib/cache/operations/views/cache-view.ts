@@ -17,7 +17,7 @@ const nearlyFull = 0.9
 /** So many suites are shown. */
 const mostSuites = 100
 
-export interface CacheFacts {
+interface CacheFacts {
   readonly config: Config
   readonly usage: StoreUsage
   readonly holdings: Counted | undefined

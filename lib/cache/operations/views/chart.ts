@@ -4,7 +4,7 @@
  */
 
 /** One kind of bar. */
-export interface Series {
+interface Series {
   /** In the legend and in the words on each bar. */
   readonly name: string
   /** The style sheet's name for its colour. */
@@ -13,7 +13,7 @@ export interface Series {
   readonly values: ReadonlyArray<number | undefined>
 }
 
-export interface ChartData {
+interface ChartData {
   /** Makes the drawing's ids unique on its page. */
   readonly id: string
   readonly title: string
@@ -28,7 +28,7 @@ export interface ChartData {
 }
 
 /** A day or an hour on the axis. */
-export interface Place {
+interface Place {
   /** In the words on its bars and points. */
   readonly name: string
   readonly label: string

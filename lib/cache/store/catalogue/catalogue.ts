@@ -25,7 +25,7 @@ export interface UsedEntry extends Entry {
 export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
 /** A decoded entry. */
-export interface Known {
+interface Known {
   readonly entry: Entry
   readonly name: string
   /** The last use that is in the table, seconds with their fraction. */
@@ -33,7 +33,7 @@ export interface Known {
 }
 
 /** An entry that is not yet in the log, or the removal of one. */
-export interface Unwritten {
+interface Unwritten {
   readonly entry: Entry | undefined
   readonly line: Buffer | undefined
 }

@@ -11,7 +11,7 @@ import { EntryLog, type Line } from './entry-log.ts'
 import { type EntryTable, nameOf } from './entry-table.ts'
 import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
 
-export interface CompactionParts {
+interface CompactionParts {
   readonly disk: Disk
   readonly path: string
   readonly from: EntryLog
@@ -24,7 +24,7 @@ export interface CompactionParts {
   readonly mayEnd: () => boolean
 }
 
-export interface Compacted {
+interface Compacted {
   readonly log: EntryLog
   readonly durable: Durable
 }

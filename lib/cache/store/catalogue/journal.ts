@@ -17,7 +17,7 @@ import { nameOf, notWritten } from './entry-table.ts'
 import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
-export interface JournalParts extends Surroundings {
+interface JournalParts extends Surroundings {
   /** Told that the disk did not take lines; they wait. */
   readonly failed: (error: unknown) => void
   /** Told of a digest that an entry names now. */

@@ -19,7 +19,7 @@ import { type Durable, isDigests, isName, seal, unseal } from './record.ts'
 import { dumpedWords } from './rows.ts'
 
 /** What is known beside the rows. */
-export interface Covered extends Durable {
+interface Covered extends Durable {
   readonly generation: string
   /** How much of the log it holds. */
   readonly covered: number

@@ -20,7 +20,7 @@ import { heldBack } from './held-back.ts'
 import { ShortFile } from './open-content.ts'
 import type { Opener, Wanted } from './open-files.ts'
 
-export interface ChecksParts {
+interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
   /** Reads all of the content under a digest. */

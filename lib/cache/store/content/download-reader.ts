@@ -23,7 +23,7 @@ export interface GrowingContent {
   readonly left: (reader: DownloadReader) => void
 }
 
-export class DownloadReader implements Source {
+class DownloadReader implements Source {
   /** The next byte it wants. */
   position: number
   /** When it last took something. */

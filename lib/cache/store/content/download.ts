@@ -28,7 +28,7 @@ import { type Destination, WriteBehind } from './write-behind.ts'
 export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
 /** A content that is whole and what was expected. */
-export interface Completed {
+interface Completed {
   readonly digest: string
   readonly size: number
   /** Never rejects: what became of it on disk. */
@@ -36,7 +36,7 @@ export interface Completed {
 }
 
 /** What a download needs of its store. */
-export interface DownloadParts {
+interface DownloadParts {
   readonly clock: Clock
   readonly disk: Disk
   readonly blocks: SharedBlocks

@@ -42,7 +42,7 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-export interface DownloadsParts extends Surroundings {
+interface DownloadsParts extends Surroundings {
   readonly blocks: SharedBlocks
   readonly blobs: Blobs
   readonly contents: Contents

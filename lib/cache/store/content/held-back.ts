@@ -13,7 +13,7 @@ import { heldBytes } from './expectation.ts'
 /** How long a client waits for the check. */
 const longest: Milliseconds = 10_000
 
-export interface Guarded {
+interface Guarded {
   /** Bytes of the source, up to the end of the content. */
   readonly length: number
   /** Whether the content is right; never rejects. */

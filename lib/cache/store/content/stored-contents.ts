@@ -24,7 +24,7 @@ const remembered = 16_384
 /** What a content in memory costs beyond its bytes, roughly. */
 const perContent = 256
 
-export interface ContentsParts extends OpenFilesParts {
+interface ContentsParts extends OpenFilesParts {
   /** Bytes for content in demand; 0 keeps none. */
   readonly memory: number
   /** Hashes what is read from the disk; without it everything is taken as it is. */

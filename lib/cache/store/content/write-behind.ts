@@ -21,7 +21,7 @@ export type Destination =
     }
   | { readonly because: string }
 
-export interface WriteBehindParts {
+interface WriteBehindParts {
   readonly disk: Disk
   readonly to: Destination
   readonly tail: Tail

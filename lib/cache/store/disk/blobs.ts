@@ -17,7 +17,7 @@ import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { DiskFile, Surroundings } from './disk.ts'
 import { DiskHung } from './slots.ts'
 
-export interface BlobsParts extends Surroundings {
+interface BlobsParts extends Surroundings {
   /** Whether an entry names this content. */
   readonly named: (digest: string) => boolean
   /** Forgets the entries that name a content. */

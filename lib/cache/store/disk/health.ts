@@ -14,9 +14,9 @@ export type Health =
   | { readonly writable: false; readonly because: string }
 
 /** How long a failing disk is left alone between two trials. */
-export const trialInterval: Milliseconds = 15_000
+const trialInterval: Milliseconds = 15_000
 
-export interface HealthParts {
+interface HealthParts {
   readonly clock: Clock
   readonly log: Logger
   readonly trial: () => Promise<void>

@@ -25,7 +25,7 @@ export async function createDirectories(disk: Disk, layout: Layout): Promise<voi
 }
 
 /** Whether a disk has no room left: what it holds can still be read, and room may come. */
-export function isFull(error: unknown): boolean {
+function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 

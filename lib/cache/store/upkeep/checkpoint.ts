@@ -9,7 +9,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs } from '../disk/blobs.ts'
 
-export interface CheckpointParts {
+interface CheckpointParts {
   readonly clock: Clock
   readonly journal: Journal
   readonly blobs: Blobs

@@ -6,7 +6,7 @@ import { pause } from '../../../async/deadline.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
 
-export interface RemovalParts {
+interface RemovalParts {
   readonly clock: Clock
   readonly journal: Journal
   readonly blobs: Blobs

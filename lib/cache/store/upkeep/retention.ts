@@ -34,7 +34,7 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-export interface RetentionParts extends Surroundings {
+interface RetentionParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   readonly removal: Removal

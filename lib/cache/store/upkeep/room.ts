@@ -24,7 +24,7 @@ export interface UnderWay {
   readonly coming: number
 }
 
-export interface RoomParts extends Surroundings {
+interface RoomParts extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
   readonly removal: Removal
