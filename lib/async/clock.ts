@@ -8,6 +8,9 @@ export type Milliseconds = number
 /** Whole seconds: the unit HTTP fields count in. */
 export type Seconds = number
 
+export const hour: Milliseconds = 60 * 60 * 1000
+export const day: Milliseconds = 24 * hour
+
 export interface Clock {
   /** The moment, in milliseconds since the Unix epoch. */
   now(): Milliseconds

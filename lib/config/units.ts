@@ -7,13 +7,13 @@
  *
  * Pure. A wrong text gives a sentence for the error message.
  */
-import type { Milliseconds } from '../async/clock.ts'
+import { day, hour, type Milliseconds } from '../async/clock.ts'
 import { type Read, wrong } from './reading.ts'
 
 const DURATION_UNITS: ReadonlyMap<string, Milliseconds> = new Map([
-  ['w', 7 * 86_400_000],
-  ['d', 86_400_000],
-  ['h', 3_600_000],
+  ['w', 7 * day],
+  ['d', day],
+  ['h', hour],
   ['m', 60_000],
   ['s', 1000],
   ['ms', 1],

@@ -3,7 +3,7 @@
  * else.
  */
 import { webcrypto } from 'node:crypto'
-import type { Milliseconds } from '../async/clock.ts'
+import { hour, type Milliseconds } from '../async/clock.ts'
 import { isIP } from '../ip.ts'
 import { library, type x509 } from './library.ts'
 import { exportKey } from './x509.ts'
@@ -44,7 +44,7 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
       serialNumber: serial.toString('hex'),
       name: `CN=${name.replace(/[^A-Za-z0-9.:\-_[\]]/g, '')}`,
       // An hour back: the clocks of peers differ.
-      notBefore: new Date(now - 3_600_000),
+      notBefore: new Date(now - hour),
       notAfter: new Date(now + lifetime),
       signingAlgorithm: algorithm,
       keys,

@@ -10,7 +10,7 @@
  *   a file counts when it is begun.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { pause, within } from '../../async/deadline.ts'
 import { inThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
@@ -43,8 +43,6 @@ export interface AheadParts {
   /** Told of every file, with the bytes it has. */
   readonly onEnd: (result: 'fetched' | 'failed', bytes: number) => void
 }
-
-const day: Milliseconds = 24 * 60 * 60 * 1000
 
 /** An origin may have a new Release every second: entries are listed and indexes read no more often than this. */
 const betweenSuites: Milliseconds = 60_000

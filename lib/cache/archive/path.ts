@@ -168,6 +168,12 @@ export function parentOf(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf('/')))
 }
 
+/** The directories a URL lies in, the innermost first, without slashes at their ends. */
+export function* directoriesOf(name: string): Generator<string> {
+  const authority = name.indexOf('://') + 3
+  for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
+}
+
 /** Whether the last part of a path is that of an index of packages, and of which kind. */
 export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
   const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []

@@ -12,7 +12,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { digests } from './digest.ts'
 import type { ListedFile } from './listed-file.ts'
-import { packageIndexOf, parentOf } from './path.ts'
+import { directoriesOf, packageIndexOf, parentOf } from './path.ts'
 import type { Release } from './release.ts'
 
 /** A stored file: the part of its entry that matters here. */
@@ -80,7 +80,7 @@ export function* storedOf(
 /** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
 export function rootsOf(base: string): readonly string[] {
   const dists = base.lastIndexOf('/dists/')
-  return dists < 0 ? [...upwards(base)] : [base.slice(0, dists)]
+  return dists < 0 ? [...directoriesOf(`${base}/`)] : [base.slice(0, dists)]
 }
 
 /**
@@ -91,12 +91,6 @@ export function rootOf(base: string, common: string): string {
   const [first = base, ...above] = rootsOf(base)
   const within = above.find(root => `${common}/`.startsWith(`${base.slice(root.length + 1)}/`))
   return within ?? first
-}
-
-/** A directory and those above it, up to the host. */
-function* upwards(directory: string): Generator<string> {
-  const authority = directory.indexOf('://') + 3
-  for (let at = directory; at.length > authority; at = parentOf(at)) yield at
 }
 
 /** An index of packages that is right, or that no Release file says anything about. */
@@ -143,7 +137,7 @@ export function unsignedIndexes(
   return indexes.flatMap(file => {
     const kind = packageIndexOf(file.key)
     const base = parentOf(file.key)
-    const signed = [...upwards(base)].some(at => bases.has(at))
+    const signed = [...directoriesOf(file.key)].some(at => bases.has(at))
     return kind === undefined || signed ? [] : [{ file, kind, base }]
   })
 }

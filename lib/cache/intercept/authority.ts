@@ -10,7 +10,7 @@ import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { Failure, whyUnreadable } from '../../errors.ts'
 import {
@@ -38,7 +38,6 @@ export interface Authority {
   readonly warnings: readonly string[]
 }
 
-const day: Milliseconds = 86_400_000
 /** Expiry within this time is warned about. */
 const notice = 30 * day
 const lifetime = 10 * 365 * day

@@ -2,7 +2,7 @@
  * Makes the parts for HTTPS, and their values for pages and metrics. The parts are the CA, the interceptor, the certificate of
  * the TLS listener and the revocation list.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, day } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
@@ -27,8 +27,6 @@ interface HttpsOptions {
   /** Whether there is a listener for TLS. */
   readonly secure: boolean
 }
-
-const day: Milliseconds = 86_400_000
 
 /** What a CA makes possible. */
 interface Certifying {

@@ -4,7 +4,7 @@
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
 import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
@@ -27,7 +27,6 @@ interface LeavesOptions {
   readonly addresses: () => Pick<LeafOptions, 'caIssuers' | 'distributionPoint'>
 }
 
-const hour: Milliseconds = 3_600_000
 /** For clients whose clocks are late. */
 const head: Milliseconds = hour
 const lifetime: Milliseconds = 24 * hour

@@ -4,18 +4,18 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { systemCode } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Issuer, listNumber } from '../../x509/x509.ts'
 
-const interval: Milliseconds = 30 * 60_000
+const interval: Milliseconds = hour / 2
 /** For how long a client may use what it fetched. */
-const validity: Milliseconds = 7 * 86_400_000
+const validity: Milliseconds = 7 * day
 /** For clients whose clocks are late. */
-const head: Milliseconds = 60 * 60_000
+const head: Milliseconds = hour
 
 interface RevocationListOptions {
   readonly issuer: Pick<Issuer, 'issueList'>

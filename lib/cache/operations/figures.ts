@@ -2,7 +2,7 @@
  * Writes figures for people: sizes, counts, rates, durations, moments. Sizes are in binary units (IEC 80000-13), counts in
  * groups of three, moments in UTC. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, hour, type Milliseconds } from '../../async/clock.ts'
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const
 
@@ -60,8 +60,8 @@ export function percent(rate: number): string {
 /** A duration in its largest whole unit: `5 minutes`, `1 day`, `90 seconds`. */
 export function duration(milliseconds: Milliseconds): string {
   const steps = [
-    [86_400_000, 'day'],
-    [3_600_000, 'hour'],
+    [day, 'day'],
+    [hour, 'hour'],
     [60_000, 'minute'],
     [1_000, 'second'],
   ] as const

@@ -7,7 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
@@ -122,7 +122,7 @@ function usageInformation(page: Buffer): Response {
   return webResponse('html', page, { status: 406, reason: 'Not Acceptable - Usage Information' })
 }
 
-const securityExpiry: Milliseconds = 7 * 24 * 60 * 60 * 1000
+const securityExpiry: Milliseconds = 7 * day
 
 /** RFC 9116. */
 function securityText(contact: string, now: Milliseconds): string {

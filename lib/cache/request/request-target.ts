@@ -14,7 +14,7 @@
  * - The operations interface answers at its exact paths on every listener and for every Host: discovery tools ask by address.
  */
 
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import {
   type Authority,
@@ -167,7 +167,7 @@ const SNAPSHOT = new RegExp(`^${operationsPrefix}/snapshot/([^/]*)(.*)$`, 's')
 function endOfDay(date: string): Milliseconds | undefined {
   const begin = Date.parse(`${date}T00:00:00.000Z`)
   const right = !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(`${date}T`)
-  return right ? begin + 24 * 60 * 60 * 1000 - 1 : undefined
+  return right ? begin + day - 1 : undefined
 }
 
 function pathAndQueryOf({ path, query }: PathAndQuery): PathAndQuery {

@@ -10,7 +10,7 @@
  *   that a content delivery network sends ninety seconds old is still the newest there is.
  * - A clock may be set back. A copy from the future has an unknown age: it counts as stale, and no age becomes negative.
  */
-import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import { day, type Milliseconds, type Seconds } from '../../async/clock.ts'
 import { ageOf, responseDirectives } from '../../http/message/cache-control.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -81,7 +81,7 @@ function isImmutable(stored: Stored, path: ArchivePath): boolean {
 }
 
 /** Two days: dated archives have been seen to lag by most of one. */
-const SETTLING: Milliseconds = 2 * 24 * 3600 * 1000
+const SETTLING: Milliseconds = 2 * day
 
 function isFromTheFuture(stored: Stored, now: Milliseconds): boolean {
   return stored.validated > now + CLOCK_CORRECTION

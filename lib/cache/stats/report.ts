@@ -1,6 +1,7 @@
 /**
  * The statistics response, and the figures the pages derive from it. Pure: recorded days in, values out.
  */
+import { day } from '../../async/clock.ts'
 import {
   type Counters,
   type Days,
@@ -74,7 +75,7 @@ export function historyReport(days: Days, history: History, today: string): Hist
 const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
 
 function dayBefore(date: string): string {
-  return new Date(Date.parse(`${date}T00:00:00Z`) - 86_400_000).toISOString().slice(0, 10)
+  return new Date(Date.parse(`${date}T00:00:00Z`) - day).toISOString().slice(0, 10)
 }
 
 /** Hits per request, 0 to 1; 0 when there were no requests. */

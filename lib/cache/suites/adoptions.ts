@@ -3,7 +3,7 @@
  * when something came meanwhile.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
@@ -50,7 +50,7 @@ interface UnderWay {
 }
 
 /** An index that no client has asked for in so long is not fetched any more with each new Release file. */
-const unused: Milliseconds = 14 * 24 * 60 * 60 * 1000
+const unused: Milliseconds = 14 * day
 
 /** Suites that wait to be adopted, at most: what comes beyond is adopted when it is asked for next. */
 const mostWaiting = 256

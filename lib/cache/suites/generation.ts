@@ -2,7 +2,7 @@
  * Generations: one Release file with the indexes it names, as adopted, and their form on disk. Pure.
  */
 
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
 import { isRecord } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
@@ -76,8 +76,6 @@ const pastGenerations = 3
 /** Most files of the past generations beyond these, for each suite: they stand in memory, and in one file. */
 const mostPastFiles = 20_000
 
-const day: Milliseconds = 24 * 60 * 60 * 1000
-
 /** The key of a file in a suite, by its path; undefined when it can have none. */
 export function keyIn(at: string, path: string): string | undefined {
   const uri = parseUri(`${at}/${encodeURI(path)}`)
@@ -99,12 +97,6 @@ export function baseOf({ at }: Pick<Suite, 'at'>): string {
 /** The key of the directory of a Release file or its signature; undefined for other files. */
 export function suiteOfRelease(key: string): string | undefined {
   return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
-}
-
-/** The directories a URL lies in, the innermost first, without slashes at their ends. */
-export function* directoriesOf(name: string): Generator<string> {
-  const authority = name.indexOf('://') + 3
-  for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }
 
 /**

@@ -4,12 +4,10 @@
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
-import type { ArchivePath } from '../archive/path.ts'
-import { decodedUrl } from '../archive/path.ts'
+import { type ArchivePath, decodedUrl, directoriesOf } from '../archive/path.ts'
 import {
   byHashPath,
   type Content,
-  directoriesOf,
   type Generation,
   generationAt,
   keyIn,

@@ -1,7 +1,7 @@
 /**
  * Decides whether a Release file may be adopted: by its signature, its dates, and the settings of its archive. Pure.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Release } from '../archive/release.ts'
 import type { Config } from '../config/config.ts'
@@ -19,7 +19,7 @@ export interface Policy {
 export type Judged = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
 
 /** Clocks of archives run a little ahead. */
-export const ahead: Milliseconds = 24 * 3600 * 1000
+export const ahead: Milliseconds = day
 
 /** Why a Release file may not be adopted, in words; undefined when it may. */
 export function acceptable(

@@ -8,7 +8,13 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { Logger } from '../../log/log.ts'
-import { type ArchivePath, decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
+import {
+  type ArchivePath,
+  decodedUrl,
+  directoriesOf,
+  packageIndexOf,
+  parentOf,
+} from '../archive/path.ts'
 import { Disk } from '../store/disk/disk.ts'
 import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
@@ -16,13 +22,7 @@ import type { Store } from '../store/store.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions } from './adoptions.ts'
-import {
-  directoriesOf,
-  type Generation,
-  type ReleaseFile,
-  type Suite,
-  suiteOfRelease,
-} from './generation.ts'
+import { type Generation, type ReleaseFile, type Suite, suiteOfRelease } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
 import { Past } from './past.ts'

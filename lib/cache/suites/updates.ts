@@ -7,7 +7,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, parentOf } from '../archive/path.ts'
+import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Answered, Found, Wanted } from '../fetch/found.ts'
 import { isGone, isOriginFailure } from '../fetch/revalidation.ts'
@@ -94,10 +94,7 @@ export class Updates {
    */
   isBehind(key: string): boolean {
     if (this.#behind.size === 0) return false
-    for (let at = parentOf(key); at.length > 'https://'.length; at = parentOf(at)) {
-      if (this.#behind.has(at)) return true
-    }
-    return false
+    return [...directoriesOf(key)].some(at => this.#behind.has(at))
   }
 
   /**
@@ -170,11 +167,11 @@ export class Updates {
       if (pair === undefined) return { use: 'stale', because: 'stale-suite-incomplete' }
       const kept = await this.#prepared(settled.entry, entry, pair.signature)
       if (kept !== undefined) return { use: 'stale', because: kept }
-      if (pair.signature !== undefined) store.put({ ...pair.signature, key: signatureIn(at) })
+      if (pair.signature !== undefined) store.put({ ...pair.signature, key: signatureKey(at) })
       return this.#place(come, 'changed')
     } finally {
       store.remove(key)
-      store.remove(`${signatureIn(at)}${incoming}`)
+      store.remove(`${signatureKey(at)}${incoming}`)
     }
   }
 
@@ -184,7 +181,7 @@ export class Updates {
     { uri }: Wanted,
   ): Promise<{ readonly signature?: Entry } | undefined> {
     const { fetcher, store } = this.#parts
-    const key = signatureIn(at)
+    const key = signatureKey(at)
     const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
     const wanted = { key: `${key}${incoming}`, uri: { ...uri, path }, stored, insist: true }
     const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
@@ -270,7 +267,7 @@ export class Updates {
 const incoming = '#incoming'
 
 /** The key of the detached signature of a suite. */
-function signatureIn(at: string): string {
+function signatureKey(at: string): string {
   return `${at}/Release.gpg`
 }
 

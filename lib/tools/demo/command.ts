@@ -2,6 +2,7 @@
  * Runs `authproxy demo`, an identity provider, an application and a gateway with TLS in one process.
  * All files are in a temporary directory, which is removed at the end.
  */
+
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -9,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream'
 import { createServer, type TLSSocket } from 'node:tls'
+import { day } from '../../async/clock.ts'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
 import { startService } from '../../auth/service.ts'
@@ -104,7 +106,7 @@ async function configOf(directory: string, settings: unknown): Promise<Config> {
 async function throwAwayCertificate() {
   const { privateKey, certificate } = await selfSigned({
     ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
-    ...{ now: Date.now(), lifetime: 7 * 86_400_000, serialNumber: randomBytes(8) },
+    ...{ now: Date.now(), lifetime: 7 * day, serialNumber: randomBytes(8) },
   })
   return { key: privateKey, cert: certificate }
 }

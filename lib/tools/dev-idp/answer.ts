@@ -1,12 +1,10 @@
 /**
  * The ways a development IdP answers a login, right, or wrong to show how the gateway refuses it.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import { hour, type Milliseconds } from '../../async/clock.ts'
 import { status } from '../../auth/saml/core/vocabulary.ts'
 import type { SigningKey } from '../../auth/saml/signature/sign.ts'
 import type { Writing } from './response.ts'
-
-const HOUR: Milliseconds = 3_600_000
 
 /** A way to answer: its text on the login page, and how it changes the right response. */
 interface Way {
@@ -23,8 +21,8 @@ export const ways: ReadonlyMap<string, Way> = new Map(
       label: 'signed with a key that is not in the metadata',
       change: (right, key) => ({ ...right, key }),
     },
-    early: { label: 'with a clock an hour ahead', change: right => shifted(right, HOUR) },
-    late: { label: 'with a clock an hour behind', change: right => shifted(right, -HOUR) },
+    early: { label: 'with a clock an hour ahead', change: right => shifted(right, hour) },
+    late: { label: 'with a clock an hour behind', change: right => shifted(right, -hour) },
     audience: {
       label: 'for another service',
       change: right => withAssertion(right, { audience: 'https://another.example/saml/metadata' }),

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:net'
-import { systemClock } from '../../async/clock.ts'
+import { day, systemClock } from '../../async/clock.ts'
 import { obey } from '../../command-line.ts'
 import { type Service, serve } from '../../daemon.ts'
 import { Failure, systemCode } from '../../errors.ts'
@@ -94,7 +94,7 @@ export async function startDevIdp(
 
 function makeKey(name: string) {
   return selfSigned({
-    ...{ name, now: Date.now(), lifetime: 400 * 86_400_000, modulusLength: 2048 },
+    ...{ name, now: Date.now(), lifetime: 400 * day, modulusLength: 2048 },
     serialNumber: randomBytes(8),
   })
 }

@@ -11,7 +11,7 @@
  */
 import { createHash, hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { iterate, type Source } from '../../../bytes/source.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
@@ -36,8 +36,6 @@ const remembered = 65_536
 
 /** A background check begins when this part of the time has passed. */
 const aheadShare = 3 / 4
-
-const day: Milliseconds = 24 * 60 * 60 * 1000
 
 export class Checks {
   /** How old a check may be. */

@@ -8,7 +8,7 @@
  * are not known.
  */
 import { join } from 'node:path'
-import type { Milliseconds } from '../../../async/clock.ts'
+import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { nameOf } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
@@ -47,8 +47,6 @@ interface RetentionParts extends Surroundings {
   /** Told that a file below `tmp/` is gone. */
   readonly removed: (path: string) => void
 }
-
-const day: Milliseconds = 24 * 60 * 60 * 1000
 
 /** How long a content stays after its last entry: a client may have been promised it. */
 const grace: Milliseconds = 60_000
