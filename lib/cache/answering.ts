@@ -37,17 +37,8 @@ interface AnsweringParts {
   readonly onAhead: AheadParts['onEnd']
 }
 
-interface Answering {
-  readonly fetcher: Fetcher
-  readonly negative: NegativeMemory
-  readonly answerer: Answerer
-  readonly suites: Suites
-  readonly updates: Updates
-  readonly ahead: Ahead
-}
-
 /** Reads what is known of suites; asks no origin yet. */
-export async function answering(parts: AnsweringParts): Promise<Answering> {
+export async function answering(parts: AnsweringParts) {
   const { rules, store, clock, log, origin, pseudonym, version } = parts
   const { config } = rules()
   const mirrors = new Mirrors({

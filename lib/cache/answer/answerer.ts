@@ -28,7 +28,12 @@ import {
   type Wanted,
 } from '../fetch/found.ts'
 import type { Answer } from '../fetch/mirrors.ts'
-import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import {
+  isGone,
+  isOriginFailure,
+  type RevalidationResult,
+  revalidate,
+} from '../fetch/revalidation.ts'
 import type { NegativeMemory } from '../rfc9111/negative.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
@@ -126,49 +131,46 @@ export class Answerer {
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
     const { request, uri } = allowed
-    const { fetcher, clock } = this.#parts
+    const { fetcher, clock, updates } = this.#parts
     if (fetcher.slow.has(uri)) {
       if (request.method !== 'HEAD') this.#probe(this.#wanted(allowed, entry), entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
-    if (this.#parts.updates.governs(entry)) return this.#updated(allowed, entry)
+    // A Release file of an adopted suite: the new one only when the whole suite is up to date.
+    if (updates.governs(entry)) {
+      return this.#afterAsking(
+        allowed,
+        entry,
+        await updates.check(this.#wanted(allowed, entry), entry),
+      )
+    }
     const fetching = this.#fetch(allowed, entry)
     const wait = this.#parts.revalidationBudget()
     const outcome = await revalidate(entry, fetching, { clock, wait })
+    if (outcome.use !== 'filling') return this.#afterAsking(allowed, entry, outcome)
+    return (
+      (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
+      this.#stale(allowed, entry, 'stale-origin-slow')
+    )
+  }
+
+  /** Answers as the question to the origin has ended. */
+  #afterAsking(
+    allowed: Allowed,
+    entry: Entry,
+    outcome: RevalidationResult,
+  ): Response | Promise<Response> {
     switch (outcome.use) {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(uri)
+        if (outcome.because === 'stale-origin-slow') this.#parts.fetcher.slow.note(allowed.uri)
         return this.#stale(allowed, entry, outcome.because)
-      case 'changed':
-        return this.fromStore(allowed, outcome.entry, 'changed')
-      case 'filling':
-        return (
-          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
-          this.#stale(allowed, entry, 'stale-origin-slow')
-        )
       case 'again':
         return this.#fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
-    }
-  }
-
-  /** Answers with the Release file of an adopted suite, the new one only when the whole suite is up to date. */
-  async #updated(allowed: Allowed, entry: Entry): Promise<Response> {
-    const updated = await this.#parts.updates.check(this.#wanted(allowed, entry), entry)
-    switch (updated.use) {
-      case 'store':
-        return this.fromStore(allowed, updated.entry, updated.because)
-      case 'stale':
-        if (updated.because === 'stale-origin-slow') this.#parts.fetcher.slow.note(allowed.uri)
-        return this.#stale(allowed, entry, updated.because)
-      case 'again':
-        return this.#fetchedAnew(allowed)
-      case 'answer':
-        return this.#originSaid(allowed, updated)
     }
   }
 

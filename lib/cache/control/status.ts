@@ -8,36 +8,10 @@ import { type ServiceState, serviceState } from '../operations/state.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
-/** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
-interface Status {
-  readonly version: string
-  readonly state: ServiceState['is']
-  /** Why it cannot do its work. */
-  readonly because?: string
-  readonly cautions: readonly string[]
-  readonly process: number
-  readonly started: string
-  readonly uptime: number
-  readonly listening: readonly string[]
-  /** Of clients. */
-  readonly connections: number
-  /** A second, over the last minute. */
-  readonly rates: { readonly requests: number; readonly bytes: number }
-  readonly downloads: ReadonlyArray<{
-    readonly url: string
-    readonly received: number
-    readonly length?: number
-  }>
-  readonly store: {
-    readonly directory: string
-    readonly files: number
-    readonly bytes: number
-    /** Of the file system. */
-    readonly free?: number
-  }
-}
+type Status = Awaited<ReturnType<typeof statusOf>>
 
-export async function statusOf(sources: OperationsSources): Promise<Status> {
+/** What the service does now, as `cachesvc status --json` prints it. Moments are ISO 8601, sizes bytes, times seconds. */
+export async function statusOf(sources: OperationsSources) {
   const { version, config, clock } = sources
   const { is, because, cautions } = await serviceState(sources)
   const { started, rates, connections, arriving } = sources.activity()
@@ -54,6 +28,7 @@ export async function statusOf(sources: OperationsSources): Promise<Status> {
       return `${secure ? 'https' : 'http'}://${formatAuthority({ host: address, port })}`
     }),
     connections,
+    // A second, over the last minute.
     rates,
     downloads: arriving.map(({ key, received, length }) => ({
       url: key,

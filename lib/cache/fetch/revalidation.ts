@@ -11,14 +11,15 @@ import type { Entry } from '../store/entry.ts'
 import type { Answered, Fetching, Filling } from './found.ts'
 import { isRedirect } from './redirects.ts'
 
-type Revalidated =
-  | { readonly use: 'store'; readonly entry: Entry; readonly because: 'validated' }
+/** What a client gets of a stored file that the origin was asked about, when nothing is arriving. */
+export type RevalidationResult =
+  | { readonly use: 'store'; readonly because: 'validated' | 'changed'; readonly entry: Entry }
   | { readonly use: 'stale'; readonly because: StaleReason }
-  | { readonly use: 'changed'; readonly entry: Entry }
-  | { readonly use: 'filling'; readonly filling: Filling }
   /** The content came and was not stored; it must be fetched once more. */
   | { readonly use: 'again' }
   | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
+
+type Revalidated = RevalidationResult | { readonly use: 'filling'; readonly filling: Filling }
 
 /** What to answer for `stored`, given the fetch that asks the origin about it. Never rejects. */
 export async function revalidate(
@@ -52,7 +53,7 @@ export async function revalidate(
       const { entry } = settled
       return entry.digest === stored.digest
         ? { use: 'store', entry, because: 'validated' }
-        : { use: 'changed', entry }
+        : { use: 'store', entry, because: 'changed' }
     }
   }
 }

@@ -5,7 +5,6 @@
 import type { Exchange } from '../../http/message/message.ts'
 import { Metrics } from '../../metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
-import type { Store } from '../store/store.ts'
 import type { LastVerification } from './sources.ts'
 
 /** Figures that are read when the metrics are asked for. */
@@ -25,17 +24,6 @@ export interface Gauges {
   /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
   readonly authorityExpiry: number | undefined
   readonly verification: () => LastVerification | undefined
-}
-
-/** Those of a store. */
-export function storeGauges(store: Pick<Store, 'writing' | 'usage' | 'damaged' | 'health'>) {
-  return {
-    writing: () => store.writing,
-    objects: () => store.usage().objects,
-    bytes: () => store.usage().bytes,
-    damaged: () => store.damaged,
-    writable: () => store.health().writable,
-  }
 }
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([

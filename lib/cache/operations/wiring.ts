@@ -18,7 +18,7 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates.ts'
 import { Live } from './live.ts'
-import { CacheMetrics, storeGauges } from './metrics.ts'
+import { CacheMetrics } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
@@ -42,12 +42,7 @@ interface OperationsParts {
   readonly verification: Verification
 }
 
-export async function operationsOf(parts: OperationsParts): Promise<{
-  readonly metrics: CacheMetrics
-  readonly handler: ReturnType<typeof operations>
-  readonly sources: OperationsSources
-  readonly live: Live
-}> {
+export async function operationsOf(parts: OperationsParts) {
   const { clock, version, rules, https, store, suites, negative, origin, fetcher } = parts
   const { statistics, activity, verification, listeners } = parts
   const connections = (): number =>
@@ -58,7 +53,11 @@ export async function operationsOf(parts: OperationsParts): Promise<{
     fetches: () => fetcher.count,
     originConnections: () => origin.counts().busy + origin.counts().free,
     free: () => space?.free ?? 0,
-    ...storeGauges(store),
+    writing: () => store.writing,
+    objects: () => store.usage().objects,
+    bytes: () => store.usage().bytes,
+    damaged: () => store.damaged,
+    writable: () => store.health().writable,
     adopting: () => suites.adopting,
     suites: () => suites.all.length,
     ...https.gauges,

@@ -15,46 +15,28 @@ import { Layout } from './disk/layout.ts'
 import { checkVersion, directoryFailure } from './disk/self-test.ts'
 import type { Entry } from './entry.ts'
 
-/** What reading needs: no lock, no writing. */
-export interface ReadableStore {
-  /** The entry if memory has it. */
-  peek(key: string): Entry | undefined
-  /** The entry, at once when it is in memory or not stored; what cannot be read counts as absent and is logged. */
-  get(key: string): Entry | undefined | Promise<Entry | undefined>
-  /** All entries, read one by one. */
-  entries(): AsyncIterable<UsedEntry>
-  /** As much of all entries as a listing shows, some at a time. */
-  list(): AsyncIterable<readonly Listed[]>
-  /**
-   * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
-   * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
-   */
-  content(entry: Named, first?: number, last?: number): Content | Promise<Content | undefined>
-  /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
-  examine(digest: string, examination: Examination): Promise<Examined>
-  close(): Promise<void>
-}
-
 /** As much of an entry as its content is found by. */
 export type Named = Pick<Entry, 'key' | 'digest' | 'size'>
 
-interface ShelvesParts extends Surroundings {
+interface ReadableParts extends Surroundings {
   readonly catalogue: Catalogue
   readonly contents: Contents
 }
 
-/** Entries and contents for reading; what both openers share. */
-export class Shelves implements ReadableStore {
-  readonly #parts: ShelvesParts
+/** Entries and contents for reading: needs no lock and writes nothing. */
+export class ReadableStore {
+  readonly #parts: ReadableParts
 
-  constructor(parts: ShelvesParts) {
+  constructor(parts: ReadableParts) {
     this.#parts = parts
   }
 
+  /** The entry if memory has it. */
   peek(key: string): Entry | undefined {
     return this.#parts.catalogue.peek(key)
   }
 
+  /** The entry, at once when it is in memory or not stored; what cannot be read counts as absent and is logged. */
   get(key: string): Entry | undefined | Promise<Entry | undefined> {
     const found = this.#parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
@@ -64,14 +46,20 @@ export class Shelves implements ReadableStore {
     })
   }
 
+  /** All entries, read one by one. */
   entries(): AsyncIterable<UsedEntry> {
     return this.#parts.catalogue.walk()
   }
 
+  /** As much of all entries as a listing shows, some at a time. */
   list(): AsyncIterable<readonly Listed[]> {
     return this.#parts.catalogue.list()
   }
 
+  /**
+   * The content of an entry from `first` to `last` inclusive, all of it when not given; at once when it is in memory.
+   * Undefined when the blob is not there or has the wrong size: the entry is then gone too, and the target is a miss.
+   */
   content(
     entry: Named,
     first = 0,
@@ -94,6 +82,7 @@ export class Shelves implements ReadableStore {
     )
   }
 
+  /** Reads all of the content under a digest and says what it hashes to. Changes nothing, whatever it finds. */
   examine(digest: string, examination: Examination): Promise<Examined> {
     return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
   }
@@ -109,10 +98,10 @@ export class Shelves implements ReadableStore {
 }
 
 /** A process that only looks: before each answer about an entry it sees what the owner has written meanwhile. */
-class Reader extends Shelves {
-  readonly #parts: ShelvesParts
+class Reader extends ReadableStore {
+  readonly #parts: ReadableParts
 
-  constructor(parts: ShelvesParts) {
+  constructor(parts: ReadableParts) {
     super(parts)
     this.#parts = parts
   }

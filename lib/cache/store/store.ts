@@ -14,7 +14,7 @@ import { findPartials } from './content/partial.ts'
 import type { Health } from './disk/health.ts'
 import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
-import { type Named, Shelves } from './reading.ts'
+import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
 import type { FileSystemSpace, Usage } from './upkeep/space.ts'
@@ -55,7 +55,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 /** A store open for writing. */
-export class Store extends Shelves {
+export class Store extends ReadableStore {
   readonly #parts: StoreParts
   readonly #socket: AdminSocket
   /** Entries whose content is whole and not yet stored, by key. */

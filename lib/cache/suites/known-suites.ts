@@ -5,9 +5,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
-import type { Logger } from '../../log/log.ts'
-import type { Disk } from '../store/disk/disk.ts'
-import type { Layout } from '../store/disk/layout.ts'
+import type { Disk, Surroundings } from '../store/disk/disk.ts'
 import { baseOf, decodeSuite, encodeSuite, type Generation, type Suite } from './generation.ts'
 
 /** An index that may name a file, with the Release that names the index. */
@@ -20,26 +18,20 @@ export interface Source {
 /** Clients may ask for any number of directories; beyond this the suite adopted longest ago is forgotten. */
 const mostSuites = 1000
 
-interface KnownSuitesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
-}
-
 export class KnownSuites {
-  readonly #parts: KnownSuitesParts
+  readonly #parts: Surroundings
   /** By the key of their directory; the one adopted longest ago first. */
   readonly #suites = new Map<string, Suite>()
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, readonly Source[]>()
   #named = new Set<string>()
 
-  private constructor(parts: KnownSuitesParts) {
+  private constructor(parts: Surroundings) {
     this.#parts = parts
   }
 
   /** The suites of an earlier run; files that are damaged are passed over. */
-  static async open(parts: KnownSuitesParts): Promise<KnownSuites> {
+  static async open(parts: Surroundings): Promise<KnownSuites> {
     const known = new KnownSuites(parts)
     const { disk, layout, log } = parts
     try {

@@ -106,7 +106,7 @@ export class Suites {
   /** Reads what an earlier run knew. Never rejects. */
   static async open(parts: SuitesParts): Promise<Suites> {
     const { clock, log, memory, cacheDirectory } = parts
-    const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), log }
+    const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), clock, log }
     const known = await KnownSuites.open(around)
     const tables = new Tables({ ...around, memory })
     await tables.warm(known.tables())

@@ -4,16 +4,11 @@
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import type { Logger } from '../../log/log.ts'
-import type { Disk } from '../store/disk/disk.ts'
-import type { Layout } from '../store/disk/layout.ts'
+import type { Surroundings } from '../store/disk/disk.ts'
 import { tablePath, tableSuffix } from './adopt.ts'
 import { mostTableBytes, Table } from './table.ts'
 
-interface TablesParts {
-  readonly disk: Disk
-  readonly layout: Layout
-  readonly log: Logger
+interface TablesParts extends Surroundings {
   /** Bytes of memory. */
   readonly memory: number
 }

@@ -9,22 +9,14 @@ import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { Answered, Found, Wanted } from '../fetch/found.ts'
-import { isGone, isOriginFailure } from '../fetch/revalidation.ts'
+import type { Found, Wanted } from '../fetch/found.ts'
+import { isGone, isOriginFailure, type RevalidationResult } from '../fetch/revalidation.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from './adopt.ts'
 import { byHashPath, keyIn, type Listed } from './generation.ts'
 import type { Suites } from './suites.ts'
-
-/** What a client gets that asks for the Release file of an adopted suite. */
-type Updated =
-  | { readonly use: 'store'; readonly because: 'validated' | 'changed'; readonly entry: Entry }
-  | { readonly use: 'stale'; readonly because: StaleReason }
-  /** It came and cannot be stored. */
-  | { readonly use: 'again' }
-  | ({ readonly use: 'answer' } & Omit<Answered, 'kind'>)
 
 interface UpdatesParts {
   readonly suites: Suites
@@ -51,7 +43,7 @@ interface Behind {
 }
 
 interface UnderWay {
-  readonly done: Promise<Updated>
+  readonly done: Promise<RevalidationResult>
   /** The origin has sent another Release file. */
   changed: boolean
 }
@@ -102,7 +94,7 @@ export class Updates {
    * that ask at the same time, and not again at once when it failed. The update goes on when a client has waited long enough.
    * Never rejects.
    */
-  async check(wanted: Wanted, entry: Entry): Promise<Updated> {
+  async check(wanted: Wanted, entry: Entry): Promise<RevalidationResult> {
     const { suites, clock, patience } = this.#parts
     const { asking, updating } = patience()
     const at = parentOf(entry.key)
@@ -126,7 +118,7 @@ export class Updates {
       done: this.#update(wanted, entry, () => {
         underWay.changed = true
       })
-        .catch((error: unknown): Updated => {
+        .catch((error: unknown): RevalidationResult => {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
           return { use: 'stale', because: 'stale-suite-incomplete' }
         })
@@ -137,7 +129,7 @@ export class Updates {
     return underWay
   }
 
-  #noted({ key }: Entry, updated: Updated): Updated {
+  #noted({ key }: Entry, updated: RevalidationResult): RevalidationResult {
     const at = parentOf(key)
     if (updated.use !== 'stale') this.#behind.delete(at)
     else {
@@ -148,7 +140,7 @@ export class Updates {
     return updated
   }
 
-  async #update(wanted: Wanted, entry: Entry, onChanged: () => void): Promise<Updated> {
+  async #update(wanted: Wanted, entry: Entry, onChanged: () => void): Promise<RevalidationResult> {
     const { fetcher, store } = this.#parts
     const at = parentOf(entry.key)
     const key = `${entry.key}${incoming}`
@@ -192,7 +184,7 @@ export class Updates {
     return come ? { signature: settled.entry } : undefined
   }
 
-  #place(entry: Entry, because: 'validated' | 'changed'): Updated {
+  #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
     this.#parts.store.put(entry)
     return { use: 'store', because, entry }
   }
@@ -272,7 +264,7 @@ function signatureKey(at: string): string {
 }
 
 /** What a client gets when no other Release file came. */
-function unchanged(found: Exclude<Found, { kind: 'filling' }>): Updated {
+function unchanged(found: Exclude<Found, { kind: 'filling' }>): RevalidationResult {
   if (found.kind === 'validated') {
     return { use: 'store', because: 'validated', entry: found.entry }
   }
