@@ -10,8 +10,8 @@
  *
  * # Representation
  * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of
- * its own and then linked to the next number, which exactly one process can do. The highest is never removed, so a process that
- * slept between looking and linking finds a higher one when it looks again, and gives way.
+ * its own and then linked to the next number, which exactly one process can do. The highest is never removed, so a process that was
+ * suspended between looking and linking finds a higher one when it looks again, and gives up.
  *
  * A connection carries one request and one reply, a line of JSON each. A reply names the owner; to a request other than null it
  * adds `answer`, or the reason against one as `because`, or neither when the owner takes no commands.

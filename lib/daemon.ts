@@ -131,7 +131,7 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     const { signal } = stopping
     try {
       const started = start({ sockets, signal }, reload)
-      // When it loses the race below, its failure is not reported any more.
+      // When the daemon is told to stop first, a later failure of the start is not reported.
       started.catch(() => undefined)
       service = await Promise.race([started, startOverdue()])
     } catch (error) {

@@ -20,7 +20,7 @@ export function packageVersion(): string {
 }
 
 /**
- * Where the project is at home, the `homepage` of package.json: `security.txt` and the foot of every page point there. Reads the
+ * The home page of the project, `homepage` in package.json: `security.txt` and the foot of every page link to it. Reads the
  * file: ask once, at start.
  */
 export function projectPage(): string {

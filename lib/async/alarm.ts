@@ -1,5 +1,5 @@
 /**
- * A deadline that is set anew often: one timer serves all of them and looks at the present one when it rings.
+ * A deadline that is set anew often: one timer serves all of them, and looks at the present one when it fires.
  */
 import type { Clock, Milliseconds } from './clock.ts'
 

@@ -74,7 +74,7 @@ export function readManifestLine(line: string): Entry | string {
     return 'a line of the manifest is not JSON'
   }
   if (!isRecord(found)) return 'a line of the manifest is no entry'
-  // That a file was verified is found out here, not by who made the bundle.
+  // Whether a file is verified is found out here: a bundle is not trusted in this.
   const { url: key, sha256: digest, verified: _, ...rest } = found
   const { entry, because } = checkEntry({ ...rest, key, digest })
   if (entry === undefined) return `a line of the manifest is no entry: ${because}`

@@ -3,7 +3,7 @@
  * leave. Its first result comes with the head of the response, so that all can read the content while it grows.
  *
  * # Facts
- * - A fetch ends with the last byte: from then on the store has the file, and who asks later asks the store.
+ * - A fetch ends with the last byte: from then on the store has the file, and later requests are answered from it.
  * - A large file of which a crash left the beginning is asked for from there on.
  */
 import type { Clock } from '../../async/clock.ts'
@@ -181,7 +181,7 @@ export class Fetcher {
     return { kind: 'answered', status, fields, certain }
   }
 
-  /** A 200: its content begins to be stored, unless something speaks against it. */
+  /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
   async #begin(
     wanted: Wanted,
     answer: Answer,

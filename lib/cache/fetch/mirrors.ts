@@ -6,7 +6,8 @@
  * - A 404 counts when each of the others says the same or fails. Where something is stored, it counts only when none failed: a
  *   mirror that lags behind must not have a file removed that the others would confirm.
  * - Nor may its older file replace a newer one. It may when all origins have the older one.
- * - Some files are forbidden or broken at every origin. So a refusal speaks against an origin only when another one has the file.
+ * - Some files are forbidden or broken at every origin. So a refusal counts as a failure of an origin only when another one has
+ *   the file.
  * - While another origin could answer, ten seconds without a head are enough; the last one gets the configured deadlines.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -187,7 +188,7 @@ export class Mirrors {
     }
   }
 
-  /** Those that failed lately come last, the one whose time is over soonest first. */
+  /** Origins that failed lately come last; of these the one whose rest ends soonest comes first. */
   #inTurn(places: readonly TargetUri[]): {
     readonly healthy: readonly TargetUri[]
     readonly failing: readonly TargetUri[]

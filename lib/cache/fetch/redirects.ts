@@ -103,7 +103,7 @@ function resolve(base: TargetUri, location: string): TargetUri {
 
 /** A redirect that is not followed. */
 export class RedirectRefused extends Failure {
-  /** The rule of the policy that speaks against it; undefined when the redirect itself makes no sense. */
+  /** The rule of the policy that refuses it; undefined when the redirect itself is not usable. */
   readonly deny: DenyRule | undefined
 
   constructor(uri: TargetUri, sentence: string, deny?: DenyRule) {

@@ -1,5 +1,5 @@
 /**
- * Remembers origins that have just let a deadline pass. Clients who want what is stored do not wait for them again, for a while.
+ * Remembers origins that have just let a deadline pass. For a while requests for stored files do not wait for them again.
  * An origin that says no at once costs no time and is asked every time.
  */
 import { LRUCache } from 'lru-cache'

@@ -5,8 +5,9 @@
  * not the CONNECT's has to be admitted as if a CONNECT named it; otherwise the handshake fails. The requests within have to
  * name that host.
  *
- * A client that does not accept the certificate sends an alert, or leaves without one: in the handshake, or after it without a
- * request, as programs do that look at the certificate only then (wget). It is remembered, and tunnelled next time.
+ * A client that does not accept the certificate sends an alert, or closes the connection without one: in the handshake, or
+ * after it without a request, as programs do that check the certificate only then (wget). It is remembered, and tunnelled next
+ * time.
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'

@@ -1,5 +1,5 @@
 /**
- * Decides which requests may read the pages that say who uses the service and for what.
+ * Decides which requests may read the pages that show which clients use the service, and for what.
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'

@@ -120,7 +120,7 @@ function isMeantForUs(host: Authority, asked: Asked, own: Own): boolean {
   return host.port === asked.local.port || isOwnHost(host.host, own)
 }
 
-/** Whether an authority is the very address and port the client is connected to. */
+/** Whether an authority is the address and port the client is connected to. */
 function isLocal({ host, port }: Authority, { local }: Asked): boolean {
   const address = normaliseAddress(host)
   return port === local.port && address !== undefined && address === normaliseAddress(local.address)

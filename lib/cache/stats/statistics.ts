@@ -7,8 +7,8 @@
  * - A hit is a request answered with stored content: fresh, revalidated (a 304 from the origin) or stale.
  * - traffic_up is what clients really got, traffic_down what origins really sent, each byte once: of two clients that share
  *   one fetch the first is a miss with the bytes fetched, the second a hit or a miss with none.
- * - Bytes of tunnels, both ways together, are in tunnel_transfer and nowhere else: they pass the cache by, and counted twice
- *   they would pull the estimate of traffic saved towards zero.
+ * - Bytes of tunnels, both ways together, are in tunnel_transfer alone: the cache has no part in them, and the estimate of
+ *   traffic saved must not count them.
  * - A day is a calendar day of the server's time zone (TZ). A transfer counts on the day on which it ends.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'

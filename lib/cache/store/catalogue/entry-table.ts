@@ -6,7 +6,8 @@
  * rows that name it; rows of one digest form a list. So a key that is not stored is known without touching the disk, as is the
  * last reference to a content, and totals are exact without any walk.
  *
- * Two keys whose names agree would take turns at one row. The key stands in the entry, so neither is ever given the other's.
+ * Two keys with the same name would replace each other in one row. The key stands in the entry, so a request for one never gets
+ * the entry of the other.
  */
 import { hash } from 'node:crypto'
 import type { Seconds } from '../../../async/clock.ts'

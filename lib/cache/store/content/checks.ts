@@ -59,7 +59,7 @@ export class Checks {
     this.#parts.passed(digest)
   }
 
-  /** The file has changed or goes. A check under way goes on for those who read the file as it was. */
+  /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
   forget(digest: string): void {
     this.#last.delete(digest)
     const check = this.#checks.get(digest)

@@ -176,7 +176,10 @@ export class Readers {
     for (const reader of this.#readers) reader.wake()
   }
 
-  /** The origin waits for those who need bytes before `end`, or for the first to come: fails the ones that stand still, and calls `then`. */
+  /**
+   * The origin waits for the readers that need bytes before `end`, or for the first reader. Fails those that stand still, and
+   * calls `then`.
+   */
   watch(end: number, then: () => void): void {
     if (this.#watching) return
     this.#watching = true

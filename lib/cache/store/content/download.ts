@@ -12,7 +12,7 @@
  *
  * # The end
  * `complete` verifies at once and shows the last bytes; flushing and naming the file come behind it. Readers in the middle keep
- * what they read from; those who come when all of them have gone read the stored content.
+ * what they read from; readers that come when all of them have gone read the stored content.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
@@ -272,7 +272,7 @@ export class Download {
     return this.#state === 'verified' || this.#state === 'settled'
   }
 
-  /** It is over, no reader is in the middle of it, and none is awaited who can read it nowhere else. */
+  /** It is over, no reader is in the middle of it, and no reader is awaited that could read it only here. */
   get #unread(): boolean {
     const awaited = !this.stored && this.#readers.awaited
     return this.#state === 'settled' && this.#readers.size === 0 && !awaited
@@ -291,7 +291,7 @@ export class Download {
       this.#file.close()
       return
     }
-    // The tail has left the file behind: no reader can begin in it, and those who did are through.
+    // The tail begins behind the end of the file: no reader can begin in the file, and those that did have finished with it.
     const { written } = this.#file
     if (!this.stored && this.#tail.start > written && this.#readers.needed >= written) {
       this.#file.close()

@@ -28,7 +28,7 @@ export interface DownloadOptions {
   readonly expected?: Expected | undefined
   /** What the origin announced. */
   readonly length?: number | undefined
-  /** Why the content must not touch the disk; it is then only given to those who read it now. */
+  /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
   readonly passing?: string | undefined
 }
 
@@ -180,7 +180,7 @@ export class Downloads {
     const because = room.refusal(length ?? 0)
     room.look()
     if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusal }
-    // No fault of the disk: it still takes what fits.
+    // The disk did not fail: it still takes what fits.
     log.info('not stored', { because })
     return { because }
   }

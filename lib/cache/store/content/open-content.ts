@@ -1,5 +1,5 @@
 /**
- * An open file of content and its readers, who share what they read.
+ * An open file of content and its readers, which share what they read.
  *
  * # Representation
  * The file is read in chunks of one block, at multiples of the block's size, so that readers from different places meet in the
@@ -55,7 +55,7 @@ class Chunk implements Kept {
 }
 
 export class OpenContent {
-  /** It is not to be read any more, but by those who read it now. */
+  /** No new reader may begin; those that read it now go on. */
   closed = false
   readonly #file: DiskFile
   readonly #blocks: SharedBlocks

@@ -66,7 +66,7 @@ export class OpenFiles {
     )
   }
 
-  /** The name no longer stands for this file: those who read it go on, the next reader opens it anew. */
+  /** The name no longer stands for this file: its readers go on, and the next one opens the file anew. */
   forget(digest: string): void {
     this.#openings.delete(digest)
     this.#close(digest)

@@ -5,7 +5,7 @@
  * thousands of packages once would otherwise push out the indexes every machine asks for. What is forgotten while it is being
  * read is not kept: it may be the wrong bytes.
  *
- * Clients who take their time keep what they read in memory after the tier has let it go. So what was read whole and is still
+ * Slow clients keep what they read in memory after the tier has released it. So what was read whole and is still
  * in use anywhere is counted, and beyond twice the memory of the tier content is streamed.
  */
 import { LRUCache } from 'lru-cache'
@@ -74,7 +74,7 @@ export class Contents {
     return this.#files.read(wanted)
   }
 
-  /** The name no longer stands for these bytes: those who read them go on, the next reader begins anew. */
+  /** The name no longer stands for these bytes: their readers go on, and the next one begins anew. */
   forget(digest: string): void {
     this.#parts.checks?.forget(digest)
     this.#memory?.delete(digest)

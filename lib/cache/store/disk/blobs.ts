@@ -143,7 +143,7 @@ export class Blobs {
 
   /**
    * Removes a content that is not what it says, and the entries that name it, unless verified content takes its place
-   * meanwhile. Those who read it go on.
+   * meanwhile. Its readers go on.
    */
   discard(digest: string): Promise<void> {
     const { disk, layout, changed, unname } = this.#parts

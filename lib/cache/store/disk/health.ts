@@ -40,7 +40,7 @@ export class DiskHealth {
       : { writable: false, because: this.#because }
   }
 
-  /** Notes that the disk failed at `doing`. Returns the reason in words. */
+  /** Notes that the disk failed while `doing`. Answers the reason in words. */
   failed(error: unknown, doing: string): string {
     const because = `${doing}: ${plainly(error)}`
     if (this.#because === undefined) {

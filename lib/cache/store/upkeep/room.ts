@@ -101,7 +101,7 @@ export class Room {
     if (because !== undefined) return because
     const spare = this.#spare
     if (spare < 0) return 'too little of the file system is free'
-    // Other contents do not go for one that takes most of the room by itself.
+    // Other contents are not removed for one that takes most of the room by itself.
     if (spare >= this.#floor / 2 || size <= (spare + this.stored) / 2) return undefined
     return `${size} bytes are more than half of what may be used of the file system`
   }
