@@ -103,21 +103,27 @@ export class Backend {
     return clientOf(request, this.#trusted)
   }
 
-  /** Forwards a request. Throws an OriginFailure. */
-  async handle(admitted: Admitted): Promise<Response> {
-    const ready = this.#forwarding(admitted)
-    const to = ready instanceof Promise ? await ready : ready
-    const response = await forward(admitted.request, to)
+  /** Forwards a request. Rejects with an OriginFailure. */
+  handle(admitted: Admitted): Promise<Response> {
+    const to = this.#forwarding(admitted)
+    const response =
+      to instanceof Promise
+        ? to.then(ready => forward(admitted.request, ready))
+        : forward(admitted.request, to)
+    return response.then(answer => this.#answered(answer, admitted.session))
+  }
+
+  #answered(response: Response, session: Session | undefined): Response | Promise<Response> {
     const fields = harmlessAnswer(response.fields)
     const content = this.#endless(response)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
-    const { session } = admitted
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    const { flat } = await this.#linesOf(session)
-    const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
-    return { ...answered, facts: { identityBytes } }
+    return whenReady(this.#linesOf(session), ({ flat }) => {
+      const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
+      return { ...answered, facts: { identityBytes } }
+    })
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */

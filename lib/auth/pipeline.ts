@@ -8,6 +8,7 @@
  *    client says of an identity survives, on any way in.
  */
 import type { Clock } from '../async/clock.ts'
+import { whenReady } from '../async/ready.ts'
 import type { Facts } from '../errors.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
@@ -21,13 +22,14 @@ import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe-answer.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
-import { gate } from './gate.ts'
+import { gate, type Verdict } from './gate.ts'
 import type { Brand } from './pages/brand.ts'
 import { type FailurePage, failed } from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
 import { cannotLogIn, challenge, needsLogin } from './pages/needs-login.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
+import type { ReadSession } from './session/token.ts'
 
 /** What a reload replaces, all at once. */
 export interface Rules {
@@ -52,93 +54,143 @@ export interface PipelineParts {
   readonly clock: Clock
 }
 
-/** Answers a request, or an upgrade: `forward` sends what has been let through to the backend. */
-export async function answer<A extends Response | TakenOver>(
+/** A request, and all that decides on its answer. */
+interface Asked<A> {
+  readonly request: Request
+  readonly place: Place
+  /** IP address of the client as far as it can be believed. */
+  readonly client: string
+  readonly rules: Rules
+  readonly parts: PipelineParts
+  readonly forward: Forward<A>
+}
+
+/** Sends what has been let through to the backend. */
+type Forward<A> = (backend: Backend, admitted: Admitted) => Promise<A>
+
+/** The answer, at once when nothing has to be waited for: most requests wait for the backend alone. */
+type Answer<A> = A | Response | Promise<A | Response>
+
+/** Answers a request, or an upgrade. */
+export function answer<A extends Response | TakenOver>(
   request: Request,
   parts: PipelineParts,
-  forward: (backend: Backend, admitted: Admitted) => Promise<A>,
-): Promise<A | Response> {
-  const { config, backend } = parts.rules()
-  const { saml, sessions, failurePage, clock, instanceId } = parts
+  forward: Forward<A>,
+): Answer<A> {
+  const rules = parts.rules()
+  const { config, backend } = rules
+  const { sessions, failurePage, clock, instanceId } = parts
 
   // 1. What is asked for. Only this reading counts from here on.
   const client = backend.client(request).address
-  /** Facts for the log; those of the answer win. */
-  const told = <T extends A | Response>(answered: T, facts: Facts): T => {
-    return { ...answered, facts: { client, ...facts, ...answered.facts } }
-  }
   if (request.method === 'TRACE' || request.method === 'CONNECT') {
-    return told(methodNotAllowed(METHODS), {})
+    return withFacts(methodNotAllowed(METHODS), { client })
   }
   const probed = parts.probe(request)
-  if (probed !== undefined) return told(probed, {})
+  if (probed !== undefined) return withFacts(probed, { client })
   const place = placeOf(request, config.domain)
   if (place === undefined) return failurePage({ request, code: 'foreign_target' })
 
-  // 2. What may it do?
+  // 2. What may it do? Most sessions are known, and are not to wait for a turn.
   const { path } = place
   const session = () => sessions.read(request)
-  const judged = gate({ request, path, now: clock.now(), instanceId, session }, config)
-  // Most sessions and requests are known or judged at once, and are not to wait for a turn.
-  const verdict = judged instanceof Promise ? await judged : judged
+  const verdict = gate({ request, path, now: clock.now(), instanceId, session }, config)
+  const asked = { request, place, client, rules, parts, forward }
+  return whenReady(verdict, judged => carryOut(judged, asked))
+}
 
-  // 3. The answer. This is the one way to the backend, with a session and without.
-  const pass = async (admitted: Pick<Admitted, 'request' | 'session'>, facts: Facts) => {
-    try {
-      const answered = await forward(backend, { ...admitted, place, client })
-      return told(answered, { outcome: 'forwarded', ...facts })
-    } catch (error) {
-      return told(failed(request, error, failurePage), facts)
-    }
-  }
+/** 3. The answer. */
+function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked<A>): Answer<A> {
+  const { request, place, client, parts } = asked
+  const { saml, failurePage } = parts
   switch (verdict.verdict) {
     case 'loop':
       return failurePage({ request, code: 'loop_detected' })
     case 'saml': {
-      const answered = saml.handle(request, path)
+      const answered = saml.handle(request, place.path)
       if (answered === undefined) return failurePage({ request, code: 'foreign_target' })
-      return told(await answered, { outcome: 'saml' })
+      return answered.then(page => withFacts(page, { client, outcome: 'saml' }))
     }
     case 'key-set':
-      return told(await parts.keySet(request), { outcome: 'key-set' })
+      return whenReady(parts.keySet(request), keys => {
+        return withFacts(keys, { client, outcome: 'key-set' })
+      })
     case 'logo':
-      return told(await parts.logo(request), { outcome: 'logo' })
+      return whenReady(parts.logo(request), logo => withFacts(logo, { client, outcome: 'logo' }))
     case 'passthrough': {
-      const facts = { because: `passthrough-${verdict.because}`, passthrough: verdict.name }
-      return pass({ request, session: undefined }, facts)
+      const { because, name } = verdict
+      const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` }
+      return pass(asked, { request, session: undefined }, { ...facts, passthrough: name })
     }
-    case 'authenticated': {
-      if (isForeignSocket(request, config)) {
-        const facts = { origin: request.fields.get('Origin') }
-        return failurePage({ request, code: 'websocket_origin', facts })
-      }
-      const { session } = verdict
-      // What lasts ends with it (session/ending.ts).
-      request.holder = session
-      const facts = { because: 'session', user: session.subject }
-      const opening = openResubmission(request, clock)
-      const opened = opening instanceof Promise ? await opening : opening
-      if ('request' in opened) {
-        const answered = await pass({ request: opened.request, session }, facts)
-        return mayCarryCookies(request, answered)
-          ? withLines(answered, await sessions.renewal(session, request))
-          : answered
-      }
-      const target = pathAndQuery(place)
-      const instead = saml.resubmit({ request, id: opened.id, session, target })
-      if ('refuse' in instead) return told(instead.refuse, facts)
-      const answered = await pass(
-        { request: instead.request, session },
-        { ...facts, resubmitted: true },
-      )
-      return withLines(answered, instead.setCookie)
-    }
+    case 'authenticated':
+      return authenticated(asked, verdict.session)
     case 'login-needed': {
       const { from, because } = verdict
       const outcome = from === 'api' ? 'unauthenticated' : 'login'
-      return told(await login(request, { place, from }, parts), { outcome, because })
+      const facts = { client, outcome, because }
+      return login(request, { place, from }, parts).then(page => withFacts(page, facts))
     }
   }
+}
+
+/** Of a user who is signed in. */
+function authenticated<A extends Response | TakenOver>(
+  asked: Asked<A>,
+  session: ReadSession,
+): Answer<A> {
+  const { request, place, client, rules, parts } = asked
+  const { saml, sessions, failurePage, clock } = parts
+  if (isForeignSocket(request, rules.config)) {
+    const facts = { origin: request.fields.get('Origin') }
+    return failurePage({ request, code: 'websocket_origin', facts })
+  }
+  // What lasts ends with it (session/ending.ts).
+  request.holder = session
+  const facts = { client, outcome: 'forwarded', because: 'session', user: session.subject }
+  return whenReady(openResubmission(request, clock), (opened): Answer<A> => {
+    if ('request' in opened) {
+      const answered = pass(asked, { request: opened.request, session }, facts)
+      return sessions.wantsRenewal(session) ? renewed(asked, session, answered) : answered
+    }
+    const target = pathAndQuery(place)
+    const instead = saml.resubmit({ request, id: opened.id, session, target })
+    if ('refuse' in instead) return withFacts(instead.refuse, facts)
+    const answered = pass(
+      asked,
+      { request: instead.request, session },
+      { ...facts, resubmitted: true },
+    )
+    return answered.then(answer => withLines(answer, instead.setCookie))
+  })
+}
+
+/** The one way to the backend, with a session and without. */
+function pass<A extends Response | TakenOver>(
+  { request, place, client, rules, parts, forward }: Asked<A>,
+  admitted: Pick<Admitted, 'request' | 'session'>,
+  facts: Facts,
+): Promise<A | Response> {
+  return forward(rules.backend, { ...admitted, place, client }).then(
+    answered => withFacts(answered, facts),
+    (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
+  )
+}
+
+/** The answer with the cookies of a session kept alive, when it may carry them. */
+async function renewed<A extends Response | TakenOver>(
+  { request, parts }: Asked<A>,
+  session: ReadSession,
+  answer: Promise<A | Response>,
+): Promise<A | Response> {
+  const answered = await answer
+  if (!mayCarryCookies(request, answered)) return answered
+  return withLines(answered, await parts.sessions.renew(session, request))
+}
+
+/** With facts for the log; those of the answer win. */
+function withFacts<T extends Response | TakenOver>(answered: T, facts: Facts): T {
+  const own = answered.facts
+  return { ...answered, facts: own === undefined ? facts : { ...facts, ...own } }
 }
 
 /** The answer to a request without a session: the way to the identity provider, or how to come to it. */

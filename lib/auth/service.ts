@@ -195,7 +195,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const main = new HttpServer({
     ...common,
     handler: handle,
-    connect: handle,
+    connect: async request => handle(request),
     upgrade: async (request, socket, head) => {
       tunnels += 1
       try {

@@ -30,7 +30,8 @@ export function backendFields(client: Fields, { identity, own, basicAuth }: Adde
   const flat = [...(identity?.flat ?? []), ...own.flat]
   const harmless = withoutOwnCookies(withoutForwarding(client))
   for (const [name, value] of endToEnd(harmless)) {
-    if (isIdentityField(name) || isOddlySpelt(name)) continue
+    // Host is written with the request line (http/client/request.ts).
+    if (isIdentityField(name) || isOddlySpelt(name) || sameName(name, 'Host')) continue
     // With Basic credentials as identity, those of a client would claim to be another user.
     if (basicAuth && claimsBasic(name, value, identity !== undefined)) continue
     flat.push(name, value)

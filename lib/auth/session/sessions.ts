@@ -125,24 +125,18 @@ export class Sessions {
     return session
   }
 
-  /** Set-Cookie lines that keep a used session alive; undefined while that is not due. */
-  renewal(
-    session: ReadSession,
-    request: Request,
-  ): Fields | undefined | Promise<Fields | undefined> {
+  /** Whether it is time to keep a used session alive. */
+  wantsRenewal(session: ReadSession): boolean {
     const { idle } = this.#options.config().session
-    const now = this.#options.clock.now()
-    if (now - session.issued < Math.max(idle / 10, 30_000)) return undefined
+    const age = this.#options.clock.now() - session.issued
     // A new token could not last longer.
-    if (session.lapses >= session.expires - 1000) return undefined
-    return this.#renew(session, request, now + idle)
+    return age >= Math.max(idle / 10, 30_000) && session.lapses < session.expires - 1000
   }
 
-  async #renew(
-    session: ReadSession,
-    request: Request,
-    lapses: Milliseconds,
-  ): Promise<Fields | undefined> {
+  /** Set-Cookie lines that keep a used session alive; undefined when they would be too large. */
+  async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
+    const { clock, config } = this.#options
+    const lapses = clock.now() + config().session.idle
     const written = await this.#write(session, request)
     if ('tooLarge' in written) return undefined
     this.#renewed.set(session.id, Math.min(lapses, session.expires))

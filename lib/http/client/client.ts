@@ -6,11 +6,17 @@ import type { Clock } from '../../async/clock.ts'
 import { formatAuthority } from '../message/target.ts'
 import { Dialler, type DialOptions } from './dialler.ts'
 import { OriginFailure } from './errors.ts'
-import { type ClientParts, PendingRequest, type Told } from './pending-request.ts'
+import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
 
-export type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
+export type {
+  Lasting,
+  OriginDeadlines,
+  OriginRequest,
+  OriginResponse,
+  OriginSwitched,
+} from './request.ts'
 
 export const defaultOriginDeadlines: OriginDeadlines = {
   queue: 30_000,
@@ -76,14 +82,15 @@ export class OriginClient {
       headLimit: limits.head,
       underWay: new Set(),
       counts: { opened: 0, reused: 0, retried: 0 },
+      names: new OriginNames(),
     }
   }
 
   /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
   request(asked: OriginRequest): Promise<OriginResponse> {
     return new Promise((resolve, reject) => {
-      this.ask(asked, (failure, response) => {
-        if (response !== undefined) resolve(response)
+      this.#begin(asked, false, (failure, response) => {
+        if (response !== undefined && 'status' in response) resolve(response)
         else reject(failure)
       })
     })

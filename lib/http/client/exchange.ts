@@ -180,7 +180,6 @@ export class Exchange implements Reader, UploadOwner, ContentOwner {
       fields: head.fields,
       length: framing.kind === 'length' ? framing.length : undefined,
       content,
-      whole: () => content.whole(),
       trailers: framing.kind === 'chunked' ? () => content.trailers() : undefined,
       address,
       reused,

@@ -34,6 +34,36 @@ export interface ClientParts {
   /** Requests whose responses have not ended. */
   readonly underWay: Set<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
+  readonly names: OriginNames
+}
+
+/** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
+export class OriginNames {
+  #host = ''
+  #port = 0
+  #trusted = false
+  #way = ''
+  #line = ''
+  #last = { origin: '', key: '' }
+
+  of({ uri, trusted, line = 'shared' }: OriginRequest): {
+    readonly origin: string
+    readonly key: string
+  } {
+    const { scheme, host, port } = uri
+    const sameOrigin = host === this.#host && port === this.#port && scheme === this.#way
+    if (sameOrigin && trusted === this.#trusted && line === this.#line) return this.#last
+    this.#host = host
+    this.#port = port
+    this.#way = scheme
+    this.#trusted = trusted
+    this.#line = line
+    const origin = formatAuthority(uri)
+    // What may be at any address and what may not never share a connection.
+    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`
+    this.#last = { origin, key }
+    return this.#last
+  }
 }
 
 /** Lines of a response's head; Node's parser drops what is behind some thousand. */
@@ -65,22 +95,22 @@ export class PendingRequest implements Lessee, ExchangeOwner {
   #exchange: Exchange | undefined
   /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
-  #cancelTimer: () => void = () => {}
-  #cancelRelief: () => void = () => {}
+  #onAbort: (() => void) | undefined
+  #cancelTimer: (() => void) | undefined
+  #cancelRelief: (() => void) | undefined
 
   /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
   constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: Told) {
-    const { uri, trusted, line = 'shared', deadlines } = asked
+    const { deadlines } = asked
     this.#parts = parts
     this.#asked = asked
     this.#upgrade = upgrade
     this.#told = told
-    this.origin = formatAuthority(uri)
+    const { origin, key } = parts.names.of(asked)
+    this.origin = origin
     this.deadlines =
       deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...deadlines }
-    // What may be at any address and what may not never share a connection.
-    const right = trusted ? 'trusted' : 'public'
-    this.key = upgrade ? '' : `${uri.scheme}://${this.origin} ${right} ${line}`
+    this.key = upgrade ? '' : key
   }
 
   /** The network of who asks, or "". */
@@ -103,8 +133,11 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     } catch (error) {
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
-    signal?.addEventListener('abort', this.#onAbort)
-    this.#asked.onceOver?.(() => this.cancel())
+    if (signal !== undefined) {
+      this.#onAbort = () => this.cancel(signal.reason)
+      signal.addEventListener('abort', this.#onAbort)
+    }
+    this.#asked.within?.onceOver(() => this.cancel())
     this.#parts.underWay.add(this)
     this.#lease()
   }
@@ -118,8 +151,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
 
   turn(turn: Turn): void {
     this.#stopWaiting = undefined
-    this.#cancelTimer()
-    this.#cancelRelief()
+    this.#cancelTimer?.()
+    this.#cancelRelief?.()
     this.leased = this.#parts.clock.elapsed()
     if (turn === 'open') this.#dial()
     else this.#run(turn)
@@ -154,10 +187,6 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     if (free && this.#connection !== undefined) this.#parts.pool.release(this.#connection)
   }
 
-  readonly #onAbort = (): void => {
-    this.cancel(this.#asked.signal?.reason)
-  }
-
   #lease(): void {
     const { pool, clock } = this.#parts
     const turn = this.#upgrade ? 'open' : pool.lease(this)
@@ -165,8 +194,8 @@ export class PendingRequest implements Lessee, ExchangeOwner {
     if (turn !== undefined) return this.turn(turn)
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
-      this.#cancelTimer()
-      this.#cancelRelief()
+      this.#cancelTimer?.()
+      this.#cancelRelief?.()
       this.#fail(failure)
     }
     const after = this.deadlines.queue
@@ -227,7 +256,7 @@ export class PendingRequest implements Lessee, ExchangeOwner {
 
   #done(): void {
     this.#parts.underWay.delete(this)
-    this.#asked.signal?.removeEventListener('abort', this.#onAbort)
+    if (this.#onAbort !== undefined) this.#asked.signal?.removeEventListener('abort', this.#onAbort)
   }
 }
 

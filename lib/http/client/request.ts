@@ -23,6 +23,12 @@ export interface OriginDeadlines extends DialDeadlines {
   readonly content: Milliseconds
 }
 
+/** What ends: an exchange with a client. */
+export interface Lasting {
+  /** Calls `act` once, at the end. */
+  onceOver(act: () => void): void
+}
+
 export interface OriginRequest {
   readonly method: string
   /** Its userinfo is not sent. */
@@ -31,9 +37,9 @@ export interface OriginRequest {
   readonly fields: Fields
   readonly content?: Content
   /** Ends the request in whatever phase it is, its content included. */
-  readonly signal?: AbortSignal
-  /** The same without the cost of a signal: is given what ends the request. */
-  readonly onceOver?: ((act: () => void) => void) | undefined
+  readonly signal?: AbortSignal | undefined
+  /** The same without the cost of a signal: the exchange whose end is its end. */
+  readonly within?: Lasting | undefined
   /** Whether the host is listed by name and may be at any address, or only at public ones. */
   readonly trusted: boolean
   /**
@@ -45,12 +51,18 @@ export interface OriginRequest {
   readonly client?: string | undefined
   readonly deadlines?: Partial<OriginDeadlines>
   /** Host field, when it is to differ from the host of the URI: a gateway hands on the one it was asked for. */
-  readonly host?: string
+  readonly host?: string | undefined
   /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */
   readonly trailers?: boolean
   /** The longest wait for 100 (Continue); undefined: content is sent at once, and Expect is not. */
-  readonly awaitContinue?: Milliseconds
+  readonly awaitContinue?: Milliseconds | undefined
   readonly onInterim?: SendInterim | undefined
+}
+
+/** The content of a response. */
+export interface OriginSource extends Source {
+  /** All of it, when it came with the head and there is some; asking for it reads it. */
+  whole?(): Buffer | undefined
 }
 
 export interface OriginResponse {
@@ -62,9 +74,7 @@ export interface OriginResponse {
   /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
   readonly length: number | undefined
   /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
-  readonly content: Source
-  /** The content, when all of it came with the head and there is some; asking for it reads it. */
-  readonly whole?: () => Buffer | undefined
+  readonly content: OriginSource
   /** Trailer fields, once the content has been read to its end. */
   readonly trailers: (() => Fields) | undefined
   /** IP address of the origin, or of the parent proxy. */
@@ -101,18 +111,33 @@ export function onWire(
   const { method, uri, content = noContent, awaitContinue, onInterim } = asked
   const parent = uri.scheme === 'http' ? via : undefined
   const host = Fields.fromFlat(['Host', asked.host ?? formatAuthority(uri, uri.scheme)])
+  const theirs = asked.fields.where(isTheirs)
+  const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
+  const head = requestHead(method, target, host, theirs, ownFields(asked, parent, upgrade))
+  return { method, head, content, awaitContinue, onInterim, upgrade }
+}
+
+/** The fields of framing and of the connection. */
+
+function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: boolean): Fields {
+  const { method, content = noContent, awaitContinue } = asked
   const flat: string[] = framing(method, content)
   const authorization = parent === undefined ? undefined : proxyAuthorization(parent)
   if (authorization !== undefined) flat.push('Proxy-Authorization', authorization)
   if (awaitContinue !== undefined) flat.push('Expect', '100-continue')
+  if (flat.length === 0 && !asked.trailers && !upgrade) return KEEP_ALIVE
   if (asked.trailers) flat.push('TE', 'trailers')
   if (upgrade) flat.push('Upgrade', 'websocket')
   const option = upgrade ? 'Upgrade' : 'keep-alive'
   flat.push('Connection', asked.trailers ? `${option}, TE` : option)
-  const theirs = asked.fields.where(name => !OURS.has(name.toLowerCase()))
-  const target = parent === undefined ? pathAndQuery(uri) : formatUri(uri)
-  const head = requestHead(method, target, host, theirs, Fields.fromFlat(flat))
-  return { method, head, content, awaitContinue, onInterim, upgrade }
+  return Fields.fromFlat(flat)
+}
+
+/** What most requests have. */
+const KEEP_ALIVE = Fields.of(['Connection', 'keep-alive'])
+
+function isTheirs(name: string): boolean {
+  return !OURS.has(name.toLowerCase())
 }
 
 /** Fields of one hop, of framing, and those we write ourselves. Expect is ours to write when we wait. */

@@ -14,13 +14,17 @@
 export class Fields {
   static readonly empty = new Fields([])
 
-  readonly #flat: readonly string[]
-  /** Lines of the first fields, when these are they and a few more. */
+  /** All of them; for fields that follow others, those behind. */
+  readonly #own: readonly string[]
+  /** What these begin with, when they follow others. */
   readonly #begin: Fields | undefined
+  #joined: readonly string[] | undefined
   #lines: string | undefined
+  /** What `where` was last asked when it kept them all. */
+  #kept: ((name: string) => boolean) | undefined
 
-  private constructor(flat: readonly string[], begin?: Fields) {
-    this.#flat = flat
+  private constructor(own: readonly string[], begin?: Fields) {
+    this.#own = own
     this.#begin = begin
   }
 
@@ -38,14 +42,17 @@ export class Fields {
 
   /** The flat list, ready for `writeHead`. */
   get flat(): readonly string[] {
-    return this.#flat
+    if (this.#begin === undefined) return this.#own
+    this.#joined ??= [...this.#begin.flat, ...this.#own]
+    return this.#joined
   }
 
   /**
-   * These fields with others behind them. What `lines` makes of these is kept: for fields that many messages begin with.
+   * These fields with others behind them. What `lines` makes of these is kept, and so is the last answer of `where` to them: for
+   * fields that many messages begin with.
    */
   followedBy(others: readonly string[]): Fields {
-    return new Fields([...this.#flat, ...others], this)
+    return new Fields(others, this)
   }
 
   /**
@@ -55,20 +62,21 @@ export class Fields {
   get lines(): string {
     if (this.#lines !== undefined) return this.#lines
     const begin = this.#begin
-    if (begin === undefined) return linesOf(this.#flat, 0)
+    const lines = linesOf(this.#own)
+    if (begin === undefined) return lines
     // One piece of memory instead of a tree of pieces that every message would walk through again.
     begin.#lines ??= Buffer.from(begin.lines, 'latin1').toString('latin1')
-    return begin.#lines + linesOf(this.#flat, begin.#flat.length)
+    return begin.#lines + lines
   }
 
   /** How many field lines there are. */
   get count(): number {
-    return this.#flat.length / 2
+    return this.flat.length / 2
   }
 
   /** The combined field value (5.3): all lines of this name joined by ", ", undefined when there is none. */
   get(name: string): string | undefined {
-    const flat = this.#flat
+    const flat = this.flat
     let combined: string | undefined
     for (let i = 0; i + 1 < flat.length; i += 2) {
       if (!sameName(flat[i] ?? '', name)) continue
@@ -80,7 +88,7 @@ export class Fields {
 
   /** The values of this name, a line each, in order. */
   all(name: string): readonly string[] {
-    const flat = this.#flat
+    const flat = this.flat
     const values: string[] = []
     for (let i = 0; i + 1 < flat.length; i += 2) {
       if (sameName(flat[i] ?? '', name)) values.push(flat[i + 1] ?? '')
@@ -89,19 +97,19 @@ export class Fields {
   }
 
   has(name: string): boolean {
-    const flat = this.#flat
+    const flat = this.flat
     for (let i = 0; i + 1 < flat.length; i += 2) if (sameName(flat[i] ?? '', name)) return true
     return false
   }
 
   /** These fields with every line of `name` replaced by one, at the end. */
   with(name: string, value: string): Fields {
-    return new Fields([...this.without(name).#flat, name, value])
+    return new Fields([...this.without(name).flat, name, value])
   }
 
   /** These fields with one more line. */
   plus(name: string, value: string): Fields {
-    return new Fields([...this.#flat, name, value])
+    return new Fields([...this.flat, name, value])
   }
 
   /** These fields less every line of the given names. */
@@ -109,28 +117,42 @@ export class Fields {
     return this.where(line => !names.some(name => sameName(line, name)))
   }
 
-  /** The lines that are `kept`; these very fields when that is all of them, for they may remember their lines. */
+  /**
+   * The lines that are `kept`; these very fields when that is all of them, for they may remember their lines. The answer of
+   * `kept` must depend on the name alone.
+   */
   where(kept: (name: string) => boolean): Fields {
-    const from = this.#flat
-    const flat: string[] = []
-    for (let i = 0; i + 1 < from.length; i += 2) {
-      const name = from[i] ?? ''
-      if (kept(name)) flat.push(name, from[i + 1] ?? '')
+    const begin = this.#begin
+    if (begin !== undefined && (begin.#kept === kept || begin.where(kept) === begin)) {
+      begin.#kept = kept
+      const own = linesWhere(this.#own, kept)
+      return own.length === this.#own.length ? this : begin.followedBy(own)
     }
-    return flat.length === from.length ? this : Fields.fromFlat(flat)
+    const flat = linesWhere(this.flat, kept)
+    return flat.length === this.flat.length ? this : Fields.fromFlat(flat)
   }
 
   /** The lines as pairs of name and value, as they came. */
   *[Symbol.iterator](): Generator<readonly [name: string, value: string]> {
-    for (let i = 0; i + 1 < this.#flat.length; i += 2) {
-      yield [this.#flat[i] ?? '', this.#flat[i + 1] ?? '']
-    }
+    const { flat } = this
+    for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? '', flat[i + 1] ?? '']
   }
 }
 
-function linesOf(flat: readonly string[], from: number): string {
+/** The lines that are `kept`; this very list when that is all of them. */
+function linesWhere(from: readonly string[], kept: (name: string) => boolean): readonly string[] {
+  let flat: string[] | undefined
+  for (let i = 0; i + 1 < from.length; i += 2) {
+    const name = from[i] ?? ''
+    if (!kept(name)) flat ??= from.slice(0, i)
+    else flat?.push(name, from[i + 1] ?? '')
+  }
+  return flat ?? from
+}
+
+function linesOf(flat: readonly string[]): string {
   let lines = ''
-  for (let i = from; i + 1 < flat.length; i += 2) {
+  for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
     if (!isToken(name)) throw new TypeError('a field name is no token')

@@ -8,7 +8,7 @@ import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { iterate, type Source, sourceOf, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
+import type { Lasting, OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
@@ -53,19 +53,16 @@ export class ContentTooSlow extends Failure {
 /** For an origin to say whether it wants the content, when the client asked (RFC 9110 section 10.1.1). */
 const CONTINUE_TIME: Milliseconds = 2000
 
-/** Sends a request on and settles with the response, its content still to be read. Throws an OriginFailure. */
-export async function forward(request: Request, to: Forwarding): Promise<Response> {
+/** Sends a request on and settles with the response, its content still to be read. Rejects with an OriginFailure. */
+export function forward(request: Request, to: Forwarding): Promise<Response> {
   // Without a wait for content that does not come: most requests have none.
-  const content = hasContent(request) ? await contentOf(request, to) : noContent
-  const expects = content.kind === 'stream' && asksToContinue(request)
-  const response = await to.origin.request({
-    ...asked(request, to),
-    content,
-    ...(expects ? { awaitContinue: CONTINUE_TIME } : {}),
-    trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(request.fields.get('TE') ?? ''),
-    onInterim: request.interim,
-  })
-  return answerOf(request, response)
+  if (!hasContent(request)) return exchange(request, noContent, to)
+  return contentOf(request, to).then(content => exchange(request, content, to))
+}
+
+function exchange(request: Request, content: Content, to: Forwarding): Promise<Response> {
+  const asked = outgoing(request, to, content)
+  return to.origin.request(asked).then(response => answerOf(request, response))
 }
 
 function asksToContinue({ fields }: Request): boolean {
@@ -92,7 +89,7 @@ export async function forwardUpgrade(
   to: UpgradeForwarding,
 ): Promise<Response | TakenOver> {
   const { clock, idle, socket: client } = to
-  const answer = await to.origin.upgrade(asked(request, to))
+  const answer = await to.origin.upgrade(outgoing(request, to, noContent))
   if ('status' in answer) return answerOf(request, answer)
   const { transport: far, address } = answer
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
@@ -112,14 +109,28 @@ export async function forwardUpgrade(
   }
 }
 
-function asked(request: Request, { uri, host, fields, client }: Forwarding): OriginRequest {
-  const { method } = request
-  const end =
-    request.onceOver === undefined
-      ? { signal: request.signal }
-      : { onceOver: (act: () => void) => request.onceOver?.(act) }
-  const base = { method, uri, fields, ...end, trusted: true, client }
-  return host === undefined ? base : { ...base, host }
+function outgoing(request: Request, to: Forwarding, content: Content): OriginRequest {
+  const { method, fields, interim } = request
+  // A request of a server has what costs less than a signal.
+  const lasts = request.onceOver !== undefined
+  return {
+    method,
+    uri: to.uri,
+    host: to.host,
+    fields: to.fields,
+    content,
+    signal: lasts ? undefined : request.signal,
+    within: lasts ? (request as Request & Lasting) : undefined,
+    trusted: true,
+    client: to.client,
+    awaitContinue: content.kind === 'stream' && asksToContinue(request) ? CONTINUE_TIME : undefined,
+    trailers: wantsTrailers(fields.get('TE')),
+    onInterim: interim,
+  }
+}
+
+function wantsTrailers(te: string | undefined): boolean {
+  return te !== undefined && /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(te)
 }
 
 /** Content so small waits in memory until it is whole, so that a client that sends it slowly holds no connection. */
@@ -196,14 +207,14 @@ class InTime implements Source {
 
 function answerOf(request: Request, response: OriginResponse): Response {
   const { status, reason, content, length, trailers } = response
-  const fields = endToEnd(response.fields).without('Content-Length')
+  const fields = endToEnd(response.fields, 'content-length')
   const base = { status, fields, ...(PHRASE.test(reason) ? { reason } : {}) }
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
     return { ...base, content: noContent, ...announced(response.fields) }
   }
   // Bytes that are here need no source, and leave in one write with the head.
-  const bytes = response.whole?.()
+  const bytes = content.whole?.()
   if (bytes !== undefined) return { ...base, content: { kind: 'bytes', bytes } }
   return {
     ...base,

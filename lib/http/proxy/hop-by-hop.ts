@@ -13,14 +13,21 @@
  */
 import { type Fields, listMembers } from '../message/field.ts'
 
-/** The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. */
-export function endToEnd(fields: Fields): Fields {
-  const named = new Set(connectionOptions(fields))
+/**
+ * The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. `besides` is one more to
+ * leave out, in lower case.
+ */
+export function endToEnd(fields: Fields, besides?: string): Fields {
+  const options = connectionOptions(fields)
+  const named = options.length === 0 ? NONE : new Set(options)
   return fields.where(name => {
     const lower = name.toLowerCase()
-    return !HOP_BY_HOP.has(lower) && (!named.has(lower) || isProtected(lower))
+    if (HOP_BY_HOP.has(lower) || lower === besides) return false
+    return !named.has(lower) || isProtected(lower)
   })
 }
+
+const NONE: ReadonlySet<string> = new Set()
 
 /** The options of the Connection field in lower case, such as `close`, `upgrade` or the names of fields. */
 export function connectionOptions(fields: Fields): readonly string[] {

@@ -29,11 +29,16 @@ export class Exchanges {
 
   /** The handler's response, or the one for its failure. Never throws or rejects. */
   handle(request: LiveRequest): Response | Promise<Response> {
-    const { handler } = this.#options
+    const answer = this.#ask(request)
+    return answer instanceof Promise
+      ? answer.catch((error: unknown) => this.failed(request, error))
+      : answer
+  }
+
+  /** The handler's response. Never throws, but may reject. */
+  #ask(request: LiveRequest): Response | Promise<Response> {
     try {
-      const answer = handler(request)
-      if (!(answer instanceof Promise)) return answer
-      return answer.catch((error: unknown) => this.failed(request, error))
+      return this.#options.handler(request)
     } catch (error) {
       return this.failed(request, error)
     }
@@ -55,7 +60,7 @@ export class Exchanges {
     way: { readonly out: ResponseWriter; readonly response?: Response | undefined },
     done: () => void,
   ): void {
-    const { out, response = this.handle(request) } = way
+    const { out, response = this.#ask(request) } = way
     const begin = (ready: Response): void => {
       // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
       if (this.draining && isNewest(request, connection)) out.last()
@@ -65,8 +70,9 @@ export class Exchanges {
         done()
       })
     }
-    if (response instanceof Promise) void response.then(begin)
-    else begin(response)
+    if (response instanceof Promise) {
+      void response.then(begin, (error: unknown) => begin(this.failed(request, error)))
+    } else begin(response)
   }
 
   /** To be called after each response: does what waits until no request is under way. */

@@ -11,7 +11,8 @@ export const messageLimits: XmlLimits = {
   elements: 2000,
   depth: 64,
   attributes: 32,
-  allAttributes: 8000,
+  // Three for each element: values of Java programs each have a type and declare both its prefixes.
+  allAttributes: 6000,
   references: 5000,
   declarations: 64,
   edited: false,
