@@ -21,7 +21,6 @@ export interface DevMetadata {
   readonly logoutBindings?: ReadonlyArray<'redirect' | 'post'>
   readonly wantAuthnRequestsSigned?: boolean
   readonly validUntil?: Milliseconds
-  readonly cacheDuration?: string
   /** Marks it, so that no gateway in production takes it. */
   readonly forDevelopment?: boolean
 }
@@ -49,7 +48,6 @@ export function metadataXml(values: DevMetadata): string {
   return (
     `<md:EntityDescriptor xmlns:md="${ns.metadata}"${attribute('entityID', values.entityId)}` +
     attribute('validUntil', validUntil === undefined ? undefined : formatInstant(validUntil)) +
-    `${attribute('cacheDuration', values.cacheDuration)}` +
     `${values.forDevelopment ? ` xmlns:dev="${developmentMark}" dev:only="true"` : ''}>` +
     `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"` +
     `${attribute('WantAuthnRequestsSigned', wants === undefined ? undefined : String(wants))}>` +

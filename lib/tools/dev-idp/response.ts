@@ -44,7 +44,6 @@ export interface ResponseValues {
   readonly destination: string | undefined
   readonly inResponseTo: string | undefined
   readonly status?: string
-  readonly version?: string
 }
 
 const instant = (moment: Milliseconds) => new Date(moment).toISOString()
@@ -124,7 +123,7 @@ function inParts(
 export function responseXml(values: ResponseValues, assertion: string): string {
   return (
     `<samlp:Response xmlns:samlp="${ns.protocol}" ID="${values.id}"` +
-    ` Version="${values.version ?? '2.0'}" IssueInstant="${instant(values.issued)}"` +
+    ` Version="2.0" IssueInstant="${instant(values.issued)}"` +
     attribute('Destination', values.destination) +
     attribute('InResponseTo', values.inResponseTo) +
     `><saml:Issuer xmlns:saml="${ns.assertion}">${escapeXml(values.issuer)}</saml:Issuer>` +

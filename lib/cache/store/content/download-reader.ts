@@ -83,7 +83,7 @@ class DownloadReader implements Source {
   }
 
   /** Fails it from now on, for it has stood still for `stall` while others waited. */
-  drop(stall: Milliseconds): void {
+  drop(): void {
     this.#dropped = new Failure(`A reader took nothing for ${stall} ms while others waited.`, {
       code: 'reader-stalled',
       fault: 'downstream',
@@ -130,18 +130,18 @@ class DownloadReader implements Source {
   }
 }
 
+/** How long a reader may stand still while the origin waits for it. */
+const stall: Milliseconds = 30_000
+
 /** All readers of a download. */
 export class Readers {
   readonly #clock: Clock
-  readonly #stall: Milliseconds
   readonly #readers = new Set<DownloadReader>()
   #watching = false
   #awaited = true
 
-  /** `stall` is how long one of them may stand still while the origin waits for it. */
-  constructor(clock: Clock, stall: Milliseconds) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#stall = stall
   }
 
   get size(): number {
@@ -186,13 +186,13 @@ export class Readers {
     const blockers = [...this.#readers].filter(reader => reader.needs < end)
     const now = this.#clock.elapsed()
     const since = Math.min(now, ...blockers.map(reader => reader.movedAt))
-    this.#clock.after(Math.max(1, since + this.#stall - now), () => {
+    this.#clock.after(Math.max(1, since + stall - now), () => {
       this.#watching = false
       this.#awaited = false
-      const before = this.#clock.elapsed() - this.#stall
+      const before = this.#clock.elapsed() - stall
       for (const reader of blockers) {
         if (reader.movedAt > before || !this.#readers.delete(reader)) continue
-        reader.drop(this.#stall)
+        reader.drop()
       }
       then()
     })

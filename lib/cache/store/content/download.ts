@@ -8,13 +8,13 @@
  *
  * # When the disk fails
  * No reader notices. The download passes through: what the file already has stays readable, the rest lives in the tail alone,
- * and the origin waits for the slowest reader, but for none that stands still longer than `stall`.
+ * and the origin waits for the slowest reader, but for none that stands still longer than half a minute.
  *
  * # The end
  * `complete` verifies at once and shows the last bytes; flushing and naming the file come behind it. Readers in the middle keep
  * what they read from; readers that come when all of them have gone read the stored content.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Clock } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import type { Source } from '../../../bytes/source.ts'
 import type { Disk } from '../disk/disk.ts'
@@ -54,11 +54,7 @@ interface DownloadParts {
   readonly onEnd: () => void
   /** Bytes kept for readers at most; more than is ever held back. */
   readonly most?: number | undefined
-  /** How long a reader may stand still while a download that is not stored waits for it. */
-  readonly stall?: Milliseconds
 }
-
-const stallTime: Milliseconds = 30_000
 
 export class Download {
   readonly #parts: DownloadParts
@@ -74,7 +70,7 @@ export class Download {
   constructor(parts: DownloadParts) {
     const { to } = parts
     this.#parts = parts
-    this.#readers = new Readers(parts.clock, parts.stall ?? stallTime)
+    this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
     this.#file = new WriteBehind({
       disk: parts.disk,
