@@ -133,8 +133,8 @@ async function startWith(
     pseudonym,
     version,
     onFetched,
-    onFailover: () => metrics.failover(),
-    onImpostor: () => metrics.impostor(),
+    onFailover: () => metrics.count('failover'),
+    onImpostor: () => metrics.count('impostor'),
     onWrong: failure => metrics.wrongContent(failure.code),
     onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })
@@ -145,7 +145,7 @@ async function startWith(
     clock,
     log: log.child({ part: 'verification' }),
     settings: () => rules.config,
-    onWarning: () => metrics.verificationWarning(),
+    onWarning: () => metrics.count('verification-warning'),
   })
   const activity = new Activity(clock)
   const {
@@ -201,7 +201,7 @@ async function startWith(
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },
     onMalformed: (client, status, problem) => {
-      metrics.malformed()
+      metrics.count('malformed')
       log.info('malformed request', { client: client.address, status, problem })
     },
     limits: serverLimits(config),

@@ -166,11 +166,12 @@ export class Https {
   }
 
   /** What is measured. */
-  get gauges(): Pick<Gauges, 'distrusting' | 'authorityExpiry'> {
-    const authority = this.#certifying?.authority
+  get gauges(): Pick<Gauges, 'distrusting_clients' | 'authority_expiry_timestamp_seconds'> {
+    const { notAfter } = this.#certifying?.authority.certificate ?? {}
     return {
-      distrusting: () => this.#distrust.list().length,
-      authorityExpiry: authority && Math.floor(authority.certificate.notAfter / 1000),
+      distrusting_clients: () => this.#distrust.list().length,
+      authority_expiry_timestamp_seconds:
+        notAfter === undefined ? undefined : () => Math.floor(notAfter / 1000),
     }
   }
 

@@ -5,26 +5,48 @@
 import type { Exchange } from '../../http/message/message.ts'
 import { Metrics } from '../../metrics.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
-import type { LastVerification } from './sources.ts'
 
-/** Figures that are read when the metrics are asked for. */
-export interface Gauges {
-  readonly connections: () => number
-  readonly fetches: () => number
-  readonly writing: () => number
-  readonly originConnections: () => number
-  readonly objects: () => number
-  readonly bytes: () => number
-  readonly damaged: () => number
-  readonly free: () => number
-  readonly writable: () => boolean
-  readonly suites: () => number
-  readonly adopting: () => number
-  readonly distrusting: () => number
-  /** When the CA's certificate ends, seconds since the epoch; undefined without a CA. */
-  readonly authorityExpiry: number | undefined
-  readonly verification: () => LastVerification | undefined
-}
+/** Figures that are read when the metrics are asked for, with their help texts. */
+const gauges = {
+  client_connections: 'Open client connections.',
+  origin_connections: 'Open connections to origins.',
+  fetches_under_way: 'Files being fetched from origins.',
+  files_being_written: 'Files not yet whole on disk.',
+  stored_objects: 'Stored targets.',
+  stored_bytes: 'Bytes of stored content, each content once.',
+  damaged_contents: 'Stored contents found damaged when they were read, since the start.',
+  filesystem_free_bytes: 'Free bytes of the file system of the cache.',
+  adopted_suites: 'Suites whose indexes files are compared with.',
+  suites_being_adopted: 'Suites whose indexes are being read.',
+  distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
+  authority_expiry_timestamp_seconds:
+    'When the certificate of the CA ends, seconds since the epoch.',
+  store_writable: '1 while the store takes new content.',
+  verification_timestamp_seconds: 'End of the last verification; 0 for none.',
+  verification_files: 'Files the last verification looked at.',
+  verification_wrong_files: 'Files the last verification found wrong.',
+} as const
+
+/** What reads each of them; undefined for one that there is not, such as the end of a CA. */
+export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
+
+/** Events that are counted without labels: the names of their metrics, and the help texts. */
+const events = {
+  broken: ['broken_responses', 'Responses cut off before their end.'],
+  malformed: ['malformed_requests', 'Requests that cannot be read.'],
+  impostor: [
+    'impostor_responses',
+    'Responses of origins that were plainly not the file asked for, and not stored.',
+  ],
+  failover: [
+    'failovers',
+    'Responses fetched from another origin of an archive than the preferred one.',
+  ],
+  'verification-warning': [
+    'repository_verification_warnings',
+    'Stored files found wrong and removed.',
+  ],
+} as const
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
   'hit',
@@ -60,22 +82,10 @@ export class CacheMetrics {
   )
   readonly #archives = new Set<string>()
   readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
-  readonly #broken = this.#counter('broken_responses', 'Responses cut off before their end.', [])
-  readonly #malformed = this.#counter('malformed_requests', 'Requests that cannot be read.', [])
-  readonly #impostors = this.#counter(
-    'impostor_responses',
-    'Responses of origins that were plainly not the file asked for, and not stored.',
-    [],
-  )
   readonly #wrong = this.#counter(
     'wrong_content',
     'Responses of origins cut off because their content was not what an index or its name promises.',
     ['code'],
-  )
-  readonly #failovers = this.#counter(
-    'failovers',
-    'Responses fetched from another origin of an archive than the preferred one.',
-    [],
   )
   readonly #ahead = this.#counter(
     'fetched_ahead',
@@ -83,46 +93,21 @@ export class CacheMetrics {
     ['result'],
   )
   readonly #aheadBytes = this.#counter('fetched_ahead_bytes', 'Bytes of those fetched.', [])
-  readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
-  readonly #warnings = this.#counter(
-    'repository_verification_warnings',
-    'Stored files found wrong and removed.',
-    [],
+  readonly #events = new Map(
+    Object.entries(events).map(([event, [name, help]]) => [event, this.#counter(name, help, [])]),
   )
+  readonly #ends = this.#counter('interceptions', 'Intercepted tunnels by their end.', ['end'])
   readonly #duration = this.#metrics.histogram<'outcome'>({
     name: 'cachesvc_response_seconds',
     help: 'Time from the head of a request to the end of its response.',
     labels: byOutcome,
   })
 
-  constructor(gauges: Gauges) {
-    const { authorityExpiry, verification, writable } = gauges
-    const reading = (name: string, help: string, read: () => number) =>
-      this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
-    reading('client_connections', 'Open client connections.', gauges.connections)
-    reading('origin_connections', 'Open connections to origins.', gauges.originConnections)
-    reading('fetches_under_way', 'Files being fetched from origins.', gauges.fetches)
-    reading('files_being_written', 'Files not yet whole on disk.', gauges.writing)
-    reading('stored_objects', 'Stored targets.', gauges.objects)
-    reading('stored_bytes', 'Bytes of stored content, each content once.', gauges.bytes)
-    const damaged = 'Stored contents found damaged when they were read, since the start.'
-    reading('damaged_contents', damaged, gauges.damaged)
-    reading('filesystem_free_bytes', 'Free bytes of the file system of the cache.', gauges.free)
-    reading('adopted_suites', 'Suites whose indexes files are compared with.', gauges.suites)
-    reading('suites_being_adopted', 'Suites whose indexes are being read.', gauges.adopting)
-    const distrusting = 'Clients remembered as rejecting our certificates, once for each host.'
-    reading('distrusting_clients', distrusting, gauges.distrusting)
-    if (authorityExpiry !== undefined) {
-      const help = 'When the certificate of the CA ends, seconds since the epoch.'
-      reading('authority_expiry_timestamp_seconds', help, () => authorityExpiry)
+  constructor(reads: Gauges) {
+    for (const [name, help] of Object.entries(gauges)) {
+      const read = reads[name as keyof Gauges]
+      if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
     }
-    reading('store_writable', '1 while the store takes new content.', () => Number(writable()))
-    reading('verification_timestamp_seconds', 'End of the last verification; 0 for none.', () =>
-      Math.floor((verification()?.finished ?? 0) / 1000),
-    )
-    const last = (figure: 'files' | 'wrong') => () => verification()?.[figure] ?? 0
-    reading('verification_files', 'Files the last verification looked at.', last('files'))
-    reading('verification_wrong_files', 'Files the last verification found wrong.', last('wrong'))
   }
 
   #counter<L extends string>(name: string, help: string, labels: readonly L[]) {
@@ -140,7 +125,7 @@ export class CacheMetrics {
     const origin = response.facts?.['origin']
     if (typeof origin === 'string') this.#ofArchive(origin, outcome, sent)
     if (outcome === 'intercept' && typeof end === 'string') this.#ends.add({ end })
-    if (!complete) this.#broken.add({})
+    if (!complete) this.count('broken')
   }
 
   /** A host gets figures of its own when the first file of it is served, so that made-up names get none. */
@@ -157,17 +142,8 @@ export class CacheMetrics {
     this.#fetched.add({}, bytes)
   }
 
-  /** A repository-verification warning was given. */
-  verificationWarning(): void {
-    this.#warnings.add({})
-  }
-
-  malformed(): void {
-    this.#malformed.add({})
-  }
-
-  impostor(): void {
-    this.#impostors.add({})
+  count(event: keyof typeof events): void {
+    this.#events.get(event)?.add({})
   }
 
   wrongContent(code: string): void {
@@ -177,10 +153,6 @@ export class CacheMetrics {
   fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
     this.#ahead.add({ result })
     if (result === 'fetched') this.#aheadBytes.add({}, bytes)
-  }
-
-  failover(): void {
-    this.#failovers.add({})
   }
 
   text(): Promise<string> {

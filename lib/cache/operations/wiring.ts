@@ -49,19 +49,21 @@ export async function operationsOf(parts: OperationsParts) {
     parts.servers.reduce((sum, server) => sum + server.connections, 0)
   let space = await store.fileSystem()
   const metrics = new CacheMetrics({
-    connections,
-    fetches: () => fetcher.count,
-    originConnections: () => origin.counts().busy + origin.counts().free,
-    free: () => space?.free ?? 0,
-    writing: () => store.writing,
-    objects: () => store.usage().objects,
-    bytes: () => store.usage().bytes,
-    damaged: () => store.damaged,
-    writable: () => store.health().writable,
-    adopting: () => suites.adopting,
-    suites: () => suites.all.length,
+    client_connections: connections,
+    origin_connections: () => origin.counts().busy + origin.counts().free,
+    fetches_under_way: () => fetcher.count,
+    files_being_written: () => store.writing,
+    stored_objects: () => store.usage().objects,
+    stored_bytes: () => store.usage().bytes,
+    damaged_contents: () => store.damaged,
+    filesystem_free_bytes: () => space?.free ?? 0,
+    adopted_suites: () => suites.all.length,
+    suites_being_adopted: () => suites.adopting,
     ...https.gauges,
-    verification: () => verification.last,
+    store_writable: () => Number(store.health().writable),
+    verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
+    verification_files: () => verification.last?.files ?? 0,
+    verification_wrong_files: () => verification.last?.wrong ?? 0,
   })
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {

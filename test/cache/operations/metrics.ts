@@ -6,10 +6,12 @@ const none = () => 0
 
 function metrics(): CacheMetrics {
   return new CacheMetrics({
-    ...{ connections: none, fetches: none, writing: none, originConnections: none },
-    ...{ objects: none, bytes: none, damaged: none, free: none, distrusting: none },
-    ...{ suites: none, adopting: none },
-    ...{ writable: () => true, authorityExpiry: undefined, verification: () => undefined },
+    ...{ client_connections: none, origin_connections: none, fetches_under_way: none },
+    ...{ files_being_written: none, stored_objects: none, stored_bytes: none },
+    ...{ damaged_contents: none, filesystem_free_bytes: none, store_writable: none },
+    ...{ adopted_suites: none, suites_being_adopted: none, distrusting_clients: none },
+    ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
+    ...{ verification_files: none, verification_wrong_files: none },
   })
 }
 
