@@ -8,6 +8,7 @@ import type { Logger } from '../log/log.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
 import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
+import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
@@ -19,7 +20,6 @@ import { NegativeMemory } from './rfc9111/negative.ts'
 import type { Store } from './store/store.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
-import { Updates } from './suites/updates.ts'
 
 interface AnsweringParts {
   readonly rules: () => Rules

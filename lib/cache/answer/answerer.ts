@@ -40,11 +40,11 @@ import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Claim } from '../suites/suites.ts'
-import type { Updates } from '../suites/updates.ts'
 import { originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './fetched.ts'
 import { type About, type AnswerTools, represent } from './representation.ts'
 import { type StoredReason, storedRepresentation } from './stored.ts'
+import type { Updates } from './suite-updates.ts'
 
 /** A request that may be answered, with everything its answer needs. */
 export interface Allowed {

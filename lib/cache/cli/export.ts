@@ -8,7 +8,7 @@ import { type Choice, chosenFrom } from '../bundle/choice.ts'
 import { exportBundle } from '../bundle/export.ts'
 import { openSink } from '../bundle/sink.ts'
 import type { Config } from '../config/config.ts'
-import { countOf, size } from '../operations/figures.ts'
+import { countOf, size } from '../figures.ts'
 import { ProgressLine } from './progress.ts'
 import { withStore } from './read-only.ts'
 

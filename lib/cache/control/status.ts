@@ -2,7 +2,7 @@
  * Makes what `cachesvc status` and `cachesvc stats` show, as values and as text.
  */
 import { formatAuthority } from '../../http/message/target.ts'
-import { count, countOf, elapsed, percent, rate, size } from '../operations/figures.ts'
+import { count, countOf, elapsed, percent, rate, size } from '../figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import { type ServiceState, serviceState } from '../operations/state.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'

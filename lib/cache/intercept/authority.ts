@@ -22,7 +22,7 @@ import {
   readPrivateKey,
 } from '../../x509/x509.ts'
 import { type Config, type HttpsConfig, needsAuthority } from '../config/config.ts'
-import { countOf, date } from '../operations/figures.ts'
+import { countOf, date } from '../figures.ts'
 import { permittedHosts } from './certificate-names.ts'
 
 export interface Authority {

@@ -1,8 +1,9 @@
 /**
  * Tells whether the service works, and what an operator should look after.
  */
+
+import { countOf } from '../figures.ts'
 import { neighbourCaution } from './endpoint.ts'
-import { countOf } from './figures.ts'
 import type { OperationsSources } from './sources.ts'
 
 export interface ServiceState {

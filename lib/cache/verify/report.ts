@@ -2,7 +2,7 @@
  * The report of a check: what it found in the store, as values and in words. Pure.
  */
 import { formatDuration } from '../../config/units.ts'
-import { countOf, size } from '../operations/figures.ts'
+import { countOf, size } from '../figures.ts'
 import type { Signature } from '../suites/generation.ts'
 
 /**

@@ -6,9 +6,18 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
+import {
+  count,
+  countOf,
+  duration,
+  elapsed,
+  moment,
+  percent,
+  size,
+  sizeView,
+} from '../../figures.ts'
 import type { Tally } from '../../stats/activity.ts'
 import type { Counted } from '../../stats/holdings.ts'
-import { count, countOf, duration, elapsed, moment, percent, size, sizeView } from '../figures.ts'
 import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */

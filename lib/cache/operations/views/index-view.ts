@@ -7,10 +7,6 @@ import { formatAuthority } from '../../../http/message/target.ts'
 import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
-import type { Answered, Tally } from '../../stats/activity.ts'
-import { hitRate, trafficSaved } from '../../stats/report.ts'
-import { calendarDate, noCounters } from '../../stats/statistics.ts'
-import type { Endpoint } from '../endpoint.ts'
 import {
   count,
   countOf,
@@ -23,7 +19,11 @@ import {
   size,
   sizeView,
   timeOfDay,
-} from '../figures.ts'
+} from '../../figures.ts'
+import type { Answered, Tally } from '../../stats/activity.ts'
+import { hitRate, trafficSaved } from '../../stats/report.ts'
+import { calendarDate, noCounters } from '../../stats/statistics.ts'
+import type { Endpoint } from '../endpoint.ts'
 import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
 
 export function indexView(sources: OperationsSources, here: Endpoint): View {

@@ -2,6 +2,7 @@
  * The values of the statistics page: the report in words, figures and charts. Pure.
  */
 import type { View } from '../../../template.ts'
+import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../../figures.ts'
 import {
   type HistoryReport,
   hitRate,
@@ -9,7 +10,6 @@ import {
   trafficSaved,
 } from '../../stats/report.ts'
 import type { Counters, Hours, outcomeNames } from '../../stats/statistics.ts'
-import { count, countOf, percent, shortCount, shortSize, size, sizeView } from '../figures.ts'
 import {
   binaryTicks,
   type ChartView,

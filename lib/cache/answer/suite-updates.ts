@@ -14,9 +14,9 @@ import { isGone, isOriginFailure, type RevalidationResult } from '../fetch/reval
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { Missing } from './adopt.ts'
-import { byHashPath, keyIn, type Listed } from './generation.ts'
-import type { Suites } from './suites.ts'
+import type { Missing } from '../suites/adopt.ts'
+import { byHashPath, keyIn, type Listed } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
 
 interface UpdatesParts {
   readonly suites: Suites

@@ -9,7 +9,7 @@ import {
   shortCount,
   shortSize,
   size,
-} from '../../../lib/cache/operations/figures.ts'
+} from '../../lib/cache/figures.ts'
 
 const kibi = 1024
 
