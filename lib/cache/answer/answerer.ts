@@ -6,10 +6,8 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
-import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Peer, Request, Response } from '../../http/message/message.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import type { Peer, Response } from '../../http/message/message.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import {
   firstByteDeadline,
@@ -39,26 +37,11 @@ import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { Claim } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
 import { arrivingRepresentation, originHead } from './fetched.ts'
-import { type About, type AnswerTools, represent } from './representation.ts'
+import { type Allowed, represent } from './representation.ts'
 import { type StoredReason, storedRepresentation } from './stored.ts'
 import type { Updates } from './suite-updates.ts'
-
-/** A request that may be answered, with everything its answer needs. */
-export interface Allowed {
-  readonly request: Request
-  /** The target the origin is asked for. */
-  readonly uri: TargetUri
-  readonly key: string
-  readonly archive: ArchivePath
-  /** What an adopted index says the content must be. */
-  readonly claim?: Claim | undefined
-  readonly directives: RequestDirectives
-  readonly about: About
-  readonly tools: AnswerTools
-}
 
 interface AnswererParts {
   readonly store: Store

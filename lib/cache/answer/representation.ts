@@ -6,6 +6,7 @@ import { whenReady } from '../../async/ready.ts'
 import { iterate, sourceOf } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import { frameByteRanges } from '../../http/message/byteranges.ts'
+import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions, ifRangeHolds } from '../../http/message/precondition.ts'
@@ -16,7 +17,10 @@ import {
   unsatisfiedRange,
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Validators } from '../../http/message/validator.ts'
+import type { ArchivePath } from '../archive/path.ts'
+import type { Claim } from '../suites/suites.ts'
 
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'
@@ -35,6 +39,20 @@ export interface AnswerTools {
   readonly boundary: () => string
   /** Our Via member, such as `1.1 cachesvc`. */
   readonly via: string
+}
+
+/** A request that may be answered, with everything its answer needs. */
+export interface Allowed {
+  readonly request: Request
+  /** The target the origin is asked for. */
+  readonly uri: TargetUri
+  readonly key: string
+  readonly archive: ArchivePath
+  /** What an adopted index says the content must be. */
+  readonly claim?: Claim | undefined
+  readonly directives: RequestDirectives
+  readonly about: About
+  readonly tools: AnswerTools
 }
 
 /** A file as it can be sent. */

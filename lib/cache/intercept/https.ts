@@ -2,18 +2,16 @@
  * Makes the parts for HTTPS, and their values for pages and metrics. The parts are the CA, the interceptor, the certificate of
  * the TLS listener and the revocation list.
  */
-import { type Clock, day } from '../../async/clock.ts'
+import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
-import type { Gauges } from '../operations/metrics.ts'
-import type { HttpsMode, HttpsState, OperationsSources } from '../operations/sources.ts'
 import { admitTarget, type Policy } from '../policy/policy.ts'
 import { type Authority, expiresSoon, expiryWarnings, openAuthority } from './authority.ts'
 import { listenerNames } from './certificate-names.ts'
-import { DistrustMemory } from './distrust.ts'
+import { type Distrust, DistrustMemory } from './distrust.ts'
 import { Interceptor, type Opening, type Taken } from './interceptor.ts'
 import { Leaves } from './leaf.ts'
 import { listenerCertificate } from './listener-certificate.ts'
@@ -26,6 +24,23 @@ interface HttpsOptions {
   readonly log: Logger
   /** Whether there is a listener for TLS. */
   readonly secure: boolean
+}
+
+/** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */
+export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
+
+/** The CA certificates are issued with, and the clients that do not trust it. */
+export interface HttpsState {
+  readonly subject: string
+  /** SHA-256, upper-case hex with colons. */
+  readonly fingerprint: string
+  readonly notAfter: Milliseconds
+  /** Whether that is near or past. */
+  readonly expiresSoon: boolean
+  /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
+  readonly remembered: Milliseconds
+  /** The clients that did, the latest first. */
+  readonly distrusting: readonly Distrust[]
 }
 
 /** What a CA makes possible. */
@@ -156,7 +171,7 @@ export class Https {
   }
 
   /** What the pages and routes are told. */
-  get sources(): Pick<OperationsSources, 'https' | 'certificate' | 'revocationList'> {
+  get sources() {
     const { authority, list } = this.#certifying ?? {}
     return {
       https: () => authority && this.#state(authority),
@@ -166,7 +181,7 @@ export class Https {
   }
 
   /** What is measured. */
-  get gauges(): Pick<Gauges, 'distrusting_clients' | 'authority_expiry_timestamp_seconds'> {
+  get gauges() {
     const { notAfter } = this.#certifying?.authority.certificate ?? {}
     return {
       distrusting_clients: () => this.#distrust.list().length,

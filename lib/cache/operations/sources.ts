@@ -4,7 +4,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
 import type { Arriving } from '../fetch/found.ts'
-import type { Distrust } from '../intercept/distrust.ts'
+import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Answered, Rates, Tally } from '../stats/activity.ts'
@@ -78,23 +78,6 @@ export interface ActivityReport {
   /** Of clients. */
   readonly connections: number
   readonly arriving: readonly Arriving[]
-}
-
-/** How HTTPS is handled: carried through unread, intercepted and cached, or refused. */
-export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
-
-/** The CA certificates are issued with, and the clients that do not trust it. */
-export interface HttpsState {
-  readonly subject: string
-  /** SHA-256, upper-case hex with colons. */
-  readonly fingerprint: string
-  readonly notAfter: Milliseconds
-  /** Whether that is near or past. */
-  readonly expiresSoon: boolean
-  /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
-  readonly remembered: Milliseconds
-  /** The clients that did, the latest first. */
-  readonly distrusting: readonly Distrust[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */

@@ -1,8 +1,9 @@
 /**
  * The form of an example, and the setting all examples are made from.
  */
+
+import type { HttpsMode } from '../../intercept/https.ts'
 import type { Endpoint } from '../endpoint.ts'
-import type { HttpsMode } from '../sources.ts'
 
 /** Something to paste. */
 export interface Example {
