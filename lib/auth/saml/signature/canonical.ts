@@ -68,11 +68,12 @@ function used(
   scope: ReadonlyMap<string, string>,
   inclusive: readonly string[],
 ): ReadonlyArray<readonly [prefix: string, uri: string]> {
-  const found = new Map([[prefixOf(tag), namespace]])
-  for (const attribute of attributes) {
-    const prefix = prefixOf(attribute.tag)
-    if (prefix !== '') found.set(prefix, attribute.namespace)
-  }
+  const own = prefixOf(tag)
+  const prefixed = attributes.filter(attribute => attribute.tag.includes(':'))
+  // Most elements use the prefix of their name alone.
+  if (prefixed.length + inclusive.length === 0) return own === 'xml' ? [] : [[own, namespace]]
+  const found = new Map([[own, namespace]])
+  for (const attribute of prefixed) found.set(prefixOf(attribute.tag), attribute.namespace)
   for (const prefix of inclusive) {
     const uri = scope.get(prefix)
     if (uri !== undefined) found.set(prefix, uri)
