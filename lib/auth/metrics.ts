@@ -50,9 +50,11 @@ const READINGS: readonly Reading[] = [
   moment('own_certificate_ends', 'When our own certificate ends.', 'ownCertificateEnds'),
 ]
 
-const OUTCOMES = [
+const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'failed', 'saml', 'key-set'],
-] as const
+])
+/** Classes of statuses by their first digit. */
+const CLASSES = ['', '1xx', '2xx', '3xx', '4xx', '5xx']
 
 export class AuthMetrics {
   readonly #metrics = new Metrics({ process: true })
@@ -95,8 +97,9 @@ export class AuthMetrics {
 
   exchange({ response, duration }: Exchange): void {
     const { facts = {}, status } = response
-    const outcome = OUTCOMES.find(known => known === facts['outcome']) ?? 'other'
-    this.#requests.add({ outcome, status: `${Math.floor(status / 100)}xx` })
+    const told = facts['outcome']
+    const outcome = OUTCOMES.has(told) ? String(told) : 'other'
+    this.#requests.add({ outcome, status: CLASSES[Math.floor(status / 100)] ?? 'other' })
     // How long a WebSocket lasts says nothing about the service.
     if (outcome !== 'tunnelled') this.#duration.observe({ outcome }, duration / 1000)
     const { category } = facts

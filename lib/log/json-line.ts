@@ -27,7 +27,7 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
     if (member.secret) line += member.before
-    else if (typeof value === 'string' && isPlain(value)) line += `${member.before}"${value}"`
+    else if (typeof value === 'string' && isPlain(value)) line += `${member.text}${value}"`
     else line += member.before + jsonValue(name, value)
   }
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
@@ -51,6 +51,8 @@ const longest = 1024
 interface Member {
   /** The text before its value; for a secret one the whole member, redacted. */
   readonly before: string
+  /** The same before a text, with its quote. */
+  readonly text: string
   readonly secret: boolean
 }
 
@@ -61,7 +63,7 @@ function memberOf(name: string): Member | undefined {
   if (name === 'level' || name === 'time' || name === 'message') return undefined
   const secret = isSecretName(name)
   const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
-  const member = { before, secret }
+  const member = { before, text: `${before}"`, secret }
   // Most names come from the code, a few dozen; names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member

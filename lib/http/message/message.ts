@@ -69,16 +69,16 @@ export interface Request {
 export interface Response {
   readonly status: number
   /** Reason phrase (RFC 9112 section 4) when it is to differ from the standard one. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** Without Content-Length, Transfer-Encoding, Connection, Date: the server writes those. */
   readonly fields: Fields
   readonly content: Content
   /**
    * Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise.
    */
-  readonly announcedLength?: number
+  readonly announcedLength?: number | undefined
   /** Outcome, reason and figures for the access log and the counters. */
-  readonly facts?: Facts
+  readonly facts?: Facts | undefined
 }
 
 /** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */

@@ -206,16 +206,20 @@ class InTime implements Source {
 }
 
 function answerOf(request: Request, response: OriginResponse): Response {
-  const { status, reason, content, length, trailers } = response
+  const { status, content, length, trailers } = response
   const fields = endToEnd(response.fields, 'content-length')
-  const base = { status, fields, ...(PHRASE.test(reason) ? { reason } : {}) }
+  const reason = PHRASE.test(response.reason) ? response.reason : undefined
+  const base = { status, reason, fields, facts: undefined }
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
     return { ...base, content: noContent, ...announced(response.fields) }
   }
   // Bytes that are here need no source, and leave in one write with the head.
   const bytes = content.whole?.()
-  if (bytes !== undefined) return { ...base, content: { kind: 'bytes', bytes } }
+  if (bytes !== undefined) {
+    // Written out: a copy of `base` costs as much as all of this.
+    return { status, reason, fields, facts: undefined, content: { kind: 'bytes', bytes } }
+  }
   return {
     ...base,
     content: {

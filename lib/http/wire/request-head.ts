@@ -48,6 +48,8 @@ interface FieldBlock {
 
 /** Longer blocks are read anew each time. */
 const longestKept = 8192
+/** Longer heads are rare, and Node's parser reads their bytes faster. */
+const longestPlain = 65_536
 
 /** Reads the heads of one connection. */
 export class PlainHeadReader {
@@ -74,7 +76,7 @@ export class PlainHeadReader {
     }
     // What Node's parser would call too large, it shall say so itself.
     const length = (typeof reading === 'string' ? bytes.length : reading.end) - from
-    return length > this.#limits.head ? 'other' : reading
+    return length > Math.min(longestPlain, this.#limits.head) ? 'other' : reading
   }
 
   #read(bytes: Buffer, from: number): PlainReading {
