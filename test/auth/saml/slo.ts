@@ -57,6 +57,16 @@ t.test('without single logout at the IdP the page says that its session stays', 
   t.notMatch(htmlOf(again), /refresh|script/, 'it does not sign in again')
 })
 
+t.test('a LogoutRequest of an IdP that names no place for answers ends with a page', async t => {
+  const lab = await SamlLab.open(t, 'entra', { metadata: { logout: undefined } })
+  await signIn(lab)
+  const answer = await lab.browser.get(byRedirect('SAMLRequest', request(lab)))
+  t.equal(answer.status, 200)
+  t.match(htmlOf(answer), /You are signed out/)
+  t.equal(lab.browser.cookies.has('session'), false)
+  t.equal(lab.revoked.length, 1)
+})
+
 t.test('an IdP that logs out by POST gets a signed form', async t => {
   const lab = await SamlLab.open(t, 'adfs', { metadata: { logoutBindings: ['post'] } })
   await signIn(lab)
@@ -168,10 +178,7 @@ t.test('5, 33, 35: logout messages that are not taken touch no session', async t
     ['logout_form', byRedirect('SAMLResponse', answer.replace(/<samlp:Status>.*Status>/s, ''))],
     [
       'logout_form',
-      byRedirect(
-        'SAMLRequest',
-        good.replace('</saml:Issuer>', `</saml:Issuer><X>${stray}</X>`),
-      ),
+      byRedirect('SAMLRequest', good.replace('</saml:Issuer>', `</saml:Issuer><X>${stray}</X>`)),
     ],
     ['logout_version', byRedirect('SAMLRequest', good.replace('Version="2.0"', 'Version="1.1"'))],
     ['logout_issuer', byRedirect('SAMLResponse', answer.replace(lab.idp.entityId, 'urn:other'))],
