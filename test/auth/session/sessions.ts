@@ -185,15 +185,15 @@ t.test('parts of an earlier, larger session are removed', async t => {
 })
 
 t.test('51: subjects that two readers could take for two users are refused', async t => {
-  const basic = { proxy: { useBasicAuth: true } }
-  for (const [code, email, settings] of [
+  const basic = { useBasicAuth: true }
+  for (const [code, email, proxy] of [
     ['subject_unfit', 'ada\u2003@example.org', {}],
     ['subject_unfit', 'ada\u200b@example.org', {}],
     ['subject_not_basic', 'ada:root', basic],
     [undefined, 'ada:root', {}],
     [undefined, 'ada lovelace', basic],
   ] as const) {
-    const gateway = await startGateway(t, { settings, target: 'http://127.0.0.1:1' })
+    const gateway = await startGateway(t, { proxy })
     const made = await gateway.sessions.establish(
       subject({ email: [email] }),
       requestWith(Fields.of(['Accept', 'text/html'])),

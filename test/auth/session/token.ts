@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import t from 'tap'
 import { signJwt } from '../../../lib/auth/keys/jwt.ts'
 import { type Session, SessionTokens } from '../../../lib/auth/session/token.ts'
@@ -71,6 +71,15 @@ t.test('claims that do not say what a session says are none, whoever has signed 
   t.match(await verify({ nid: ['ada', null, 7] }), {
     nameId: { value: 'ada', format: undefined, nameQualifier: undefined },
   })
+})
+
+t.test('64: one algorithm is accepted, though another would fit the key', async t => {
+  const token = await tokens.issue(sessionWith(10, 0), now + 60_000)
+  const [, claims] = token.split('.')
+  const head = { alg: 'HS512', typ: 'authproxy-session', kid: key.kid }
+  const signed = `${Buffer.from(JSON.stringify(head)).toString('base64url')}.${claims}`
+  const signature = createHmac('sha512', key.key).update(signed).digest('base64url')
+  t.equal(await tokens.verify(`${signed}.${signature}`), 'algorithm')
 })
 
 t.test(
