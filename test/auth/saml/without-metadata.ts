@@ -23,6 +23,23 @@ t.test('no login begins or ends, no message is taken, and sessions go on', async
   t.match(lab.service.problems(), [/expired/])
 })
 
+t.test('an IdP that refuses a login says why in the log, and the page is ours', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  const asked = await lab.browser.login('/')
+  const text = lab.idp.respond({
+    inResponseTo: asked.id,
+    response: { status: 'urn:oasis:names:tc:SAML:2.0:status:Requester' },
+  })
+  const message = '<samlp:StatusMessage> no <b>licence </samlp:StatusMessage></samlp:Status>'
+  for (const [from, said] of [
+    [message.replace('<b>', ''), 'the IdP answered Requester: "no licence"'],
+    ['</samlp:Status>', 'the IdP answered Requester'],
+  ] as const) {
+    await lab.browser.deliver(text.replace('</samlp:Status>', from), asked.relayState)
+    t.match(lab.failures.at(-1), { code: 'idp_status', facts: { problem: said } })
+  }
+})
+
 t.test('a key pair that is missing is a problem', async t => {
   const lab = await SamlLab.open(t, 'entra')
   t.same(lab.service.problems(), [])
