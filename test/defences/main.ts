@@ -35,8 +35,11 @@ const defences = readFileSync(join(project, 'test/defences/list.txt'), 'utf8')
   })
 
 const wanted = process.argv.slice(2).map(Number)
+const compiled = ['dist', 'templates', 'bin', 'package.json']
+/** What tests read besides. */
+const read = ['docs', 'man', 'lib', 'test', 'package-lock.json']
 const copy = mkdtempSync(join(tmpdir(), 'defences-'))
-for (const name of ['dist', 'templates', 'bin', 'package.json', 'docs', 'man']) {
+for (const name of [...compiled, ...read]) {
   cpSync(join(project, name), join(copy, name), { recursive: true })
 }
 symlinkSync(join(project, 'node_modules'), join(copy, 'node_modules'))

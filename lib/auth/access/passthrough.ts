@@ -40,15 +40,23 @@ function hasLookalike(path: string): boolean {
   } catch {
     return true // not UTF-8: servers read it in different ways
   }
+  // The time of normalize grows with the square of the accents on one letter.
+  if (text.length > MOST_FOLDED && /[^\x20-\x7e]/.test(text)) return true
   const folded = text
     .replace(/[\u2044\u2215\u29f8\u2571]/g, '/')
     .replace(/[\u2216\u29f5\u2572]/g, '\\')
   const plain = folded.normalize('NFKC')
-  const count = (of: string) => of.match(/[/\\%;?#]/g)?.length ?? 0
-  return count(plain) > count(text) || plain.split('/').some(segment => DOTS.test(segment))
+  const count = (of: string) => of.split(/[/\\%;?#]/).length
+  return count(plain) > count(text) || plain.split('/').some(isDots)
 }
 
-const DOTS = /^[. ]*\.[. ]*$/
+/** Characters of a path that is not ASCII. */
+const MOST_FOLDED = 2048
+
+/** Whether a segment is of dots, or of dots and spaces. */
+function isDots(segment: string): boolean {
+  return segment.includes('.') && !/[^. ]/.test(segment)
+}
 
 const AMBIGUOUS: readonly RegExp[] = [
   // Separators that some see and others do not, and empty segments that some merge.

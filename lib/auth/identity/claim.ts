@@ -7,6 +7,7 @@
  */
 import type { Config } from '../config/config.ts'
 import type { SamlAttribute } from '../saml/core/subject.ts'
+import { trimXml } from '../saml/core/xml.ts'
 
 export interface Claim {
   /** Canonical name, as it stands in the session. */
@@ -153,16 +154,6 @@ function collect(
     found.set(key, [...(found.get(key) ?? []), ...values])
   }
   return found
-}
-
-/** Without the white space of XML (XML 1.0, S) at the ends. Any other kind belongs to the value. */
-export function trimXml(text: string): string {
-  const white = (at: number) => ' \t\r\n'.includes(text.charAt(at))
-  let start = 0
-  let end = text.length
-  while (start < end && white(start)) start += 1
-  while (end > start && white(end - 1)) end -= 1
-  return text.slice(start, end)
 }
 
 function lastSegment(name: string): string {

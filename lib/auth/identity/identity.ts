@@ -3,7 +3,8 @@
  */
 import type { Config } from '../config/config.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
-import { mapClaims, trimXml } from './claim.ts'
+import { trimXml } from '../saml/core/xml.ts'
+import { mapClaims } from './claim.ts'
 
 type Rules = Config['identity']
 

@@ -3,6 +3,7 @@
  * and as a logout message for less than one. Compared within one run, so that the speed of the machine does not count.
  */
 import t from 'tap'
+import { isAmbiguous } from '../../../lib/auth/access/passthrough.ts'
 import { readLogout } from '../../../lib/auth/saml/binding/logout-message.ts'
 import { verifyResponse } from '../../../lib/auth/saml/core/verify-response.ts'
 import { costlyDocuments } from '../../fixtures/saml/costly-documents.ts'
@@ -47,3 +48,22 @@ for (const [what, text] of Object.entries(documents)) {
     t.ok(logout < genuine, `${logout} ms, a genuine login ${genuine} ms`)
   })
 }
+
+t.test(
+  '47, 68: whether a path passes without a login is decided at the cost of reading it',
+  async t => {
+    const length = 20_000
+    const letters = await cpuOf(() => isAmbiguous(`/public/${'a'.repeat(length)}`), 20)
+    const paths = {
+      dots: `${'.'.repeat(length)}x`,
+      'dots and spaces': `${'.%20'.repeat(length)}x`,
+      'accents above and below in turns': `a${'%cc%81%cc%96'.repeat(length)}`,
+      'accents above, then below': `a${'%cc%81'.repeat(length)}${'%cc%96'.repeat(length)}`,
+      'as many accents as are folded': `a${'%cc%81'.repeat(1000)}${'%cc%96'.repeat(1000)}`,
+    }
+    for (const [what, path] of Object.entries(paths)) {
+      const found = await cpuOf(() => isAmbiguous(`/public/${path}`), 2)
+      t.ok(found < 50 * letters + 10, `${what}: ${found} ms, letters ${letters} ms`)
+    }
+  },
+)

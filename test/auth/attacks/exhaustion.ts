@@ -27,6 +27,12 @@ t.test(
   },
 )
 
+t.test('68: of many session cookies few are looked at', t => {
+  const whole = Array.from({ length: 900 }, (_, i) => `__authproxy_session=token${i}`).join('; ')
+  t.equal(tokensIn(Fields.of(['Cookie', whole])).length, 12)
+  t.end()
+})
+
 t.test('kept forms count for all they hold', t => {
   const forms = new KeptForms(new ManualClock(0), randomBytes)
   const contentType = `application/x-www-form-urlencoded; x=${'A'.repeat(100_000)}`

@@ -42,6 +42,15 @@ refuses('16, 30: a Status that is no success, with an assertion', 'idp_status', 
     response: { status: 'urn:oasis:names:tc:SAML:2.0:status:Responder' },
   }),
 )
+refuses('30: no StatusCode', 'response_form', (lab, id) =>
+  edit(good(lab, id), [/<samlp:StatusCode[^>]*\/>/, '']),
+)
+refuses('1: a Response inside the Status', 'response_form', (lab, id) =>
+  edit(good(lab, id), ['<samlp:Status>', '<samlp:Status><samlp:Response/>']),
+)
+refuses('20: more elements around the assertion than any Status has', 'response_form', (lab, id) =>
+  edit(good(lab, id), ['<samlp:Status>', `<samlp:Status>${'<samlp:StatusDetail/>'.repeat(100)}`]),
+)
 refuses('30: no assertion at all', 'assertion_missing', (lab, id) =>
   edit(good(lab, id), [assertionPart, '']),
 )

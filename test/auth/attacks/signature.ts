@@ -2,7 +2,7 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { digestMethods } from '../../../lib/auth/saml/core/vocabulary.ts'
+import { digestMethods, ns } from '../../../lib/auth/saml/core/vocabulary.ts'
 import { signatureMethods } from '../../../lib/auth/saml/signature/method.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { encryptElement } from '../../../lib/tools/dev-idp/encrypt.ts'
@@ -142,6 +142,31 @@ for (const spelling of ['ID', 'Id', 'id', 'xml:id', 'samlp:ID']) {
     },
   )
 }
+for (const [what, code, from, to] of [
+  [
+    '2: the ID of what is signed begins with a digit',
+    'signature_reference',
+    /ID="_assertion/,
+    'ID="1',
+  ],
+  ['2: no ID at what is signed', 'signature_reference', / ID="_assertion\d+"/, ''],
+  ['2: a SignatureValue that is not base64', 'signature_invalid', '<ds:SignatureValue>', '$&*'],
+  ['3: no SignatureValue', 'signature_form', /<ds:SignatureValue>.*<\/ds:SignatureValue>/s, ''],
+  ['16: an Object in the signature', 'signature_form', '</ds:Signature>', '<ds:Object/>$&'],
+  ['3: an element of another kind', 'signature_form', '</ds:SignedInfo>', '<saml:Issuer/>$&'],
+  ['19: much in SignedInfo', 'signature_form', '</ds:SignedInfo>', `${'<ds:X/>'.repeat(12)}$&`],
+  ['8: no SignatureMethod', 'signature_form', /<ds:SignatureMethod.*SignatureMethod>/s, ''],
+  ['8: no DigestMethod', 'signature_form', /<ds:DigestMethod.*DigestMethod>/s, ''],
+  ['8: a DigestMethod without a name', 'signature_algorithm', /(<ds:DigestMethod)[^>]*/, '$1'],
+  ['18: MD5', 'signature_algorithm', digestMethods.sha256, `${ns.signature}md5`],
+] as const) {
+  refuses(what, code, (lab, id) => {
+    const text = good(lab, id)
+    const changed = text.replace(from, to)
+    if (changed === text) throw new Error(`nothing to replace: ${from}`)
+    return changed
+  })
+}
 
 // Encryption.
 refuses('39: encrypted to a key that is not ours', 'encryption_key', (lab, id) =>
@@ -182,5 +207,15 @@ refuses('39: two assertions inside the encrypted content', 'response_form', (lab
       certificate: keyPair('sp').certificate,
       methods,
     }),
+  )
+})
+refuses('39: no assertion inside the encrypted content', 'response_form', (lab, id) => {
+  const { response } = lab.idp.writing({ inResponseTo: id })
+  const methods = { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' } as const
+  const { certificate } = keyPair('sp')
+  const issuer = `<saml:Issuer xmlns:saml="${ns.assertion}"/>`
+  return responseXml(
+    response,
+    encryptElement('EncryptedAssertion', issuer, { certificate, methods }),
   )
 })

@@ -50,6 +50,36 @@ t.test('--check-config reads the metadata and looks at the places it will write'
   }
 })
 
+t.test('warnings are told and change nothing; problems are counted', async t => {
+  t.match(await instance(t, () => 'passthroughPaths: [/api]'), {
+    ...{ code: 0, out: /no problems/, err: /^authproxy: warning: .*such as \/api-admin/ },
+  })
+  t.match(await instance(t, () => 'passthroughPaths: [api, "/"]'), {
+    ...{ code: 78, err: /failed to load configuration from .*app\.yaml: 2 problems\n/ },
+  })
+})
+
+t.test(
+  'keys are made once, and from then on rotated; the dates say what has to be done',
+  async t => {
+    const directory = await ownDirectory(t)
+    const lines = [
+      'domain: app.example.org',
+      'idpMetadataFile: /idp.xml',
+      `configPath: ${directory}/app.json`,
+      'proxy: { listenAddress: "127.0.0.1:8081", targetURL: "http://127.0.0.1:3000" }',
+    ]
+    await writeFile(join(directory, 'app.yaml'), lines.join('\n'))
+    const at = ['app', '--config-dir', directory]
+    t.match(await said('rotate-keys', ...at), { code: 0, out: /^[^\n]*: new keys;[^\n]*\n$/ })
+    const day = /\d{4}-\d\d-\d\d/
+    const checked = new RegExp(`do so until ${day.source}, when the new key begins to sign`)
+    t.match(await said('rotate-keys', ...at), { code: 0, out: checked })
+    t.match(await said('rotate-keys', ...at, '--now'), { out: /signs from this moment on/ })
+    t.match(await said('explain', 'r1', ...at), { code: 1, out: '', err: /has been kept yet/ })
+  },
+)
+
 t.test('a file of keys that was made for another instance is refused', async t => {
   const directory = await ownDirectory(t)
   const other = [

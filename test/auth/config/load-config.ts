@@ -76,9 +76,19 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['http://127.0.0.1:3000', 'http://localhost:8080', /leads back to proxy.listenAddress/],
     ['127.0.0.1:8080', 'localhost:8080', /write 127.0.0.1:8080/],
     ['127.0.0.1:8080', '127.0.0.1', /port is missing/],
+    ['app.example.org', '""', /domain: .*the public host name alone/],
+    ['app.example.org', 'app.example.org/x', /no path; write app.example.org/],
+    ['app.example.org', 'a@app.example.org', /domain: /],
+    ['http://127.0.0.1:3000', '3000', /origin of the backend/],
+    ['http://127.0.0.1:3000', 'ftp://127.0.0.1', /origin of the backend/],
+    ['http://127.0.0.1:3000', 'http://127.0.0.1:3000/?a', /a path cannot be added/],
+    ['https://idp.example.org/metadata', '7', /idpMetadataURL: .*a URL such as/],
+    ['https://idp.example.org/metadata', 'idp.example.org', /idpMetadataURL: .*a URL such as/],
   ] as const) {
     t.match(change(from, to), expected, to)
   }
+  const digits = 'ab'.repeat(32)
+  const one = `sha256: ${digits}`
   for (const [more, expected] of [
     ['passthroughPaths: ["/"]', /let everybody pass/],
     ['passthroughPaths: [api]', /begins with/],
@@ -94,8 +104,20 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['identity: {attributes: [{name: subject-id, from: [x]}]}', /known attribute subjectId/],
     ['identity: {attributes: [{name: a}, {name: A}]}', /is the field of an earlier attribute, a/],
     ['admin: {listenAddress: 127.0.0.1:8080}', /same as proxy.listenAddress/],
+    ['passthroughPaths: [7]', /a path prefix such as/],
+    ['  webSocketOrigins: [7]', /an origin such as/],
+    ['  webSocketOrigins: [https://app.example.org/]', /without a slash at the end/],
+    ['passthroughTokens: [{name: a, token: 1234567890123456}]', /found no text/],
+    ['passthroughTokens: [{name: a, token: 0123456789 abcdef}]', /visible ASCII without spaces/],
+    ['passthroughTokens: [{name: a, sha256: 12}]', /found a number, expected 64/],
+    ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: 7}]', /a date such as/],
+    [`passthroughTokens: [{name: a, token: 0123456789abcdef, sha256: ${digits}}]`, /leave one/],
+    [`passthroughTokens: [{name: a, ${one}}, {name: a, ${one}}]`, /earlier token as well/],
+    ['identity: {attributes: [{name: "a b", from: [x]}]}', /letters, digits and hyphens/],
   ] as const) {
-    t.match(problemsOf(`${least}${more}\n`).join('\n'), expected, more)
+    const problems = problemsOf(`${least}${more}\n`).join('\n')
+    t.match(problems, expected, more)
+    t.notMatch(problems, /0123456789/, 'no token is quoted')
   }
   t.end()
 })
@@ -109,6 +131,11 @@ t.test('what is dangerous is said and done all the same', t => {
   t.match(warned(`${least}  trustedProxies: [10.0.0.0/8]\n`), /trustedProxies\[0\].*wide/)
   t.match(warned(least.replace('https://idp', 'http://idp')), /without TLS/)
   t.match(warned(least.replace(':8080', ':443')), /below 1024/)
+  t.match(warned(`${least}  targetDisableSSLVerify: true\n`), /reached without TLS/)
+  t.match(warned(`${least}  trustedProxies: ["2001:db8::/40"]\n`), /trustedProxies\[0\].*wide/)
+  t.match(warned(least.replace('127.0.0.1:3000', '8.8.8.8')), /cross the Internet in the clear/)
+  t.match(warned(`${least}saml: {allowUnsignedLogout: true}\n`), /end that user’s sessions/)
+  t.match(warned(`${least}identity: {tokenAudience: x}\n`), /identity.token is off/)
   t.match(warned(`${least}passthroughPaths: [/api]\n`), /such as \/api-admin/)
   t.equal(warned(`${least}passthroughPaths: [/api/]\n`), '')
   t.end()
@@ -159,8 +186,37 @@ t.test('a complete environment is used alone; an incomplete one not at all', asy
     ok: false,
     problems: [/AUTHPROXY_DOMIAN.*AUTHPROXY_DOMAIN/, /^AUTHPROXY_PASSTHROUGH_PATHS/],
   })
+  for (const [more, expected] of [
+    [{ AUTHPROXY_PROXY_USE_BASIC_AUTH: 'maybe' }, /^AUTHPROXY_PROXY_USE_BASIC_AUTH: /],
+    [{ AUTHPROXY_LIMITS_FIELDS: 'many' }, /^AUTHPROXY_LIMITS_FIELDS: /],
+    [{ AUTHPROXY_PASSTHROUGH_TOKEN: 'short' }, /^AUTHPROXY_PASSTHROUGH_TOKEN: .*fewer than 16/],
+    [{ AUTHPROXY_PASSTHROUGH_PATHS: '/a/,api' }, /^AUTHPROXY_PASSTHROUGH_PATHS \(.*\[1\]\)/],
+    [{ AUTHPROXY_ZZZZZZZZZZZZ: 'x' }, /^AUTHPROXY_ZZZZZZZZZZZZ: no such setting; unset it$/],
+    [{ AUTHPROXY_IDP_METADATA_URL: 'https://idp.example.org' }, /^two IdP metadata sources/],
+  ] as const) {
+    const { ok, ...read } = await loadConfig({ ...place, environment: { ...whole, ...more } })
+    t.match(ok ? [] : read, { problems: [expected] })
+  }
+  t.match(await loadConfig({ ...place, environment: { AUTHPROXY_DOMAIN: 'x' } }), {
+    notes: [/^AUTHPROXY_DOMAIN is not used/],
+  })
   const none = await loadConfig({ ...place, instance: 'absent', environment: {} })
   t.match(none, { ok: false, problems: [/absent\.yaml/] })
+})
+
+t.test('an instance on all addresses cannot be its own backend on this machine', t => {
+  const with8080 = (listen: string, target: string) =>
+    problemsOf(least.replace('127.0.0.1:8080', listen).replace('127.0.0.1:3000', target)).length
+  for (const [listen, target, problems] of [
+    ['":8080"', '127.0.0.1:8080', 1],
+    ['0.0.0.0:8080', 'localhost:8080', 1],
+    ['"[::1]:8080"', 'localhost:8080', 1],
+    ['"[::1]:8080"', '127.0.0.1:8080', 0],
+    ['192.0.2.1:8080', 'localhost:8080', 0],
+  ] as const) {
+    t.equal(with8080(listen, target), problems, `${listen} ${target}`)
+  }
+  t.end()
 })
 
 t.test('variables are named after their settings', t => {

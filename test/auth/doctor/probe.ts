@@ -9,6 +9,7 @@ import {
   sealAnswer,
   sealQuestion,
 } from '../../../lib/auth/doctor/probe.ts'
+import { seal } from '../../../lib/auth/keys/seal.ts'
 import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
@@ -55,6 +56,23 @@ const answer: ProbeAnswer = {
   upgrade: false,
   looped: false,
 }
+
+t.test('an answer of another version of the program is read as far as it goes', t => {
+  const keys = [key()]
+  const said = (text: string) => seal(Buffer.from(text), 'doctor-answer', keys, random)
+  t.match(readAnswer(said('{"v": 1, "nonce": "n", "waiting": 7, "method": 8}'), 'n', keys), {
+    ...{ nonce: 'n', waiting: [], method: '', trusted: false, cookies: 0 },
+  })
+  for (const text of ['{"v": 2, "nonce": "n"}', '"n"', 'null', '{"v": 1}']) {
+    t.equal(readAnswer(said(text), 'n', keys), undefined, text)
+  }
+  t.equal(readAnswer(' '.repeat(70_000), 'n', keys), undefined)
+  const unsaid = (text: string) => seal(Buffer.from(text), 'doctor-question', keys, random)
+  for (const text of ['{"v": 1, "nonce": 7}', '{"v": 1, "nonce": "n"}', 'null']) {
+    t.equal(readQuestion(unsaid(text), 0, keys), undefined, text)
+  }
+  t.end()
+})
 
 t.test('an answer is read by holders of the keys, and belongs to one question', async t => {
   const keys = [key()]

@@ -87,6 +87,11 @@ t.test('groups are chosen and shortened as told', t => {
   t.same(of({}), groups.slice(0, 4), 'all, each once')
   t.same(of({ groups: ['app-*'] }), ['app-admins', 'APP-users'])
   t.same(of({ groups: ['cn=staff*'], groupForm: 'name' }), ['Staff, all'])
+  const plain = subject({ email: ['a@x'], groups: ['staff', 'ou=x,cn=y', 'CN=z'] })
+  const named = identityOf(plain, { ...rules, groupForm: 'name' })
+  t.same(typeof named === 'string' ? named : named.attributes.get('groups'), [
+    ...['staff', 'ou=x,cn=y', 'z'],
+  ])
   t.same(of({ groups: ['nothing'] }), undefined, 'an empty attribute is none')
   t.same(of({ groups: ['app.admins', '(.*)+$'] }), undefined, 'no pattern is a regular expression')
   t.same(of({ only: ['email'] }), undefined)

@@ -207,6 +207,16 @@ t.test('files that cannot be used say why without quoting a key', async t => {
       /"kid"/,
     ],
     [JSON.stringify({ ...good, ...whole, version: 2 }), /"identity" is not a list/],
+    [JSON.stringify({ ...good, ...whole, saml: [{ kid: 'a' }] }), /not PKCS #8 in PEM/],
+    [JSON.stringify({ ...good, ...whole, saml: [7] }), /a key of "saml" is not an object/],
+    [
+      JSON.stringify({ ...good, ...whole, saml: [{ ...saml[0], certificate: 'hunter2' }] }),
+      /cannot be read, or does not fit/,
+    ],
+    [
+      JSON.stringify({ ...good, session: [{ kid: 'a', key: good.session[0].key }] }),
+      /does not say when/,
+    ],
     [
       JSON.stringify({
         ...{ ...good, ...whole, version: 2 },

@@ -25,3 +25,19 @@ t.test('300 people who sign in at the same moment all get a session', async t =>
   t.strictSame(lab.codes, [])
   t.equal(lab.sessions.size, 300)
 })
+
+t.test('an answer no thread is free for gets a page, and uses up nothing of its login', async t => {
+  const clock = new ManualClock(0)
+  const full = { ...loginBounds, threads: 0, waiting: 0 }
+  const verifiers = { login: new WorkerPool(clock, full), logout: new WorkerPool(clock, full) }
+  const lab = await SamlLab.open(t, 'entra', { substitutes: { verifiers } })
+  const { id: inResponseTo, relayState } = await lab.browser.login('/')
+  const text = lab.idp.respond({ inResponseTo })
+  t.equal((await lab.browser.deliver(text, relayState)).status, 503)
+  t.match(lab.failures.at(-1), { code: 'verifier_busy' })
+  t.equal(lab.sessions.size, 0)
+  verifiers.login = new WorkerPool(clock, loginBounds)
+  t.teardown(() => verifiers.login.close())
+  await lab.browser.deliver(text, relayState)
+  t.equal(lab.sessions.size, 1)
+})

@@ -184,6 +184,33 @@ t.test(
   },
 )
 
+t.test(
+  'an unsolicited answer ends where its RelayState says, if that is a path of ours',
+  async t => {
+    const lab = await SamlLab.open(t, 'okta', { config: { idpInitiated: true } })
+    for (const [relayState, path] of [
+      ['/deep?a=1', '/deep?a=1'],
+      [`${lab.config.baseUrl}/deep`, '/deep'],
+      [`${lab.config.baseUrl}.evil.example/`, '/'],
+      [`/${'x'.repeat(3000)}`, '/'],
+      ['/saml/slo', '/'],
+      ['', '/'],
+    ] as const) {
+      const answer = await lab.browser.other().deliver(lab.idp.respond({}), relayState)
+      const login = new URL(hrefOf(answer)).searchParams.get('login')
+      t.equal(login, path, relayState)
+    }
+  },
+)
+
+t.test('a user who is signed in and posts an answer nothing waits for goes on', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  await signIn(lab)
+  const answer = await lab.browser.deliver(lab.idp.respond({ inResponseTo: '_gone' }))
+  t.equal(hrefOf(answer), `${lab.config.baseUrl}/`)
+  t.equal(lab.subjects.length, 1)
+})
+
 t.test('a clock that is off is named in seconds', async t => {
   const lab = await SamlLab.open(t, 'adfs')
   const asked = await lab.browser.login('/')

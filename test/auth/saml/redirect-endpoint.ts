@@ -30,6 +30,39 @@ t.test('the login address begins a login that comes back', async t => {
 })
 
 t.test(
+  'what most likely lost the session is named: the host, the edge, the cookie, the clock',
+  async t => {
+    const lab = await SamlLab.open(t, 'entra')
+    const asked = await lab.browser.login('/x')
+    const issued = lab.clock.now() - 200_000
+    const old = { inResponseTo: asked.id, response: { issued }, assertion: { issued } }
+    await lab.browser.deliver(lab.idp.respond(old), asked.relayState)
+    const path = `/__authproxy-redirect?flow=${asked.relayState}&again=1`
+    const without = async (host: string, more: { secure?: boolean; proto?: string } = {}) => {
+      const [, cookie = ''] = lab.browser.fields().flat
+      const fields = Fields.of(
+        ['Host', host],
+        ['Cookie', cookie.replace(/session=[^;]*/, '')],
+        ['X-Forwarded-Proto', more.proto],
+      )
+      const { secure = true } = more
+      const answered = lab.service.handle(
+        { ...makeRequest('GET', path), fields, secure },
+        '/__authproxy-redirect',
+      )
+      await answered
+      return lab.failures.at(-1)?.facts?.['cause']
+    }
+    t.equal(await without('app.example.org'), 'clock')
+    t.equal(await without('APP.example.org:443'), 'clock')
+    t.equal(await without('other.example.org'), 'wrong_host')
+    t.equal(await without('app.example.org', { secure: false, proto: 'http' }), 'http_edge')
+    lab.diagnosis = { count: 1, bytes: 10, because: 'signature' }
+    t.equal(await without('app.example.org'), 'cookie_invalid')
+  },
+)
+
+t.test(
   'a session cookie that does not come back is tried once more from our own site, then explained',
   async t => {
     const lab = await SamlLab.open(t, 'entra')

@@ -50,7 +50,13 @@ t.test('two processes over one file lose nothing of each other', async t => {
 
 t.test('a damaged file is told and written anew', async t => {
   const { path, log, open } = arranged(t)
-  for (const text of ['{', '{"version":2}', '{"version":1,"used":[["a"]]}', '[]']) {
+  for (const text of [
+    '{',
+    '{"version":2}',
+    '{"version":1,"used":[["a"]]}',
+    '{"version":1,"used":[7]}',
+    '[]',
+  ]) {
     await writeFile(path, text)
     const cache = await open()
     t.ok(await cache.consume([text], start + 1000))

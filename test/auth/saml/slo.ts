@@ -57,6 +57,16 @@ t.test('without single logout at the IdP the page says that its session stays', 
   t.notMatch(htmlOf(again), /refresh|script/, 'it does not sign in again')
 })
 
+t.test('a LogoutRequest of an IdP that names no place for answers ends with a page', async t => {
+  const lab = await SamlLab.open(t, 'entra', { metadata: { logout: undefined } })
+  await signIn(lab)
+  const answer = await lab.browser.get(byRedirect('SAMLRequest', request(lab)))
+  t.equal(answer.status, 200)
+  t.match(htmlOf(answer), /You are signed out/)
+  t.equal(lab.browser.cookies.has('session'), false)
+  t.equal(lab.revoked.length, 1)
+})
+
 t.test('an IdP that logs out by POST gets a signed form', async t => {
   const lab = await SamlLab.open(t, 'adfs', { metadata: { logoutBindings: ['post'] } })
   await signIn(lab)
@@ -122,6 +132,11 @@ t.test('5, 33, 35: logout messages that are not taken touch no session', async t
   const good = request(lab, { id: '_x' })
   const idp = rsaPair('idp')
   const now = lab.clock.now()
+  const answer = logoutResponseXml({
+    ...{ id: '_y', issuer: lab.idp.entityId, issued: now, destination: sp.sloUrl },
+    ...{ inResponseTo: '_z', status: status.success },
+  })
+  const stray = '<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#"/>'
   const signed = byRedirect('SAMLRequest', good)
   const post = (xml: string) => formOf({ SAMLRequest: Buffer.from(xml).toString('base64') })
   const cases: ReadonlyArray<readonly [string, string | { post: string }]> = [
@@ -158,6 +173,22 @@ t.test('5, 33, 35: logout messages that are not taken touch no session', async t
     ['logout_issue_instant', byRedirect('SAMLRequest', request(lab, { issued: now + 600_000 }))],
     ['logout_expired', byRedirect('SAMLRequest', request(lab, { notOnOrAfter: now - 120_000 }))],
     ['logout_form', byRedirect('SAMLResponse', good)],
+    ['logout_form', byRedirect('SAMLRequest', good.replaceAll('LogoutRequest', 'AuthnRequest'))],
+    ['logout_form', byRedirect('SAMLRequest', good.replace(/<saml:NameID.*<\/saml:NameID>/s, ''))],
+    ['logout_form', byRedirect('SAMLResponse', answer.replace(/<samlp:Status>.*Status>/s, ''))],
+    [
+      'logout_form',
+      byRedirect('SAMLRequest', good.replace('</saml:Issuer>', `</saml:Issuer><X>${stray}</X>`)),
+    ],
+    ['logout_version', byRedirect('SAMLRequest', good.replace('Version="2.0"', 'Version="1.1"'))],
+    ['logout_issuer', byRedirect('SAMLResponse', answer.replace(lab.idp.entityId, 'urn:other'))],
+    [
+      'logout_expired',
+      byRedirect(
+        'SAMLRequest',
+        request(lab, { notOnOrAfter: now }).replace(/(NotOnOrAfter=")[^"]*/, '$1soon'),
+      ),
+    ],
     ['logout_form_too_large', { post: `SAMLRequest=${'A'.repeat(140_000)}` }],
     ['logout_xml_too-large', { post: post(`${good}${' '.repeat(33_000)}`) }],
     ['logout_query', byRedirect('SAMLRequest', `${good}${' '.repeat(33_000)}`)],

@@ -69,6 +69,8 @@ const damaged: Readonly<Record<string, string>> = {
   'no version': '{"entries":[]}',
   'an entry that is none': '{"version":1,"entries":[["a",{"before":"1","until":2}]]}',
   'no entries': '{"version":1}',
+  'an entry that is no pair': '{"version":1,"entries":[7]}',
+  'a moment that is none': '{"version":1,"allBefore":"x","entries":[]}',
   'an array': '[]',
   'too large': `{"version":1,"entries":[]}${' '.repeat(64 * 1024 * 1024)}`,
 }

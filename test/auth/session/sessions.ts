@@ -184,6 +184,26 @@ t.test('parts of an earlier, larger session are removed', async t => {
   )
 })
 
+t.test('51: subjects that two readers could take for two users are refused', async t => {
+  const basic = { useBasicAuth: true }
+  for (const [code, email, proxy] of [
+    ['subject_unfit', 'ada\u2003@example.org', {}],
+    ['subject_unfit', 'ada\u200b@example.org', {}],
+    ['subject_not_basic', 'ada:root', basic],
+    [undefined, 'ada:root', {}],
+    [undefined, 'ada lovelace', basic],
+  ] as const) {
+    const gateway = await startGateway(t, { proxy })
+    const made = await gateway.sessions.establish(
+      subject({ email: [email] }),
+      requestWith(Fields.of(['Accept', 'text/html'])),
+    )
+    t.equal('refuse' in made, code !== undefined, email)
+    const told = gateway.log.lines.filter(({ message }) => message === `SAML-ERROR ${code}`)
+    t.equal(told.length, code === undefined ? 0 : 1)
+  }
+})
+
 t.test('51: a login without a usable subject is refused with a page that says so', async t => {
   const { gateway } = await arranged(t)
   const made = await gateway.sessions.establish(

@@ -1,14 +1,16 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import t from 'tap'
+import { signJwt } from '../../../lib/auth/keys/jwt.ts'
 import { type Session, SessionTokens } from '../../../lib/auth/session/token.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const now = Date.parse('2025-03-14T12:00:00Z')
 const key = { kid: 'k', key: randomBytes(32), created: now, retires: undefined }
+const entityId = 'https://app.example.org/saml/metadata'
 const tokens = new SessionTokens({
   keys: { generation: 0, session: () => [key] },
   clock: new ManualClock(now),
-  entityId: 'https://app.example.org/saml/metadata',
+  entityId,
 })
 
 /** A session with so many characters of attributes, which a token holds in a few bytes. */
@@ -32,6 +34,52 @@ t.test('a token is verified once, as long as its session is remembered', async t
   const session = await tokens.verify(token)
   t.type(session, 'object')
   t.equal(await tokens.verify(token), session)
+})
+
+t.test('claims that do not say what a session says are none, whoever has signed them', async t => {
+  const seconds = now / 1000
+  const claims = {
+    ...{ v: 1, iss: entityId, aud: entityId, iat: seconds, exp: seconds + 60, end: seconds + 60 },
+    ...{ bro: '', sid: 's', sub: 'ada', idp: 'urn:idp', cre: now, auth_time: seconds, attrs: {} },
+  }
+  const verify = async (more: Readonly<Record<string, unknown>>) =>
+    tokens.verify(
+      await signJwt(
+        { ...claims, ...more },
+        { algorithm: 'HS256', type: 'authproxy-session', kid: key.kid, key: key.key },
+      ),
+    )
+  t.match(await verify({}), { subject: 'ada', kid: 'k' })
+  for (const more of [
+    { v: 2 },
+    { sub: '' },
+    { sub: 7 },
+    { sid: 7 },
+    { bro: null },
+    { cre: 'now' },
+    { attrs: 'groups' },
+    { attrs: { groups: 'staff' } },
+    { attrs: { groups: [7] } },
+    { z: 7 },
+    { z: 'AAAA' },
+    { nid: 'ada' },
+    { nid: [7] },
+    { six: 7 },
+  ]) {
+    t.equal(await verify(more), 'malformed', JSON.stringify(more))
+  }
+  t.match(await verify({ nid: ['ada', null, 7] }), {
+    nameId: { value: 'ada', format: undefined, nameQualifier: undefined },
+  })
+})
+
+t.test('64: one algorithm is accepted, though another would fit the key', async t => {
+  const token = await tokens.issue(sessionWith(10, 0), now + 60_000)
+  const [, claims] = token.split('.')
+  const head = { alg: 'HS512', typ: 'authproxy-session', kid: key.kid }
+  const signed = `${Buffer.from(JSON.stringify(head)).toString('base64url')}.${claims}`
+  const signature = createHmac('sha512', key.key).update(signed).digest('base64url')
+  t.equal(await tokens.verify(`${signed}.${signature}`), 'algorithm')
 })
 
 t.test(

@@ -36,8 +36,8 @@ const DURATION =
 export function parseDuration(text: string): Milliseconds | undefined {
   const match = DURATION.exec(trimXml(text))
   if (match === null || !/\d/.test(text)) return undefined
-  const [years, months, days, hours, minutes, seconds] = match.slice(1).map(n => Number(n ?? 0))
-  const wholeDays = (years ?? 0) * 365 + (months ?? 0) * 30 + (days ?? 0)
-  const inSeconds = ((wholeDays * 24 + (hours ?? 0)) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0)
-  return inSeconds * 1000
+  const parts = match.slice(1).map(part => Number(part ?? 0))
+  const [years = 0, months = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = parts
+  const wholeDays = years * 365 + months * 30 + days
+  return (((wholeDays * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
 }

@@ -183,6 +183,7 @@ function readAttribute(element: XmlElement): SamlAttribute {
 }
 
 /** A value is text, or, as in eduPersonTargetedID, a NameID around it. */
-function wholeText({ text, children }: XmlElement): string {
-  return trimXml(text) === '' && children.length === 1 ? (children[0]?.text ?? '') : text
+function wholeText({ text, children: [child, ...more] }: XmlElement): string {
+  const around = child !== undefined && more.length === 0 && trimXml(text) === ''
+  return around ? child.text : text
 }

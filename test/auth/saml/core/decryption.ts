@@ -100,6 +100,20 @@ t.test('38: what cannot be decrypted has one of three codes', async t => {
     content: 'aes256-cbc',
     key: 'rsa-oaep-mgf1p',
   })
+  const oaepMethod = /(<xenc:EncryptionMethod Algorithm="[^"]*rsa-oaep-mgf1p")\/(>)/
+  const sha = (name: string) =>
+    `<ds:DigestMethod Algorithm="http://www.w3.org/2001/04/xmlenc#${name}"/>`
+  const naming = (content: string) =>
+    good.replace(oaepMethod, `$1>${content}</xenc:EncryptionMethod$2`)
+  const wrapped = /(<xenc:CipherValue>)[^<]*/
+  const xmlenc11 = 'http://www.w3.org/2009/xmlenc11#'
+  const newer = naming(`<x:MGF xmlns:x="${xmlenc11}" Algorithm="${xmlenc11}mgf1sha1"/>`).replace(
+    'http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p',
+    `${xmlenc11}rsa-oaep`,
+  )
+  t.match(decrypt(newer), { ok: true })
+  t.match(decrypt(newer.replace(/<x:MGF[^>]*>/, '')), { ok: true })
+  const gcm = encrypted('<a/>', { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' })
   const cases: ReadonlyArray<readonly [string, string]> = [
     [good.replace('aes256-cbc', 'tripledes-cbc'), 'encryption_algorithm'],
     [good.replace('xmlenc#aes256-cbc', 'xmlenc#constructor'), 'encryption_algorithm'],
@@ -110,6 +124,16 @@ t.test('38: what cannot be decrypted has one of three codes', async t => {
     [good.replace(/<xenc:CipherValue>[^<]*/g, '<xenc:CipherValue>!'), 'encryption_form'],
     [good.replaceAll('EncryptedKey', 'Other'), 'encryption_form'],
     [good.replaceAll('EncryptedData', 'Other'), 'encryption_form'],
+    [good.replace(/ Algorithm="[^"]*aes256-cbc"/, ''), 'encryption_algorithm'],
+    [good.replace(/ Algorithm="[^"]*rsa-oaep-mgf1p"/, ''), 'encryption_algorithm'],
+    [naming(sha('none')), 'encryption_algorithm'],
+    [naming('<ds:DigestMethod/>'), 'encryption_algorithm'],
+    [good.replace(wrapped, '$1*'), 'encryption_form'],
+    [good.replace(wrapped, '$1AAAA'), 'encryption_key'],
+    [newer.replace('mgf1sha1', 'mgf1md5'), 'encryption_algorithm'],
+    [newer.replace(` Algorithm="${xmlenc11}mgf1sha1"`, ''), 'encryption_algorithm'],
+    [newer.replace(/<x:MGF[^>]*>/, sha('sha512')).replace(wrapped, '$1AAAA'), 'encryption_key'],
+    [gcm.replace(/(.*<xenc:CipherValue>)[^<]*/s, '$1AAAA'), 'encryption_key'],
     [
       encrypted('no document', {
         content: 'aes256-gcm',

@@ -13,6 +13,8 @@ t.test('a document becomes names, namespaces, attributes and text', async t => {
   const a = root(text)
   t.match(a, { name: 'a', namespace: 'urn:p', tag: 'p:a', text: 'xz' })
   t.equal(attributeOf(a, 'id'), '1', 'the attribute without a namespace')
+  t.equal(attributeOf(root('<a xmlns:p="urn:p" p:id="2" id="1"/>'), 'id'), '1', 'in any order')
+  t.equal(attributeOf(root('<a xmlns:p="urn:p" p:id="2"/>'), 'id'), undefined, 'and no other')
   t.equal(a.attributes.length, 2, 'declarations are no attributes')
   t.match(childOf(a, 'urn:d', 'b'), { text: 'y&', namespace: 'urn:d' })
   t.equal(childOf(a, '', 'b'), undefined)

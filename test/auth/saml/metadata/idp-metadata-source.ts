@@ -256,6 +256,8 @@ t.test('42: with a certificate configured the metadata has to be signed with its
   }
   origin.at('/metadata', file({ content: signed('federation') }))
   t.ok((await open({ idpMetadataCertificate: trusted })).current())
+  writeFileSync(trusted, 'no certificate')
+  await t.rejects(open({ idpMetadataCertificate: trusted }), { message: /no certificate in PEM/ })
 })
 
 t.test('a certificate of the IdP that ends soon is warned about', async t => {

@@ -157,6 +157,8 @@ t.test('certificates survive what people do to base64', async t => {
   }
 })
 
+const noCertificate = keyDescriptor('signing', '').replace(/<(\w+:)?X509Data>.*X509Data>/s, '')
+
 t.test('keys of no use are named and the others taken', async t => {
   const der = Buffer.from(base64Of('idp'), 'base64')
   const long = Buffer.concat([der, Buffer.alloc(40)]).toString('base64')
@@ -188,6 +190,21 @@ t.test('a key of 512 bits signs nothing', async t => {
   t.match(verdictOn(weak), { ok: false, because: 'metadata_no-key', problem: /512 bits/ })
 })
 
+t.test('what is odd and does no harm is told as a warning', async t => {
+  for (const [text, warning] of [
+    [entity('https://i', noCertificate + key + sso), /a KeyInfo has no X509Certificate/],
+    [
+      entity('https://i', key + sso, { attributes: ' cacheDuration="long"' }),
+      /its cacheDuration is no xs:duration/,
+    ],
+  ] as const) {
+    const idp = read(text)
+    t.match(idp.warnings, [warning])
+    t.equal(idp.keys.length, 1)
+    t.equal(idp.cacheDuration, undefined)
+  }
+})
+
 t.test('42: what makes a document useless has a reason of its own', async t => {
   const cases: ReadonlyArray<readonly [string, string]> = [
     ['', 'xml'],
@@ -216,6 +233,8 @@ t.test('42: what makes a document useless has a reason of its own', async t => {
       'no-sign-on',
     ],
     [entity('https://i', key + sso, { attributes: ' validUntil="soon"' }), 'dates'],
+    [entity('https://i', `<x:KeyDescriptor xmlns:x="urn:x"/>${sso}`), 'no-key'],
+    [entity('https://i', noCertificate + sso), 'no-key'],
   ]
   for (const [text, because] of cases)
     t.equal(refused(text), because, `${because}: ${text.slice(0, 60)}`)

@@ -1,0 +1,51 @@
+import t from 'tap'
+import {
+  formatInstant,
+  parseDuration,
+  parseInstant,
+} from '../../../../lib/auth/saml/core/instant.ts'
+
+t.test('instants are read to the millisecond, in UTC unless they say otherwise', t => {
+  for (const [text, iso] of [
+    ['2026-11-20T12:00:00Z', '2026-11-20T12:00:00.000Z'],
+    [' 2026-11-20T12:00:00.123456789Z\n', '2026-11-20T12:00:00.123Z'],
+    ['2026-11-20T12:00:00.5', '2026-11-20T12:00:00.500Z'],
+    ['2026-11-20T12:00:00+01:00', '2026-11-20T11:00:00.000Z'],
+    ['2028-02-29T00:00:00Z', '2028-02-29T00:00:00.000Z'],
+  ] as const) {
+    t.equal(parseInstant(text), Date.parse(iso), text)
+    t.equal(formatInstant(Date.parse(iso)), `${iso.slice(0, 19)}Z`)
+  }
+  for (const text of [
+    '',
+    'soon',
+    '2026-11-20',
+    '2026-02-29T00:00:00Z',
+    '2026-13-01T00:00:00Z',
+    '2026-11-20T24:00:00Z',
+    '2026-11-20T12:00:00+25:00',
+    '2026-11-20T12:00:00z',
+    '\u00a02026-11-20T12:00:00Z',
+  ]) {
+    t.equal(parseInstant(text), undefined, text)
+  }
+  t.end()
+})
+
+t.test('durations are sums of their parts', t => {
+  const hour = 3_600_000
+  for (const [text, milliseconds] of [
+    ['PT1H', hour],
+    ['P1DT2H3M4.9S', 26 * hour + 184_000],
+    ['P1Y2M', (365 + 60) * 24 * hour],
+    [' PT0S ', 0],
+    ['', undefined],
+    ['P', undefined],
+    ['PT', undefined],
+    ['-PT1H', undefined],
+    ['1H', undefined],
+  ] as const) {
+    t.equal(parseDuration(text), milliseconds, text)
+  }
+  t.end()
+})
