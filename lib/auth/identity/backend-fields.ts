@@ -64,9 +64,7 @@ export function harmlessAnswer(fields: Fields): Fields {
 
 /** Whether a backend could take a field of this name for one of ours. */
 export function isIdentityField(name: string): boolean {
-  const first = name.charCodeAt(0) | 0x20
-  if (first !== 0x78 && /[a-z0-9]/i.test(name.charAt(0))) return false // most names do not begin with x
-  return `${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes('x-authproxy-')
+  return `-${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-`.includes('-x-authproxy-')
 }
 
 /** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */

@@ -12,6 +12,7 @@ const lies = [
   'X.Authproxy.User: admin',
   'X--Authproxy--User: admin',
   '_X-Authproxy-User: admin',
+  'HTTP_X_AUTHPROXY_USER: admin',
   "X'Authproxy'User: admin",
   'X-AUTHPROXY-GROUPS: admin',
   'X-Authproxy-Anything: admin',
@@ -75,6 +76,7 @@ t.test('names that only look like ours pass', t => {
     'X-Auth',
     'X-Authproxyuser',
     'Authproxy-User',
+    'Max-Authproxy-User',
     'X-Auth-Proxy-User',
     'Accept',
   ]) {
