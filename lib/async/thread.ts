@@ -1,7 +1,7 @@
 /**
  * Runs a task in a thread of its own, so that heavy work does not keep requests waiting.
  */
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 
 export interface ThreadTask {
@@ -40,10 +40,13 @@ export async function inThread<Message, Result>(
   }
 }
 
-/** Lets other threads go before the calling one. Where the system does not allow it, the thread works all the same. */
+/**
+ * Lets other threads go before the calling one, unless the whole process has been given less already. Where the system does not
+ * allow it, the thread works all the same.
+ */
 export function lowerPriority(niceness: number): void {
   try {
     // On Linux this is the priority of the calling thread; elsewhere it would be that of the whole process.
-    if (process.platform === 'linux') setPriority(niceness)
+    if (process.platform === 'linux' && getPriority() < niceness) setPriority(niceness)
   } catch {}
 }

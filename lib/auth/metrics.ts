@@ -53,8 +53,6 @@ const READINGS: readonly Reading[] = [
 const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'failed', 'saml', 'key-set'],
 ])
-/** Classes of statuses by their first digit. */
-const CLASSES = ['', '1xx', '2xx', '3xx', '4xx', '5xx']
 
 export class AuthMetrics {
   readonly #metrics = new Metrics({ process: true })
@@ -99,7 +97,7 @@ export class AuthMetrics {
     const { facts = {}, status } = response
     const told = facts['outcome']
     const outcome = OUTCOMES.has(told) ? String(told) : 'other'
-    this.#requests.add({ outcome, status: CLASSES[Math.floor(status / 100)] ?? 'other' })
+    this.#requests.add({ outcome, status: `${Math.floor(status / 100)}xx` })
     // How long a WebSocket lasts says nothing about the service.
     if (outcome !== 'tunnelled') this.#duration.observe({ outcome }, duration / 1000)
     const { category } = facts

@@ -56,6 +56,7 @@ t.test('a WebSocket goes through with the identity of its session', async t => {
     ...handshake,
     Cookie: cookie,
     Origin: `https://${domain}`,
+    TE: 'trailers',
     'X-Authproxy-User': 'admin',
     X_Authproxy_Email: 'admin',
   })
@@ -69,6 +70,7 @@ t.test('a WebSocket goes through with the identity of its session', async t => {
   t.equal(seen[0]?.url, '/ws?x=1')
   t.match(raw, 'X-Authproxy-User\nada@example.org')
   t.notMatch(raw, /admin|authproxy_session/)
+  t.notMatch(raw, /^TE$/m, 'an answer without content has no trailers')
   client.end()
   await client.ended
 })

@@ -135,11 +135,10 @@ export class Sessions {
 
   /** Set-Cookie lines that keep a used session alive; undefined when they would be too large. */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
-    const { clock, config } = this.#options
-    const lapses = clock.now() + config().session.idle
+    const lapses = this.#nextLapse(session)
     const written = await this.#write(session, request)
     if ('tooLarge' in written) return undefined
-    this.#renewed.set(session.id, Math.min(lapses, session.expires))
+    this.#renewed.set(session.id, lapses)
     return written
   }
 
@@ -207,10 +206,16 @@ export class Sessions {
     return tooOld || revocations?.has(session) === true ? 'revoked' : undefined
   }
 
+  /** When a token that is written now lapses. */
+  #nextLapse({ expires }: Session): Milliseconds {
+    const { clock, config } = this.#options
+    return Math.min(clock.now() + config().session.idle, expires)
+  }
+
   async #write(session: Session, { fields: held }: Request) {
     const { clock, tokens, random, config } = this.#options
-    const { idle, cookieSize: limit } = config().session
-    const lapses = Math.min(clock.now() + idle, session.expires)
+    const { cookieSize: limit } = config().session
+    const lapses = this.#nextLapse(session)
     const token = await tokens.issue(session, lapses)
     const maxAge = (lapses - clock.now()) / 1000
     return writeToken(token, { limit, maxAge, tag: random(4).toString('hex'), held })

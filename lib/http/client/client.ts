@@ -89,8 +89,8 @@ export class OriginClient {
   /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
   request(asked: OriginRequest): Promise<OriginResponse> {
     return new Promise((resolve, reject) => {
-      this.#begin(asked, false, (failure, response) => {
-        if (response !== undefined && 'status' in response) resolve(response)
+      this.ask(asked, (failure, response) => {
+        if (response !== undefined) resolve(response)
         else reject(failure)
       })
     })

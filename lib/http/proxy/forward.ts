@@ -89,7 +89,7 @@ export async function forwardUpgrade(
   to: UpgradeForwarding,
 ): Promise<Response | TakenOver> {
   const { clock, idle, socket: client } = to
-  const answer = await to.origin.upgrade(outgoing(request, to, noContent))
+  const answer = await to.origin.upgrade({ ...outgoing(request, to, noContent), trailers: false })
   if ('status' in answer) return answerOf(request, answer)
   const { transport: far, address } = answer
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
