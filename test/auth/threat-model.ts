@@ -8,6 +8,7 @@ import t from 'tap'
 import { signElement } from '../../lib/auth/saml/signature/sign.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { assertionXml, responseXml } from '../../lib/tools/dev-idp/response.ts'
+import { defences } from '../defences/list.ts'
 import { arranged } from '../fixtures/gateway/attacked.ts'
 import { domain } from '../fixtures/gateway/gateway.ts'
 import { formOf } from '../fixtures/saml/browser.ts'
@@ -32,6 +33,14 @@ t.test('the list has every number once, and names files and tests that exist', t
     const titles = (tests ?? []).flatMap(file => titlesIn(join(root, file)))
     const named = titles.some(title => title.split(', ').includes(number ?? ''))
     if (number !== '43') t.ok(named, `${number}: a test is named by the number`)
+  }
+  t.end()
+})
+
+t.test('each defence that can be switched off stands where the list says, once', t => {
+  for (const { attack, what, file, from } of defences) {
+    const text = readFileSync(join(root, 'dist/lib', file), 'utf8')
+    t.equal(text.split(from).length, 2, `${attack}, ${what}: ${from}`)
   }
   t.end()
 })

@@ -9,31 +9,10 @@ import { execFile } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { packageRoot } from '../../lib/package.ts'
+import { type Defence, defences } from './list.ts'
 
-const project = join(import.meta.dirname, '../../..')
-
-/** A line of list.txt. */
-interface Defence {
-  /** Its number in docs/threat-model.md. */
-  readonly attack: number
-  readonly what: string
-  /** Compiled file below `dist/lib`. */
-  readonly file: string
-  /** Text that occurs once in it, and what takes its place. */
-  readonly from: string
-  readonly to: string
-  /** Compiled tests below `dist/test`, one of which has to fail. */
-  readonly tests: readonly string[]
-}
-
-const defences = readFileSync(join(project, 'test/defences/list.txt'), 'utf8')
-  .split('\n')
-  .filter(line => line !== '' && !line.startsWith('#'))
-  .map((line): Defence => {
-    const [attack, what = '', file = '', from = '', to = '', tests = ''] = line.split(' ~ ')
-    return { attack: Number(attack), what, file, from, to, tests: tests.split(' ') }
-  })
-
+const project = packageRoot()
 const wanted = process.argv.slice(2).map(Number)
 const compiled = ['dist', 'templates', 'bin', 'package.json']
 /** What tests read besides. */
