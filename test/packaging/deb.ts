@@ -37,8 +37,12 @@ async function asNewer(directory: string, name: string): Promise<void> {
   await command('sh', ['-c', script], { cwd: directory })
 }
 
-/** A systemd that writes down what it is told; a package of Node.js where the machine has Node.js without one. */
+/**
+ * Nothing of what somebody ran on this machine by hand; a systemd that writes down what it is told; a package of Node.js where the
+ * machine has Node.js without one.
+ */
 const prepare = (work: string) => `set -e
+  rm -rf /etc/cachesvc /var/cache/cachesvc /etc/authproxy /var/lib/authproxy
   mkdir -p /run/systemd/system && rm -f /usr/sbin/policy-rc.d
   printf '#!/bin/sh\\necho "$*" >>/run/told\\ncase "$*" in *is-enabled*) echo enabled ;; *is-active*) exit 3 ;; esac\\n' >/usr/bin/systemctl
   if ! dpkg-query -W nodejs >/dev/null 2>&1; then
