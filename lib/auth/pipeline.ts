@@ -170,7 +170,8 @@ function pass<A extends Response | TakenOver>(
   admitted: Pick<Admitted, 'request' | 'session'>,
   facts: Facts,
 ): Promise<A | Response> {
-  return forward(rules.backend, { ...admitted, place, client }).then(
+  const { request: sent, session } = admitted
+  return forward(rules.backend, { request: sent, session, place, client }).then(
     answered => withFacts(answered, facts),
     (error: unknown) => withFacts(failed(request, error, parts.failurePage), facts),
   )

@@ -13,7 +13,7 @@ import { systemCode } from '../errors.ts'
 type Write = (bytes: Buffer, done: (error: Error | null, written: number) => void) => void
 
 /** Time for which lines are gathered after a write, milliseconds. kill -9 loses these lines. */
-const gathering = 5
+const gathering = 20
 
 /** After so many milliseconds a full pipe is tried again. */
 const retry = 20

@@ -3,6 +3,7 @@
  * is a source of pieces. Owns the connections. Knows neither caching nor redirects: a response is handed on as it came.
  */
 import type { Clock } from '../../async/clock.ts'
+import { Members } from '../../members.ts'
 import { formatAuthority } from '../message/target.ts'
 import { Dialler, type DialOptions } from './dialler.ts'
 import { OriginFailure } from './errors.ts'
@@ -80,7 +81,7 @@ export class OriginClient {
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
-      underWay: new Set(),
+      underWay: new Members(),
       counts: { opened: 0, reused: 0, retried: 0 },
       names: new OriginNames(),
     }

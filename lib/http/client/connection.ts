@@ -4,6 +4,7 @@
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { scratch } from '../../bytes/landing.ts'
+import type { Member } from '../../members.ts'
 import type { ResponseHeadReader } from '../wire/response-head.ts'
 import type { Reader, Transport } from './transport.ts'
 
@@ -14,7 +15,9 @@ export interface Dialled {
   readonly address: string
 }
 
-export class Connection implements Reader {
+export class Connection implements Reader, Member {
+  /** Among the free ones. */
+  place = 0
   /** The origin it leads to, and who may use it. */
   readonly key: string
   readonly transport: Transport

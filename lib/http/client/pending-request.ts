@@ -6,6 +6,7 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
+import type { Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
 import { formatAuthority } from '../message/target.ts'
 import { ResponseHeadReader } from '../wire/response-head.ts'
@@ -32,7 +33,7 @@ export interface ClientParts {
   /** Bytes of a response's head. */
   readonly headLimit: number
   /** Requests whose responses have not ended. */
-  readonly underWay: Set<PendingRequest>
+  readonly underWay: Members<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
   readonly names: OriginNames
 }
@@ -78,7 +79,8 @@ export type Told = (
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-export class PendingRequest implements Lessee, ExchangeOwner {
+export class PendingRequest implements Lessee, ExchangeOwner, Member {
+  place = 0
   readonly key: string
   readonly origin: string
   readonly deadlines: OriginDeadlines

@@ -7,6 +7,7 @@
  * dropped.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { Members } from '../../members.ts'
 import type { Connection } from './connection.ts'
 
 export interface PoolLimits {
@@ -64,7 +65,7 @@ export class ConnectionPool {
   readonly #limits: PoolLimits
   readonly #places = new Map<string, Place>()
   /** Free connections of all origins, the longest free first. */
-  readonly #free = new Set<Connection>()
+  readonly #free = new Members<Connection>()
   readonly #open = new Set<Connection>()
   #held = 0
 

@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Members } from '../../members.ts'
 import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
 import type { LiveRequest } from './live-request.ts'
@@ -18,7 +19,7 @@ export interface Connection {
   /** Requests that came so far. */
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
-  readonly underWay: Set<LiveRequest>
+  readonly underWay: Members<LiveRequest>
   /** The content that Node's server is receiving, or received last. */
   content?: RequestContent
   /** Called when no request is under way: refuses a head that came after good requests, or ends the connection. */
@@ -154,9 +155,7 @@ export class Connections {
 
 /** Whether this exchange is the last that came on its connection. */
 export function isNewest(exchange: LiveRequest, { underWay }: Connection): boolean {
-  let newest: unknown
-  for (const one of underWay) newest = one
-  return newest === exchange
+  return underWay.newest === exchange
 }
 
 /** Does it when no request is under way. */
@@ -168,7 +167,7 @@ export function afterLast(connection: Connection, act: () => void): void {
 /** What a connection begins with. */
 function untouched(): Pick<Connection, 'requests' | 'underWay' | 'over' | 'takenOver' | 'moved'> {
   const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
-  return { requests: 0, underWay: new Set(), over: false, takenOver: false, moved }
+  return { requests: 0, underWay: new Members(), over: false, takenOver: false, moved }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

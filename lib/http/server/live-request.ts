@@ -2,6 +2,7 @@
  * A request on a connection, as its handler sees it, and whether its client is still connected.
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import type { Member } from '../../members.ts'
 import type { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
@@ -26,7 +27,8 @@ export interface ReadRequest {
   readonly interim?: SendInterim | undefined
 }
 
-export class LiveRequest implements Request {
+export class LiveRequest implements Request, Member {
+  place = 0
   readonly id: string
   readonly method: string
   readonly target: Target
