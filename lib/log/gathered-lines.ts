@@ -21,20 +21,36 @@ const retry = 20
 /** A loss is told no more often, milliseconds. */
 const tellingInterval = 1000
 
+/** Lines wait in memory of this size, which is used again. */
+const blockBytes = 64 * 1024
+
+/** Lines that are written with one call. */
+interface Batch {
+  readonly bytes: Buffer<ArrayBuffer>
+  readonly lines: number
+}
+
 export class GatheredLines {
   readonly #write: Write
   readonly #most: number
-  #text = ''
+  /** Where lines are gathered: encoded at once, so that nothing they were made of is kept. */
+  #block = Buffer.allocUnsafeSlow(blockBytes)
+  #used = 0
   #lines = 0
+  /** What did not fit into the block, and waits before it. */
+  #full: Batch[] = []
+  #waiting = 0
   #lost = 0
   #lastTold = 0
   #writing = false
+  /** A block that is not in use. */
+  #spare: Buffer<ArrayBuffer> | undefined
   #pause: NodeJS.Timeout | undefined
   /** The reader has gone for good. */
   #closed = false
   #flushed: (() => void)[] = []
 
-  /** `most` characters wait at most; lines beyond are lost. */
+  /** `most` bytes wait at most; lines beyond are lost. */
   constructor(write: Write, most: number) {
     this.#write = write
     this.#most = most
@@ -62,44 +78,64 @@ export class GatheredLines {
   }
 
   #gather(line: string): void {
-    if (this.#text.length + line.length > this.#most) {
+    if (this.#waiting + line.length > this.#most) {
       this.#lost += 1
       return
     }
-    this.#text += line
+    // In UTF-8 a line takes at most three bytes for each of its characters.
+    if (this.#used + 3 * line.length > blockBytes) this.#seal()
+    const long = 3 * line.length > blockBytes
+    if (long) this.#full.push({ bytes: Buffer.from(line), lines: 1 })
+    const bytes = long ? Buffer.byteLength(line) : this.#block.write(line, this.#used)
+    this.#waiting += bytes
+    if (long) return
+    this.#used += bytes
     this.#lines += 1
   }
 
-  #send(): void {
-    if (this.#writing || this.#lines === 0) return
-    const bytes = Buffer.from(this.#text)
-    const lines = this.#lines
-    this.#text = ''
+  /** Lets the block wait for its turn, and takes another one. */
+  #seal(): void {
+    if (this.#lines === 0) return
+    this.#full.push({ bytes: this.#block.subarray(0, this.#used), lines: this.#lines })
+    this.#block = this.#spare ?? Buffer.allocUnsafeSlow(blockBytes)
+    this.#spare = undefined
+    this.#used = 0
     this.#lines = 0
+  }
+
+  #send(): void {
+    if (this.#writing) return
+    if (this.#full.length === 0) this.#seal()
+    const batch = this.#full.shift()
+    if (batch === undefined) return
+    this.#waiting -= batch.bytes.length
     if (this.#closed) return
     this.#writing = true
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined
       this.#send()
     }, gathering).unref()
-    this.#writeAll(bytes, lines)
+    this.#writeAll(batch.bytes, batch)
   }
 
-  #writeAll(bytes: Buffer, lines: number): void {
-    this.#write(bytes, (error, written) => {
+  /** Writes `rest`, the end of a batch. */
+  #writeAll(rest: Buffer, batch: Batch): void {
+    this.#write(rest, (error, written) => {
       const code = systemCode(error)
       if (code === 'EAGAIN') {
-        setTimeout(() => this.#writeAll(bytes, lines), retry).unref()
+        setTimeout(() => this.#writeAll(rest, batch), retry).unref()
         return
       }
-      if (error === null && written < bytes.length) {
-        this.#writeAll(bytes.subarray(written), lines)
+      if (error === null && written < rest.length) {
+        this.#writeAll(rest.subarray(written), batch)
         return
       }
       this.#writing = false
       this.#closed = code === 'EPIPE'
-      if (error !== null && !this.#closed) this.#lost += lines
-      if (this.#pause === undefined || this.#flushed.length > 0) this.#send()
+      if (error !== null && !this.#closed) this.#lost += batch.lines
+      const { buffer } = batch.bytes
+      if (buffer.byteLength === blockBytes) this.#spare = Buffer.from(buffer)
+      if (this.#pause === undefined || this.#flushed.length + this.#full.length > 0) this.#send()
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
     })

@@ -26,12 +26,23 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     // A fact has the name of a member of the frame. This is rare; the object then keeps the later of the two.
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
-    if (member.secret) line += member.before
-    else if (typeof value === 'string' && isPlain(value)) line += `${member.text}${value}"`
-    else line += member.before + jsonValue(name, value)
+    if (value === member.last) line += member.lastText
+    else line += textOf(member, name, value)
   }
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
   return `${line},"message":${last}}\n`
+}
+
+/** The text of a member. It is kept where a line often has the value of the line before: a status, a user, a browser. */
+function textOf(member: Member, name: string, value: unknown): string {
+  if (member.secret) return member.before
+  const short = typeof value === 'string' && isPlain(value)
+  const text = short ? `${member.before}"${value}"` : member.before + jsonValue(name, value)
+  if (short || typeof value === 'number') {
+    member.last = value
+    member.lastText = text
+  }
+  return text
 }
 
 function jsonValue(name: string, value: unknown): string {
@@ -51,9 +62,10 @@ const longest = 1024
 interface Member {
   /** The text before its value; for a secret one the whole member, redacted. */
   readonly before: string
-  /** The same before a text, with its quote. */
-  readonly text: string
   readonly secret: boolean
+  /** A value it had of late, and its whole text. */
+  last: string | number | undefined
+  lastText: string
 }
 
 /** Undefined for the names of the frame. */
@@ -63,7 +75,7 @@ function memberOf(name: string): Member | undefined {
   if (name === 'level' || name === 'time' || name === 'message') return undefined
   const secret = isSecretName(name)
   const before = `,${JSON.stringify(name)}:${secret ? JSON.stringify(redacted) : ''}`
-  const member = { before, text: `${before}"`, secret }
+  const member: Member = { before, secret, last: undefined, lastText: '' }
   // Most names come from the code, a few dozen; names from clients must not fill the memory.
   if (members.size < mostMembers && name.length <= longestMember) members.set(name, member)
   return member

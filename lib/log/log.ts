@@ -54,7 +54,7 @@ interface LogOptions {
   readonly form?: 'json' | 'plain'
 }
 
-/** Characters of lines that wait for a slow reader. */
+/** Bytes of lines that wait for a slow reader. */
 const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */

@@ -209,26 +209,23 @@ function answerOf(request: Request, response: OriginResponse): Response {
   const { status, content, length, trailers } = response
   const fields = endToEnd(response.fields, 'content-length')
   const reason = PHRASE.test(response.reason) ? response.reason : undefined
-  const base = { status, reason, fields, facts: undefined }
+  // Each answer is written out: a copy of a common part costs as much as all of this.
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
-    return { ...base, content: noContent, ...announced(response.fields) }
+    const bare = { status, reason, fields, facts: undefined, content: noContent }
+    return { ...bare, ...announced(response.fields) }
   }
   // Bytes that are here need no source, and leave in one write with the head.
   const bytes = content.whole?.()
   if (bytes !== undefined) {
-    // Written out: a copy of `base` costs as much as all of this.
     return { status, reason, fields, facts: undefined, content: { kind: 'bytes', bytes } }
   }
-  return {
-    ...base,
-    content: {
-      kind: 'stream',
-      length,
-      open: () => content,
-      ...(trailers === undefined ? {} : { trailers: () => endToEnd(trailers()) }),
-    },
-  }
+  const open = () => content
+  const stream: Content =
+    trailers === undefined
+      ? { kind: 'stream', length, open }
+      : { kind: 'stream', length, open, trailers: () => endToEnd(trailers()) }
+  return { status, reason, fields, facts: undefined, content: stream }
 }
 
 /** reason-phrase (RFC 9112 section 4) */

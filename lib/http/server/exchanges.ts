@@ -118,7 +118,7 @@ export function accessFacts(exchange: Exchange): LogFacts {
     status: response.status,
     sent: exchange.sent,
     duration: Math.round(exchange.duration),
-    ...(exchange.complete ? {} : { complete: false }),
+    complete: exchange.complete ? undefined : false,
     ...response.facts,
     agent: request.fields.get('User-Agent'),
   }
