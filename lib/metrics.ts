@@ -5,7 +5,7 @@
  * Label values come from closed unions: a label that strangers can fill (a host, a path) grows without end.
  */
 // biome-ignore lint/style/noRestrictedImports: the one importer
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 /** A value for every label name; none when there are none. */
 type Labels<L extends string> = Readonly<Record<L, string>>
@@ -36,6 +36,7 @@ const misnamed = ['handles', 'requests', 'resources'].map(of => `nodejs_active_$
 
 export class Metrics {
   readonly #registry = new Registry()
+  readonly #histograms: Array<() => string> = []
 
   /** With `process`, also memory, CPU, open files and delay of the event loop of this process. */
   constructor(options: { readonly process?: boolean } = {}) {
@@ -63,9 +64,7 @@ export class Metrics {
     return {
       add(labels, by = 1) {
         if (!(by >= 0)) throw new RangeError('a counter only grows')
-        // Values are words and hosts: none of them has a line feed.
-        let key = ''
-        for (const name of names) key += key === '' ? labels[name] : `\n${labels[name]}`
+        const key = keyOf(names, labels)
         const known = gathered.get(key)
         if (known === undefined) gathered.set(key, { labels, sum: by })
         else known.sum += by
@@ -84,17 +83,75 @@ export class Metrics {
   histogram<L extends string = never>(
     options: MetricOptions<L> & { readonly buckets?: readonly number[] },
   ): HistogramMetric<L> {
-    const buckets = [...(options.buckets ?? secondsBuckets)]
-    const histogram = new Histogram({ ...this.#settings(options), buckets })
-    return { observe: (labels, value) => histogram.observe(labels, value) }
+    const { name, help, labels: names = [], buckets = secondsBuckets } = options
+    const series = new Map<string, Series>()
+    const seriesOf = (labels: Labels<L>): Series => {
+      const key = keyOf(names, labels)
+      const known = series.get(key) ?? { labels, counts: buckets.map(() => 0), count: 0, sum: 0 }
+      if (known.count === 0) series.set(key, known)
+      return known
+    }
+    // Without labels there is one, from the start.
+    if (names.length === 0) seriesOf({} as Labels<L>)
+    this.#histograms.push(() => histogramText({ name, help, buckets, series: series.values() }))
+    return {
+      observe(labels, value) {
+        const known = seriesOf(labels)
+        known.count += 1
+        known.sum += value
+        let bucket = 0
+        while (value > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+        if (bucket < buckets.length) known.counts[bucket] = (known.counts[bucket] ?? 0) + 1
+      },
+    }
   }
 
   /** Everything measured, in the text exposition format. */
-  text(): Promise<string> {
-    return this.#registry.metrics()
+  async text(): Promise<string> {
+    const histograms = this.#histograms.map(text => `\n${text()}`)
+    return (await this.#registry.metrics()) + histograms.join('')
   }
 
   #settings<L extends string>({ name, help, labels = [] }: MetricOptions<L>) {
     return { name, help, labelNames: [...labels], registers: [this.#registry] }
   }
+}
+
+/** Values are words and hosts: none of them has a line feed. */
+function keyOf<L extends string>(names: readonly L[], labels: Labels<L>): string {
+  let key = ''
+  for (const name of names) key += key === '' ? labels[name] : `\n${labels[name]}`
+  return key
+}
+
+/** What a histogram has seen with the same labels. */
+interface Series {
+  readonly labels: Readonly<Record<string, string>>
+  /** For each bucket, without those before it. */
+  readonly counts: number[]
+  count: number
+  sum: number
+}
+
+/** A histogram of our own: that of prom-client looks labels up for each value, which cost more than the rest of an exchange's figures. */
+function histogramText(of: {
+  readonly name: string
+  readonly help: string
+  readonly buckets: readonly number[]
+  readonly series: Iterable<Series>
+}): string {
+  const { name, help, buckets, series } = of
+  const lines = [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`]
+  for (const { labels, counts, count, sum } of series) {
+    const own = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`)
+    let below = 0
+    buckets.forEach((bound, at) => {
+      below += counts[at] ?? 0
+      lines.push(`${name}_bucket{${[`le="${bound}"`, ...own].join(',')}} ${below}`)
+    })
+    lines.push(`${name}_bucket{${['le="+Inf"', ...own].join(',')}} ${count}`)
+    const among = own.length === 0 ? '' : `{${own.join(',')}}`
+    lines.push(`${name}_sum${among} ${sum}`, `${name}_count${among} ${count}`)
+  }
+  return `${lines.join('\n')}\n`
 }
