@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { hashLine } from '../operations/password.ts'
+import { hashLine } from '../config/password-hash.ts'
 
 const least = 8
 

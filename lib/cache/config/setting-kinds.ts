@@ -13,8 +13,8 @@ import {
   type Scheme,
 } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
-import { type PasswordHash, readHashLine } from '../operations/password.ts'
 import { canonicalUri } from '../store/key.ts'
+import { type PasswordHash, readHashLine } from './password-hash.ts'
 
 /**
  * One line of a host list: `archive.example.org` is that host, `.example.org` its subdomains too, `host:port` that port only.

@@ -1,42 +1,13 @@
 /**
- * The password of the operations pages: how it is kept, and whether a request has it (Basic authentication, RFC 7617).
+ * Whether a request for the operations pages has their password (Basic authentication, RFC 7617).
  *
  * # Facts
- * - It is kept as a salted scrypt hash (RFC 7914), written in the PHC string format: `$scrypt$ln=14,r=8,p=1$salt$hash`.
  * - Hashing takes a thread some 50 ms. So the password that was right last is remembered as a digest, a client has ten attempts
  *   a minute, and only two hashes are made at once: the threads are those that read the disk.
  */
-import { createHash, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
-import { promisify } from 'node:util'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-
-export interface PasswordHash {
-  readonly salt: Buffer
-  readonly hash: Buffer
-}
-
-const hashed = promisify<string, Buffer, number, Buffer>(scrypt)
-const hashSize = 32
-/** The parameters that node:crypto has unless told: N = 2^14, r = 8, p = 1. */
-const parameters = '$scrypt$ln=14,r=8,p=1$'
-
-/** The line that the configuration has in place of a password. */
-export async function hashLine(password: string): Promise<string> {
-  const salt = randomBytes(16)
-  const parts = [salt, await hashed(password, salt, hashSize)]
-  return parameters + parts.map(part => part.toString('base64').replace(/=+$/, '')).join('$')
-}
-
-/** Reads such a line; undefined when it is none. */
-export function readHashLine(line: string): PasswordHash | undefined {
-  if (!line.startsWith(parameters)) return undefined
-  const [salt, hash, ...more] = line
-    .slice(parameters.length)
-    .split('$')
-    .map(part => Buffer.from(part, 'base64'))
-  if (salt === undefined || hash?.length !== hashSize || more.length > 0) return undefined
-  return { salt, hash }
-}
+import { isPassword, type PasswordHash } from '../config/password-hash.ts'
 
 type PasswordOutcome = 'right' | 'wrong' | 'too many'
 
@@ -71,7 +42,7 @@ export class PasswordCheck {
     if (!this.#mayTry(client)) return 'too many'
     this.#hashing += 1
     try {
-      if (!timingSafeEqual(await hashed(password, kept.salt, hashSize), kept.hash)) return 'wrong'
+      if (!(await isPassword(password, kept))) return 'wrong'
       this.#right = { kept, digest }
       this.#attempts.delete(client)
       return 'right'

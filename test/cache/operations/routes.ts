@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { hashLine, readHashLine } from '../../../lib/cache/operations/password.ts'
+import { hashLine, readHashLine } from '../../../lib/cache/config/password-hash.ts'
 import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
