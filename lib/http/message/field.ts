@@ -20,17 +20,25 @@ export class Fields {
   readonly #begin: Fields | undefined
   #joined: readonly string[] | undefined
   #lines: string | undefined
+  /** Whether every name is a token and every value can be written: a reader of bytes has looked at each of them. */
+  readonly #sound: boolean
   /** What `where` was last asked when it kept them all. */
   #kept: ((name: string) => boolean) | undefined
 
-  private constructor(own: readonly string[], begin?: Fields) {
+  private constructor(own: readonly string[], begin?: Fields, sound = false) {
     this.#own = own
     this.#begin = begin
+    this.#sound = sound
   }
 
   /** From a flat list as Node's `rawHeaders` gives it. The list must not be changed afterwards. */
   static fromFlat(flat: readonly string[]): Fields {
     return flat.length === 0 ? Fields.empty : new Fields(flat)
+  }
+
+  /** From a flat list whose names are tokens and whose values can be written, by the grammar they were read by. */
+  static fromSound(flat: readonly string[]): Fields {
+    return flat.length === 0 ? Fields.empty : new Fields(flat, undefined, true)
   }
 
   /** From pairs; a value of undefined is left out. */
@@ -62,7 +70,7 @@ export class Fields {
   get lines(): string {
     if (this.#lines !== undefined) return this.#lines
     const begin = this.#begin
-    const lines = linesOf(this.#own)
+    const lines = linesOf(this.#own, this.#sound)
     if (begin === undefined) return lines
     // One piece of memory instead of a tree of pieces that every message would walk through again.
     begin.#lines ??= Buffer.from(begin.lines, 'latin1').toString('latin1')
@@ -129,7 +137,8 @@ export class Fields {
       return own.length === this.#own.length ? this : begin.followedBy(own)
     }
     const flat = linesWhere(this.flat, kept)
-    return flat.length === this.flat.length ? this : Fields.fromFlat(flat)
+    if (flat.length === this.flat.length) return this
+    return this.#sound ? Fields.fromSound(flat) : Fields.fromFlat(flat)
   }
 
   /** The lines as pairs of name and value, as they came. */
@@ -150,13 +159,15 @@ function linesWhere(from: readonly string[], kept: (name: string) => boolean): r
   return flat ?? from
 }
 
-function linesOf(flat: readonly string[]): string {
+function linesOf(flat: readonly string[], sound: boolean): string {
   let lines = ''
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
-    if (!isToken(name)) throw new TypeError('a field name is no token')
-    if (!WRITABLE.test(value)) throw new TypeError(`the value of ${name} cannot be written`)
+    if (!sound && !isToken(name)) throw new TypeError('a field name is no token')
+    if (!sound && !WRITABLE.test(value)) {
+      throw new TypeError(`the value of ${name} cannot be written`)
+    }
     lines += `${name}: ${value}\r\n`
   }
   return lines

@@ -121,7 +121,7 @@ export class PlainHeadReader {
     const flat = this.#lines.flat(bytes, from)
     const keepAlive = keepsAlive(flat)
     if (keepAlive === undefined) return 'other'
-    const fields = Fields.fromFlat(flat)
+    const fields = Fields.fromSound(flat)
     const head = { method: 'GET', version: '1.1', rawTarget: '/', fields }
     if (checkRequest(head, this.#limits.heads) !== undefined) return 'other'
     if (end - from <= longestKept) {

@@ -86,7 +86,7 @@ export class ResponseHeadReader {
         version: line.startsWith('1') ? '1.1' : '1.0',
         status: Number(line.slice(2, 5)),
         reason: line.slice(6),
-        fields: Fields.fromFlat(this.#lines.flat(bytes, from)),
+        fields: Fields.fromSound(this.#lines.flat(bytes, from)),
       },
       used: lines.end,
     }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { ResponseHeadReader } from '../../../lib/http/wire/response-head.ts'
 
 const limits = { bytes: 400, lines: 10 }
@@ -57,6 +58,20 @@ t.test('what breaks the grammar is refused at the byte that does', t => {
     t.match(read(text), { problem: String, tooLarge: false }, name)
     t.equal(text.length === 1 ? 'incomplete' : read(text.slice(0, -1)), 'incomplete', name)
   }
+  t.end()
+})
+
+t.test('every field that is taken can be written as it came, without another look', t => {
+  for (let code = 0; code < 256; code += 1) {
+    const char = String.fromCharCode(code)
+    for (const line of [`a${char}b: c`, `${char}: c`, `a: b${char}c`, `a: ${char}`]) {
+      const reading = read(`HTTP/1.1 200 OK\r\n${line}\r\n\r\n`)
+      if (typeof reading === 'string' || 'problem' in reading) continue
+      const { fields } = reading.head
+      t.equal(fields.lines, Fields.fromFlat(fields.flat).lines, `${code}: ${line}`)
+    }
+  }
+  t.throws(() => Fields.fromFlat(['a b', 'c']).lines)
   t.end()
 })
 
