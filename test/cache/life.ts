@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import { cleanEnvironment } from '../fixtures/process/command.ts'
 import { accepts } from '../fixtures/process/ports.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
@@ -148,7 +149,7 @@ async function run(...words: readonly string[]) {
   const program = join(import.meta.dirname, '../../bin/cachesvc.js')
   const child = spawn(process.execPath, [program, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, CACHESVC_CONFIG: '', CACHESVC_CACHE_DIR: '' },
+    env: cleanEnvironment({ CACHESVC_CONFIG: '', CACHESVC_CACHE_DIR: '' }),
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', text => (output += text))
