@@ -63,7 +63,8 @@ export class OriginContent implements Source, Reader {
     // All of it is here.
     this.#received = rest
     this.#rest = 0
-    if (rest > 0) this.#pieces.push(new Piece(Buffer.from(behind.subarray(0, rest))))
+    if (rest > 0)
+      this.#pieces.push(new Piece(Buffer.from(length === rest ? behind : behind.subarray(0, rest))))
     this.#end(length === rest)
   }
 

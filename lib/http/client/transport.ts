@@ -138,10 +138,17 @@ export class Transport {
   }
 
   #onRead(count: number, room: Uint8Array): boolean {
-    const reader = this.#offered
-    if (reader !== undefined && reader === this.#reader) this.#tell(reader, count)
-    else this.give(Buffer.from(room.buffer, room.byteOffset, count))
+    const reader = this.#reader
+    if (reader !== undefined && (reader === this.#offered || this.#sharesRoom(reader, room))) {
+      this.#tell(reader, count)
+    } else this.give(Buffer.from(room.buffer, room.byteOffset, count))
     return !this.#stopped
+  }
+
+  /** Whether a reader that has come since the room was offered reads into the same: the memory that all share. */
+  #sharesRoom(reader: Reader, room: Uint8Array): boolean {
+    if (this.#stopped || this.socket.destroyed) return false
+    return room === scratch() && reader.room() === room
   }
 
   readonly #onData = (bytes: Buffer): void => {
