@@ -9,6 +9,7 @@ import { Dialler, type DialOptions } from './dialler.ts'
 import { OriginFailure } from './errors.ts'
 import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'
+import { Relief } from './relief.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse, OriginSwitched } from './request.ts'
 
 export type {
@@ -75,13 +76,17 @@ export class OriginClient {
     const limits = { ...defaultOriginLimits, ...options.limits }
     const deadlines = { ...defaultOriginDeadlines, ...options.deadlines }
     this.dialler = new Dialler({ ...options, deadlines })
+    const { clock } = options
+    const pool = new ConnectionPool(limits)
+    const underWay = new Members<PendingRequest>()
     this.#parts = {
-      clock: options.clock,
-      pool: new ConnectionPool(limits),
+      clock,
+      pool,
+      relief: new Relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
-      underWay: new Members(),
+      underWay,
       counts: { opened: 0, reused: 0, retried: 0 },
       names: new OriginNames(),
     }

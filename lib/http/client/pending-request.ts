@@ -15,6 +15,7 @@ import type { Dialler } from './dialler.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
 import type { ConnectionPool, Lessee, Turn } from './pool.ts'
+import type { Holder, Relief } from './relief.ts'
 import {
   type OriginDeadlines,
   type OriginRequest,
@@ -28,6 +29,7 @@ import {
 export interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
+  readonly relief: Relief
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
   /** Bytes of a response's head. */
@@ -70,16 +72,13 @@ export class OriginNames {
 /** Lines of a response's head; Node's parser drops what is behind some thousand. */
 const mostLines = 1000
 
-/** A request whose connection has been its own for so long is one that lasts. */
-const LASTS: Milliseconds = 1000
-
 /** Told once what came of a request: the failure, or the head of the response. */
 export type Told = (
   failure: OriginFailure | undefined,
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-export class PendingRequest implements Lessee, ExchangeOwner, Member {
+export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
   place = 0
   readonly key: string
   readonly origin: string
@@ -99,7 +98,6 @@ export class PendingRequest implements Lessee, ExchangeOwner, Member {
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
   #cancelTimer: (() => void) | undefined
-  #cancelRelief: (() => void) | undefined
 
   /** `upgrade`: for WebSocket, on a connection of its own that no limit of the pool counts. */
   constructor(parts: ClientParts, asked: OriginRequest, upgrade: boolean, told: Told) {
@@ -154,7 +152,6 @@ export class PendingRequest implements Lessee, ExchangeOwner, Member {
   turn(turn: Turn): void {
     this.#stopWaiting = undefined
     this.#cancelTimer?.()
-    this.#cancelRelief?.()
     this.leased = this.#parts.clock.elapsed()
     if (turn === 'open') this.#dial()
     else this.#run(turn)
@@ -197,20 +194,12 @@ export class PendingRequest implements Lessee, ExchangeOwner, Member {
     const leave = (failure: OriginFailure): void => {
       pool.leave(this)
       this.#cancelTimer?.()
-      this.#cancelRelief?.()
       this.#fail(failure)
     }
     const after = this.deadlines.queue
     this.#cancelTimer = clock.after(after, () => leave(failureOf('queue', this.origin, { after })))
     this.#stopWaiting = cause => leave(this.#aborted(cause))
-    if (pool.setsApart) this.#relieve()
-  }
-
-  /** Until its turn comes, long requests make room. */
-  #relieve(): void {
-    const { clock } = this.#parts
-    this.#cancelRelief = clock.after(LASTS, () => this.#relieve())
-    relieve(this.key, this.#parts, clock.elapsed())
+    this.#parts.relief.wanted()
   }
 
   #dial(): void {
@@ -260,32 +249,6 @@ export class PendingRequest implements Lessee, ExchangeOwner, Member {
     this.#parts.underWay.delete(this)
     if (this.#onAbort !== undefined) this.#asked.signal?.removeEventListener('abort', this.#onAbort)
   }
-}
-
-/**
- * Makes room for a request that waits for a connection under `key` behind long ones: event streams, slow downloads, dripping
- * uploads. What lasts is set apart, in a line of its own. When that is full as well, the newest of the client with most of them
- * is ended. `underWay` are all requests, the oldest first.
- */
-function relieve(
-  key: string,
-  of: { readonly underWay: Iterable<PendingRequest>; readonly pool: ConnectionPool },
-  now: Milliseconds,
-): void {
-  const { underWay, pool } = of
-  const left = new Map<string, PendingRequest[]>()
-  for (const request of underWay) {
-    if (request.key !== key || request.connection === undefined) continue
-    if (request.connection.apart || now - request.leased < LASTS) continue
-    if (pool.setApart(request.connection)) return
-    const own = left.get(request.client) ?? []
-    own.push(request)
-    left.set(request.client, own)
-  }
-  let most: readonly PendingRequest[] = []
-  for (const own of left.values()) if (own.length > most.length) most = own
-  const newest = most.at(-1)
-  newest?.cancel(failureOf('queue', newest.origin, {}))
 }
 
 /** The connection broke, rather than fell silent. */

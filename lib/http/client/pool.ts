@@ -153,6 +153,25 @@ export class ConnectionPool {
     this.#forget(key, place)
   }
 
+  /** The keys under which requests wait. */
+  awaited(): readonly string[] {
+    return [...this.#places].filter(([, { line }]) => line.size > 0).map(([key]) => key)
+  }
+
+  /** The clients whose requests wait under a key. */
+  waiting(key: string): readonly string[] {
+    return this.#places.get(key)?.line.clients() ?? []
+  }
+
+  /** How many places under a key are about to be free: their connections are destroyed and have not closed yet. */
+  leaving(key: string): number {
+    let count = 0
+    for (const { key: own, transport } of this.#open) {
+      if (own === key && transport.socket.destroyed) count += 1
+    }
+    return count
+  }
+
   /** Whether connections of requests that last are set apart. */
   get setsApart(): boolean {
     return this.#limits.lasting !== undefined
@@ -235,6 +254,10 @@ class Line {
   /** The client whose turn is next first. */
   readonly #clients = new Map<string, Set<Lessee>>()
   size = 0
+
+  clients(): readonly string[] {
+    return [...this.#clients.keys()]
+  }
 
   of(client: string): number {
     return this.#clients.get(client)?.size ?? 0

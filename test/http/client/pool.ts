@@ -130,6 +130,25 @@ t.test('what is passed to one client has connections of its own', async t => {
   t.equal((await client.request(asking(origin.url('/')))).status, 404)
 })
 
+t.test('who holds most yields places before its requests are old enough to last', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client, clock } = makeClient(t, { limits: { perOrigin: 4, lasting: 4 } })
+  const slow = (from: string) => client.request(asking(origin.url('/slow'), { client: from }))
+  const first = await Promise.all([1, 2, 3, 4].map(() => slow('192.0.2.1')))
+  const more = slow('192.0.2.1')
+  t.match(client.counts(), { busy: 4, waiting: 1 }, 'nobody has fewer than it')
+  const other = client.request(asking(origin.url('/'), { client: '192.0.2.2' }))
+  t.match(client.counts(), { busy: 4, waiting: 2, lasting: 0 })
+  clock.advance(20)
+  t.equal((await other).status, 404)
+  t.match(client.counts(), { waiting: 0, lasting: 2 }, 'each of the two that waited has one')
+  gate.open()
+  for (const response of [...first, await more]) t.equal(await textOf(response.content), 'hello')
+})
+
 t.test('all origins together have so many connections, free ones make room', async t => {
   const gate = new Gate()
   t.teardown(() => gate.open())

@@ -1,0 +1,104 @@
+/**
+ * Makes room for requests that wait for a connection behind long ones: event streams, slow downloads, dripping uploads.
+ *
+ * # Order
+ * 1. What lasts is set apart, in a line of its own: its place goes to the next that waits.
+ * 2. When nothing lasts yet, the client that holds more than twice as many places as one that waits yields its oldest in the same
+ *    way: nobody waits until the requests of a burst are old enough to last.
+ * 3. When the line of what lasts is full, the newest of the client with most of what lasts is ended. Its place, in whichever line, is
+ *    given on when its connection has closed.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Connection } from './connection.ts'
+import { failureOf } from './errors.ts'
+import type { ConnectionPool } from './pool.ts'
+
+/** A request that may hold a connection. */
+export interface Holder {
+  readonly key: string
+  /** The network of who asks. */
+  readonly client: string
+  readonly origin: string
+  /** Undefined while it waits for one. */
+  readonly connection: Connection | undefined
+  /** Since when the connection is its own, by the monotonic clock. */
+  readonly leased: Milliseconds
+  cancel(cause: unknown): void
+}
+
+interface ReliefParts {
+  readonly clock: Clock
+  readonly pool: ConnectionPool
+  /** All requests, the oldest first. */
+  readonly underWay: Iterable<Holder>
+}
+
+/** A request whose connection has been its own for so long is one that lasts. */
+const lasts: Milliseconds = 1000
+/** From one look at all requests to the next, however many come to wait. */
+const between: Milliseconds = 20
+
+export class Relief {
+  readonly #parts: ReliefParts
+  /** Whether a look is due. */
+  #due = false
+
+  constructor(parts: ReliefParts) {
+    this.#parts = parts
+  }
+
+  /** To be told when a request begins to wait. */
+  wanted(): void {
+    if (this.#parts.pool.setsApart && !this.#due) this.#look()
+  }
+
+  readonly #look = (): void => {
+    const { clock, pool } = this.#parts
+    this.#due = true
+    for (const key of pool.awaited()) this.#relieve(key)
+    this.#due = pool.awaited().length > 0
+    if (this.#due) clock.after(between, this.#look)
+  }
+
+  #relieve(key: string): void {
+    const { clock, pool, underWay } = this.#parts
+    const now = clock.elapsed()
+    const waiting = pool.waiting(key)
+    /** As many places as clients wait, for they take turns. */
+    let wanted = waiting.length - pool.leaving(key)
+    const young = new Map<string, Holder[]>()
+    const lasting = new Map<string, Holder[]>()
+    for (const holder of underWay) {
+      const { connection, client } = holder
+      if (holder.key !== key || connection === undefined) continue
+      const old = connection.apart || now - holder.leased >= lasts
+      add(old ? lasting : young, client, holder)
+      if (old && !connection.apart && wanted > 0 && pool.setApart(connection)) wanted -= 1
+    }
+    const fewest = Math.min(...waiting.map(client => young.get(client)?.length ?? 0))
+    while (wanted > 0) {
+      const most = largest(young)
+      if (most.length <= 2 * fewest + 1) break
+      const { connection } = most.shift() ?? {}
+      if (connection === undefined || !pool.setApart(connection)) break
+      wanted -= 1
+    }
+    for (; wanted > 0; wanted -= 1) {
+      const newest = largest(lasting).pop()
+      if (newest === undefined) return
+      newest.cancel(failureOf('queue', newest.origin, {}))
+    }
+  }
+}
+
+function add(all: Map<string, Holder[]>, client: string, holder: Holder): void {
+  const own = all.get(client)
+  if (own === undefined) all.set(client, [holder])
+  else own.push(holder)
+}
+
+function largest(all: Map<string, Holder[]>): Holder[] {
+  let most: Holder[] = []
+  for (const own of all.values()) if (own.length > most.length) most = own
+  return most
+}
