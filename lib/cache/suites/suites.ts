@@ -2,7 +2,6 @@
  * Finds what the adopted indexes of archives say about a file. It is told what is stored and what clients are given
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
-
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
@@ -63,13 +62,10 @@ interface AskedFile {
 
 /** The kinds of files that go with a Release file: it names them, or signs it. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-
 /** Indexes of which it is remembered when clients asked for them. */
 const mostAsked = 10_000
-
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
-
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: Past
@@ -282,19 +278,17 @@ export class Suites {
    * client has a Release that is not adopted yet.
    */
   #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
-    if (this.#adoptions.count === 0) return undefined
     const index = indexKinds.has(archive.kind)
-    if (stored !== undefined && !index) return undefined
+    if (this.#adoptions.count === 0 || (stored !== undefined && !index)) return undefined
     for (const at of this.#adoptions.waiting) {
       const base = decodedUrl(at) ?? at
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue
       const given = index && this.#given.to(client, at)
-      const adopted = this.#known
-        .at(at)
-        ?.generations.some(({ release }) => release.digest === given)
-      if (!index || (given !== undefined && adopted !== true)) return this.#adoptions.pending(at)
+      const known = this.#known.at(at)?.generations ?? []
+      const adopted = known.some(({ release }) => release.digest === given)
+      if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
     }
     return undefined
   }

@@ -9,7 +9,6 @@
  *   each element that declares one. So elements, attributes and declarations are counted here, before any of that begins.
  * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed, in number; entities are not.
  */
-
 export interface XmlLimits {
   /** Bytes of the whole document. */
   readonly size: number
@@ -46,7 +45,6 @@ const problems = {
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
 }
-
 export type ScanReason = keyof typeof problems
 
 /** An element as it was written: names with their prefixes, values and text without references. */

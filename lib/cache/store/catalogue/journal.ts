@@ -35,10 +35,8 @@ const sameUse: Seconds = 0.01
 /** Uses not yet written down: after so long, or so many. */
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
-
 /** Changes in one write. */
 const linesAtOnce = 1_000
-
 /** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
 const snapshotEvery = 16 * 1024 * 1024
 const snapshotRow = 64
