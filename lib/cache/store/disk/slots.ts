@@ -13,6 +13,7 @@
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Failure } from '../../../errors.ts'
+import { type Member, Members } from '../../../members.ts'
 
 /** Told once how an operation ended, in the manner of `node:fs`. `value` is there when there is no error. */
 export type End<T> = (error: Error | null | undefined, value?: T) => void
@@ -43,7 +44,7 @@ export interface SlotsOptions {
   readonly onHung?: (error: DiskHung) => void
 }
 
-interface Entered {
+interface Entered extends Member {
   readonly patience: number
   readonly insists: boolean
   readonly certain: boolean
@@ -66,7 +67,7 @@ const ticks = 10
 
 export class Slots {
   readonly #options: Required<SlotsOptions>
-  readonly #running = new Set<Entered>()
+  readonly #running = new Members<Entered>()
   #waiting: Entered[] = []
   #tick = 0
   #late = 0
@@ -85,6 +86,7 @@ export class Slots {
   run<T>(operation: Operation<T>, done: End<T>): void {
     const { begin, over, patience = 1, insists = false, certain = false } = operation
     const entered: Entered = {
+      place: 0,
       patience,
       insists,
       certain,
