@@ -96,7 +96,11 @@ t.test('bytes that are not what was written are not gone on with', async t => {
   const spoil: ReadonlyArray<readonly [string, (path: string) => Promise<unknown>]> = [
     [
       'a changed byte',
-      async path => writeFile(path, (await readFile(path)).fill(0, 5 * MiB, 5 * MiB + 1)),
+      async path => {
+        const bytes = await readFile(path)
+        bytes[5 * MiB] = ~(bytes[5 * MiB] ?? 0) & 0xff
+        await writeFile(path, bytes)
+      },
     ],
     ['a shorter file', path => truncate(path, 12 * MiB - 1)],
     ['an empty file', path => truncate(path, 0)],
