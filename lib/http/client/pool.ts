@@ -9,6 +9,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
 import type { Connection } from './connection.ts'
+import { Line } from './line.ts'
 
 export interface PoolLimits {
   /** Connections to one origin, busy and free. */
@@ -58,7 +59,7 @@ interface Place {
   lasting: number
   /** The longest free first. */
   readonly free: Connection[]
-  readonly line: Line
+  readonly line: Line<Lessee>
 }
 
 export class ConnectionPool {
@@ -132,12 +133,10 @@ export class ConnectionPool {
       place.lasting -= 1
       place.held += 1
     }
-    const next = place.line.next()
-    if (keep <= 0 || !connection.usable || next?.fresh) {
+    if (keep <= 0 || !connection.usable || place.line.next()?.fresh) {
       connection.destroy()
-    } else if (next !== undefined) {
-      place.line.delete(next)
-      next.turn(connection)
+    } else if (place.line.size > 0) {
+      place.line.take()?.turn(connection)
     } else {
       this.#keep(place, connection, keep)
     }
@@ -158,9 +157,19 @@ export class ConnectionPool {
     return [...this.#places].filter(([, { line }]) => line.size > 0).map(([key]) => key)
   }
 
-  /** The clients whose requests wait under a key. */
-  waiting(key: string): readonly string[] {
-    return this.#places.get(key)?.line.clients() ?? []
+  /** How many requests of each client wait under a key. */
+  waiting(key: string): ReadonlyMap<string, number> {
+    return this.#places.get(key)?.line.waiting() ?? new Map()
+  }
+
+  /** Orders those that wait under a key by how many connections their clients hold. */
+  weigh(key: string, held: ReadonlyMap<string, number>): void {
+    this.#places.get(key)?.line.weigh(held)
+  }
+
+  /** Connections that one of so many clients may hold when all of them want as many. */
+  share(clients: number): number {
+    return Math.floor(this.#limits.perOrigin / clients)
   }
 
   /** How many places under a key are about to be free: their connections are destroyed and have not closed yet. */
@@ -190,11 +199,9 @@ export class ConnectionPool {
 
   /** The next in line may open a connection. */
   #giveOn(place: Place): boolean {
-    const next = place.line.next()
-    if (next === undefined) return false
-    place.line.delete(next)
-    next.turn('open')
-    return true
+    const next = place.line.take()
+    next?.turn('open')
+    return next !== undefined
   }
 
   #forget(key: string, place: Place): void {
@@ -246,42 +253,6 @@ export class ConnectionPool {
     this.#free.add(connection)
     if (place.free.length > this.#limits.freePerOrigin) this.#drop(place.free[0])
     if (this.#free.size > this.#limits.free) this.#drop(firstOf(this.#free))
-  }
-}
-
-/** Requests that wait. Their clients take turns; those of one client go in the order they came. */
-class Line {
-  /** The client whose turn is next first. */
-  readonly #clients = new Map<string, Set<Lessee>>()
-  size = 0
-
-  clients(): readonly string[] {
-    return [...this.#clients.keys()]
-  }
-
-  of(client: string): number {
-    return this.#clients.get(client)?.size ?? 0
-  }
-
-  add(lessee: Lessee): void {
-    const own = this.#clients.get(lessee.client) ?? new Set()
-    this.#clients.set(lessee.client, own.add(lessee))
-    this.size += 1
-  }
-
-  next(): Lessee | undefined {
-    const own = firstOf(this.#clients.values())
-    return own === undefined ? undefined : firstOf(own)
-  }
-
-  delete(lessee: Lessee): void {
-    const own = this.#clients.get(lessee.client)
-    if (own === undefined || !own.delete(lessee)) return
-    this.size -= 1
-    const wasNext = firstOf(this.#clients.values()) === own
-    if (own.size > 0 && !wasNext) return
-    this.#clients.delete(lessee.client)
-    if (own.size > 0) this.#clients.set(lessee.client, own)
   }
 }
 

@@ -7,6 +7,8 @@
  *    way: nobody waits until the requests of a burst are old enough to last.
  * 3. When the line of what lasts is full, the newest of the client with most of what lasts is ended. Its place, in whichever line, is
  *    given on when its connection has closed.
+ *
+ * So each client that waits gets one place, or as many as it lacks of an equal share of all.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Connection } from './connection.ts'
@@ -40,8 +42,8 @@ const between: Milliseconds = 20
 
 export class Relief {
   readonly #parts: ReliefParts
-  /** Whether a look is due. */
-  #due = false
+  /** Whether a look was taken just now, or is due. */
+  #looked = false
 
   constructor(parts: ReliefParts) {
     this.#parts = parts
@@ -49,33 +51,39 @@ export class Relief {
 
   /** To be told when a request begins to wait. */
   wanted(): void {
-    if (this.#parts.pool.setsApart && !this.#due) this.#look()
+    if (this.#parts.pool.setsApart && !this.#looked) this.#look()
   }
 
   readonly #look = (): void => {
     const { clock, pool } = this.#parts
-    this.#due = true
+    this.#looked = true
     for (const key of pool.awaited()) this.#relieve(key)
-    this.#due = pool.awaited().length > 0
-    if (this.#due) clock.after(between, this.#look)
+    clock.after(between, () => {
+      this.#looked = false
+      if (pool.awaited().length > 0) this.#look()
+    })
   }
 
   #relieve(key: string): void {
     const { clock, pool, underWay } = this.#parts
     const now = clock.elapsed()
-    const waiting = pool.waiting(key)
-    /** As many places as clients wait, for they take turns. */
-    let wanted = waiting.length - pool.leaving(key)
     const young = new Map<string, Holder[]>()
     const lasting = new Map<string, Holder[]>()
+    const held = new Map<string, number>()
     for (const holder of underWay) {
       const { connection, client } = holder
       if (holder.key !== key || connection === undefined) continue
       const old = connection.apart || now - holder.leased >= lasts
       add(old ? lasting : young, client, holder)
-      if (old && !connection.apart && wanted > 0 && pool.setApart(connection)) wanted -= 1
+      held.set(client, (held.get(client) ?? 0) + 1)
     }
-    const fewest = Math.min(...waiting.map(client => young.get(client)?.length ?? 0))
+    const waiting = pool.waiting(key)
+    pool.weigh(key, held)
+    let wanted = this.#wanted(waiting, held) - pool.leaving(key)
+    for (const { connection } of [...lasting.values()].flat()) {
+      if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1
+    }
+    const fewest = Math.min(...[...waiting.keys()].map(client => young.get(client)?.length ?? 0))
     while (wanted > 0) {
       const most = largest(young)
       if (most.length <= 2 * fewest + 1) break
@@ -88,6 +96,16 @@ export class Relief {
       if (newest === undefined) return
       newest.cancel(failureOf('queue', newest.origin, {}))
     }
+  }
+
+  /** How many places those that wait shall get: each client one, or as many as it lacks of its share. */
+  #wanted(waiting: ReadonlyMap<string, number>, held: ReadonlyMap<string, number>): number {
+    const share = this.#parts.pool.share(new Set([...waiting.keys(), ...held.keys()]).size)
+    let wanted = 0
+    for (const [client, count] of waiting) {
+      wanted += Math.min(count, Math.max(1, share - (held.get(client) ?? 0)))
+    }
+    return wanted
   }
 }
 

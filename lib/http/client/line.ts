@@ -1,0 +1,88 @@
+/**
+ * The line of requests that wait for a connection to one origin.
+ *
+ * Their clients take turns, and a turn of a client that holds n connections lasts n + 1 rounds: who holds few goes before who holds
+ * many, and nobody waits for ever. Requests of one client go in the order they came.
+ */
+
+/** A request that waits; `client` may be "". */
+interface Waiting {
+  readonly client: string
+}
+
+interface Queue<Request> {
+  readonly requests: Set<Request>
+  /** The round of its last turn, or in which it came. */
+  since: number
+  /** Connections its client holds. */
+  holds: number
+}
+
+export class Line<Request extends Waiting> {
+  readonly #clients = new Map<string, Queue<Request>>()
+  #round = 0
+  size = 0
+
+  /** How many requests wait for each client. */
+  waiting(): ReadonlyMap<string, number> {
+    return new Map([...this.#clients].map(([client, { requests }]) => [client, requests.size]))
+  }
+
+  of(client: string): number {
+    return this.#clients.get(client)?.requests.size ?? 0
+  }
+
+  /** Says how many connections each client holds; those that are not named hold none. */
+  weigh(held: ReadonlyMap<string, number>): void {
+    for (const [client, queue] of this.#clients) queue.holds = held.get(client) ?? 0
+  }
+
+  add(request: Request): void {
+    const own = this.#clients.get(request.client)
+    if (own !== undefined) own.requests.add(request)
+    else {
+      const requests = new Set([request])
+      this.#clients.set(request.client, { requests, since: this.#round, holds: 0 })
+    }
+    this.size += 1
+  }
+
+  /** The request whose turn it is; it stays in the line. */
+  next(): Request | undefined {
+    const [first] = this.#first()?.requests ?? []
+    return first
+  }
+
+  /** Takes out the request whose turn it is. */
+  take(): Request | undefined {
+    const queue = this.#first()
+    const [request] = queue?.requests ?? []
+    if (queue === undefined || request === undefined) return undefined
+    queue.since = turnOf(queue)
+    this.#round = Math.max(this.#round, queue.since)
+    this.delete(request)
+    return request
+  }
+
+  /** The request does not wait any more. */
+  delete(request: Request): void {
+    const own = this.#clients.get(request.client)
+    if (own === undefined || !own.requests.delete(request)) return
+    this.size -= 1
+    if (own.requests.size === 0) this.#clients.delete(request.client)
+  }
+
+  /** Of clients whose turn is in the same round, the one that came first. */
+  #first(): Queue<Request> | undefined {
+    let first: Queue<Request> | undefined
+    for (const queue of this.#clients.values()) {
+      if (first === undefined || turnOf(queue) < turnOf(first)) first = queue
+    }
+    return first
+  }
+}
+
+/** The round in which a client's next turn is. */
+function turnOf({ since, holds }: Queue<unknown>): number {
+  return since + holds + 1
+}
