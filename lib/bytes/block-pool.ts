@@ -45,8 +45,11 @@ export class Block {
   }
 }
 
-/** Spare blocks kept for the next transfer, at most; the others go back to the system. */
-const mostSpare = 32
+/**
+ * Spare blocks kept for the next transfer, at most; the others go back to the system. As many as one reader of a file who leaves the
+ * others gives back at once (`mostKept` of shared-blocks.ts) and as many again: a new block costs a quarter of what sending it does.
+ */
+const mostSpare = 128
 
 export class BlockPool {
   readonly #most: number

@@ -21,8 +21,9 @@ const retry = 20
 /** A loss is told no more often, milliseconds. */
 const tellingInterval = 1000
 
-/** Lines wait in memory of this size, which is used again. */
+/** Lines wait in memory of this size, which is used again; so many that are not in use are kept. */
 const blockBytes = 64 * 1024
+const mostSpare = 8
 
 /** Lines that are written with one call. */
 interface Batch {
@@ -43,8 +44,8 @@ export class GatheredLines {
   #lost = 0
   #lastTold = 0
   #writing = false
-  /** A block that is not in use. */
-  #spare: Buffer<ArrayBuffer> | undefined
+  /** Blocks that are not in use. */
+  readonly #spare: Buffer<ArrayBuffer>[] = []
   #pause: NodeJS.Timeout | undefined
   /** The reader has gone for good. */
   #closed = false
@@ -97,8 +98,7 @@ export class GatheredLines {
   #seal(): void {
     if (this.#lines === 0) return
     this.#full.push({ bytes: this.#block.subarray(0, this.#used), lines: this.#lines })
-    this.#block = this.#spare ?? Buffer.allocUnsafeSlow(blockBytes)
-    this.#spare = undefined
+    this.#block = this.#spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes)
     this.#used = 0
     this.#lines = 0
   }
@@ -134,7 +134,8 @@ export class GatheredLines {
       this.#closed = code === 'EPIPE'
       if (error !== null && !this.#closed) this.#lost += batch.lines
       const { buffer } = batch.bytes
-      if (buffer.byteLength === blockBytes) this.#spare = Buffer.from(buffer)
+      const again = buffer.byteLength === blockBytes && this.#spare.length < mostSpare
+      if (again) this.#spare.push(Buffer.from(buffer))
       if (this.#pause === undefined || this.#flushed.length + this.#full.length > 0) this.#send()
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
