@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { type AdminSocket, askOwner, own, type RequestHandler } from '../lib/admin-socket.ts'
 import { systemClock } from '../lib/async/clock.ts'
 import { Failure } from '../lib/errors.ts'
-import { createMemoryLog } from '../lib/log/log.ts'
+import { createMemoryLog } from './fixtures/log/memory-log.ts'
 import { startChild } from './fixtures/store/child.ts'
 import { ManualClock } from './fixtures/time/manual-clock.ts'
 

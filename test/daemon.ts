@@ -2,8 +2,8 @@ import { EventEmitter } from 'node:events'
 import t from 'tap'
 import { type DaemonOptions, type Service, serve } from '../lib/daemon.ts'
 import { Failure } from '../lib/errors.ts'
-import { createMemoryLog } from '../lib/log/log.ts'
 import type { Notifier } from '../lib/systemd.ts'
+import { createMemoryLog } from './fixtures/log/memory-log.ts'
 import { ManualClock } from './fixtures/time/manual-clock.ts'
 
 function recordingNotifier(watchdog?: number) {

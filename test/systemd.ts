@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createMemoryLog } from '../lib/log/log.ts'
 import { createNotifier, inheritedSockets } from '../lib/systemd.ts'
+import { createMemoryLog } from './fixtures/log/memory-log.ts'
 
 t.test('sockets are taken only when they are meant for this process', t => {
   const both = { LISTEN_PID: '7', LISTEN_FDS: '2', LISTEN_FDNAMES: 'http:' }

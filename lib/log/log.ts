@@ -70,25 +70,6 @@ export function createLog(options: LogOptions = {}): Log {
   })
 }
 
-/** A line as a memory log keeps it: facts redacted as they would be on disk. */
-interface MemoryLine {
-  readonly level: LogLevel
-  readonly message: string
-  readonly facts: LogFacts
-}
-
-/** A log that keeps its lines, for tests. */
-export function createMemoryLog(
-  level: LogLevel = 'debug',
-): Log & { readonly lines: readonly MemoryLine[] } {
-  const lines: MemoryLine[] = []
-  const write: Write = (level, message, own, more) =>
-    lines.push({ level, message, facts: { ...own, ...clean(more) } })
-  return Object.assign(logOf({ level: ranks[level], write, flush: () => Promise.resolve() }), {
-    lines,
-  })
-}
-
 /** A log that writes nothing. */
 export const silentLog: Logger = {
   debug: () => undefined,

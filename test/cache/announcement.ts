@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { announce } from '../../lib/cache/announcement.ts'
-import { createMemoryLog } from '../../lib/log/log.ts'
 import { packageRoot } from '../../lib/package.ts'
+import { createMemoryLog } from '../fixtures/log/memory-log.ts'
 import { attempt, lacking } from '../fixtures/process/command.ts'
 
 const notRoot = process.getuid?.() !== 0 && 'SKIPPED: a network of its own wants root'

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { createLog, createMemoryLog, type LogLevel, silentLog } from '../../lib/log/log.ts'
+import { createLog, type LogLevel, silentLog } from '../../lib/log/log.ts'
+import { createMemoryLog } from '../fixtures/log/memory-log.ts'
 
 /** A log whose lines are collected. */
 function collected(form: 'json' | 'plain', level?: LogLevel) {

@@ -12,7 +12,7 @@ import {
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { spMetadataXml } from '../../../lib/auth/saml/metadata/sp-metadata.ts'
-import { createMemoryLog } from '../../../lib/log/log.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const start = Date.UTC(2030, 0, 1)

@@ -17,7 +17,7 @@ import t from 'tap'
 import { makeDynamicConfig, rotated } from '../../../lib/auth/keys/dynamic-config.ts'
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
-import { createMemoryLog } from '../../../lib/log/log.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { mountTmpfs, withTmpfs } from '../../fixtures/store/tmpfs.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

@@ -6,7 +6,7 @@ import { Failure } from '../../../lib/errors.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { TargetUri } from '../../../lib/http/message/target.ts'
-import { createMemoryLog } from '../../../lib/log/log.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const names = ['a.example.org', 'b.example.org', 'c.example.org']

@@ -4,10 +4,10 @@ import t from 'tap'
 import { Layout } from '../../../lib/cache/store/disk/layout.ts'
 import type { Progress, Wrong } from '../../../lib/cache/verify/report.ts'
 import { verifyInThread } from '../../../lib/cache/verify/thread.ts'
-import { createMemoryLog } from '../../../lib/log/log.ts'
 import { Archive, noArchive } from '../../fixtures/archive/archive.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 import { site, stored } from '../../fixtures/cache/verified.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { bytesOf, keep, opened } from '../../fixtures/store/opened.ts'
 
 const never = new AbortController().signal

@@ -14,9 +14,9 @@ import {
   type PoolBounds,
   WorkerPool,
 } from '../../../../lib/auth/saml/worker/pool.ts'
-import { createMemoryLog } from '../../../../lib/log/log.ts'
 import { makeClient } from '../../../fixtures/http/origin-client.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 import { around, filledWith, idpOf, largeAggregate } from '../../../fixtures/saml/large-metadata.ts'
 import { plain } from '../../../fixtures/saml/metadata-documents.ts'

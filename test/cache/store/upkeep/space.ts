@@ -2,7 +2,7 @@ import t from 'tap'
 import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { Space } from '../../../../lib/cache/store/upkeep/space.ts'
-import { createMemoryLog } from '../../../../lib/log/log.ts'
+import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
