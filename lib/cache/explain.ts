@@ -8,6 +8,7 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
+import { decide } from './decision.ts'
 import { moment, size } from './figures.ts'
 import { compileModes, tunnelMode } from './intercept/tunnel-mode.ts'
 import type { Explanation } from './operations/sources.ts'
@@ -16,7 +17,7 @@ import { placesOf } from './policy/routing.ts'
 import type { Rules } from './policy/rules.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge } from './rfc9111/freshness.ts'
-import { type Decision, lookup } from './rfc9111/lookup.ts'
+import type { Decision } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
@@ -121,24 +122,16 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
       }
     }
   }
-  const decide = (request: Fields): Decision =>
-    lookup({
-      stored,
-      negativeUntil: parts.negative?.until(key),
-      path: archive,
-      claim,
-      checkFrom: stored && parts.suites?.checkFrom(stored),
-      directives: requestDirectives(request),
-      authorization,
-      passthrough,
-      offline: parts.rules.config.offline,
-      settings: parts.rules.config.freshness,
-      now: parts.now,
-    })
-  const plain = decide(Fields.empty)
+  const decision = (request: Fields): Decision => {
+    const directives = requestDirectives(request)
+    const file = { key, archive, stored, claim, directives, authorization, passthrough }
+    const { negative, suites, rules, now } = parts
+    return decide({ ...file, now }, { negative, suites, config: rules.config })
+  }
+  const plain = decision(Fields.empty)
   if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))
   // apt sends this with every request for an index.
-  const update = decide(Fields.of(['Cache-Control', 'max-age=0']))
+  const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(sentenceFor(plain))
   return told(sentenceFor(plain), [{ question: 'apt update now', answer: sentenceFor(update) }])
 }

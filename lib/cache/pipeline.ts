@@ -15,11 +15,12 @@ import type { Answerer } from './answer/answerer.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { relay } from './answer/pass.ts'
 import type { Allowed } from './answer/representation.ts'
+import { decide } from './decision.ts'
 import { type Admission, type Admitted, admitClient, type Policy } from './policy/policy.ts'
 import type { Rules } from './policy/rules.ts'
 import { Destinations, type FileDestination, keptAs } from './request/destination.ts'
 import { sandboxed } from './request/sandbox.ts'
-import { type Decision, lookup } from './rfc9111/lookup.ts'
+import type { Decision } from './rfc9111/lookup.ts'
 import type { NegativeMemory } from './rfc9111/negative.ts'
 import type { Entry } from './store/entry.ts'
 import type { Store } from './store/store.ts'
@@ -112,20 +113,19 @@ function answered(
     const claimed = passthrough || authorization ? undefined : parts.suites.claim(asked)
     return whenReady(claimed, claim => {
       const known = claim === undefined ? allowed : { ...allowed, claim }
-      const decision = lookup({
-        stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
-        negativeUntil: parts.negative.until(key),
-        path: archive,
-        claim,
-        checkFrom:
-          archive.kind === 'release' && stored ? parts.suites.checkFrom(stored) : undefined,
-        directives: allowed.directives,
-        authorization,
-        passthrough,
-        offline: rules.config.offline,
-        settings: rules.config.freshness,
-        now: allowed.tools.now,
-      })
+      const decision = decide(
+        {
+          key,
+          archive,
+          stored: claim === undefined ? stored : settled(known, stored, parts.answerer),
+          claim,
+          directives: allowed.directives,
+          authorization,
+          passthrough,
+          now: allowed.tools.now,
+        },
+        { negative: parts.negative, suites: parts.suites, config: rules.config },
+      )
 
       // 6. The response.
       return answer(decision, known, admission, parts)
