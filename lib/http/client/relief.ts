@@ -8,7 +8,8 @@
  * 3. When the line of what lasts is full, the newest of the client with most of what lasts is ended. Its place, in whichever line, is
  *    given on when its connection has closed.
  *
- * So each client that waits gets one place, or as many as it lacks of an equal share of all.
+ * So each client that waits gets one place, or as many as it lacks of an equal share of all. No more than one is ended for each of them
+ * where requests that do not last will give back the others.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Connection } from './connection.ts'
@@ -91,6 +92,9 @@ export class Relief {
       if (connection === undefined || !pool.setApart(connection)) break
       wanted -= 1
     }
+    // What does not last gives its place back by itself.
+    const soon = [...young.values()].flat().length
+    wanted = Math.max(Math.min(wanted, waiting.size), wanted - soon)
     for (; wanted > 0; wanted -= 1) {
       const newest = largest(lasting).pop()
       if (newest === undefined) return

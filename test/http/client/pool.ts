@@ -152,6 +152,30 @@ t.test('who holds most yields places before its requests are old enough to last'
     t.equal(await textOf(response.content), 'hello')
 })
 
+t.test('no more is ended for a client than does not come free by itself', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gate = new Gate()
+  t.teardown(() => gate.open())
+  origin.at('/slow', reply({ content: 'hello', pauses: [{ at: 2, gate }] }))
+  const { client, clock } = makeClient(t, { limits: { perOrigin: 6, lasting: 4 } })
+  const slow = (from: string, count: number) => {
+    const request = () => client.request(asking(origin.url('/slow'), { client: from }))
+    return Array.from({ length: count }, request)
+  }
+  const streams = await Promise.all(slow('192.0.2.1', 6))
+  clock.advance(1000)
+  const short = slow('192.0.2.2', 4)
+  clock.advance(20)
+  await Promise.all(short)
+  t.match(client.counts(), { busy: 10, lasting: 4, waiting: 0 })
+  const ended = Promise.all(streams.map(({ content }) => textOf(content).catch(() => 'ended')))
+  const others = slow('192.0.2.3', 3)
+  clock.advance(20)
+  gate.open()
+  for (const answer of await Promise.all([...short, ...others])) await textOf(answer.content)
+  t.equal((await ended).filter(text => text === 'ended').length, 1, 'though its share is two')
+})
+
 t.test('all origins together have so many connections, free ones make room', async t => {
   const gate = new Gate()
   t.teardown(() => gate.open())
