@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Piece } from '../../../../lib/bytes/piece.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
-import { type ScriptedFiles, scriptedFiles } from '../../../fixtures/store/files.ts'
+import { type ScriptedFiles, scriptedFiles, sizedFiles } from '../../../fixtures/store/files.ts'
 import { grown, hand, KiB, settle } from '../../../fixtures/store/growing.ts'
 import {
   bytesOf,
@@ -20,7 +20,9 @@ const MiB = 1024 * KiB
 
 t.test('a disk that fills up in the middle is unnoticed by readers', withTmpfs, async t => {
   const directory = mountTmpfs(t, 'size=2m')
-  const { store, log, clock } = await opened(t, { directory })
+  // It says that there is room, so that it is the write that fails.
+  const files = sizedFiles(() => 64 * MiB)
+  const { store, log, clock } = await opened(t, { directory, files })
   await writeFile(join(directory, 'ballast'), bytesOf(1.5 * MiB))
   const content = bytesOf(12 * MiB)
   const download = store.download()
