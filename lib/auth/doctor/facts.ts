@@ -4,7 +4,7 @@
 import { lookup as systemLookup } from 'node:dns/promises'
 import type { Clock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
-import type { Lookup } from '../../http/client/name-lookup.ts'
+import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { Fields } from '../../http/message/field.ts'
 import { isIpLiteral, parseUri, type TargetUri } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'

@@ -5,7 +5,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
-import type { Dialler } from '../../http/client/dialler.ts'
+import type { Dialler } from '../../http/client/dialling/dialler.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'

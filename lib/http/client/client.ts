@@ -5,7 +5,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
 import { formatAuthority } from '../message/target.ts'
-import { Dialler, type DialOptions } from './dialler.ts'
+import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { OriginFailure } from './errors.ts'
 import { type ClientParts, OriginNames, PendingRequest, type Told } from './pending-request.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits } from './pool.ts'

@@ -9,8 +9,8 @@ import { type Content, noContent, type SendInterim } from '../message/message.ts
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
 import { requestHead } from '../wire/request-writer.ts'
 import type { Dialled } from './connection.ts'
-import type { DialDeadlines } from './dialler.ts'
-import { type Parent, proxyAuthorization } from './parent-proxy.ts'
+import type { DialDeadlines } from './dialling/dialler.ts'
+import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
 
 export interface OriginDeadlines extends DialDeadlines {
   /** For a connection to become free when the origin has as many as it may. */

@@ -2,14 +2,18 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import t from 'tap'
-import { Dialler, type DialOptions, type DialRequest } from '../../../lib/http/client/dialler.ts'
-import { OriginFailure } from '../../../lib/http/client/errors.ts'
-import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
-import { noSuchName, ScriptedDns } from '../../fixtures/http/dns.ts'
-import { standstill } from '../../fixtures/http/origin-client.ts'
-import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
-import { Gate } from '../../fixtures/time/gate.ts'
-import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import {
+  Dialler,
+  type DialOptions,
+  type DialRequest,
+} from '../../../../lib/http/client/dialling/dialler.ts'
+import { OriginFailure } from '../../../../lib/http/client/errors.ts'
+import { makeAuthority } from '../../../fixtures/certificates/certificate.ts'
+import { noSuchName, ScriptedDns } from '../../../fixtures/http/dns.ts'
+import { standstill } from '../../../fixtures/http/origin-client.ts'
+import { ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { Gate } from '../../../fixtures/time/gate.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const never = new AbortController().signal
 

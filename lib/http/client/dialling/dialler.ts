@@ -15,16 +15,16 @@ import {
   rootCertificates,
   type SecureContext,
 } from 'node:tls'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { within } from '../../async/deadline.ts'
-import { BlockPool } from '../../bytes/block-pool.ts'
-import { type Authority, formatAuthority, isIpLiteral } from '../message/target.ts'
-import type { Dialled } from './connection.ts'
-import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { within } from '../../../async/deadline.ts'
+import { BlockPool } from '../../../bytes/block-pool.ts'
+import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
+import type { Dialled } from '../connection.ts'
+import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
+import { Transport } from '../transport.ts'
 import { connectFirst } from './happy-eyeballs.ts'
 import { type Lookup, NameLookup } from './name-lookup.ts'
 import { ConnectRefused, connectThrough, type Parent } from './parent-proxy.ts'
-import { Transport } from './transport.ts'
 
 export interface DialDeadlines {
   /** For the addresses of a name. */

@@ -13,8 +13,8 @@
  * answer that is older serves when no new one comes within a second (RFC 8767 section 4).
  */
 import { lookup as systemLookup } from 'node:dns/promises'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
 
 /** Answers with every address of a name, in the order to try them; throws when there is none. */
 export type Lookup = (host: string) => Promise<readonly string[]>

@@ -6,9 +6,9 @@
  * unreachable one. Only addresses are dialled here, never names: what was checked is what is connected to.
  */
 import { isIPv6 } from 'node:net'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Dialled } from './connection.ts'
-import type { Transport } from './transport.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Dialled } from '../connection.ts'
+import type { Transport } from '../transport.ts'
 
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { NameLookup } from '../../../lib/http/client/name-lookup.ts'
-import { noSuchName, ScriptedDns } from '../../fixtures/http/dns.ts'
-import { Gate } from '../../fixtures/time/gate.ts'
-import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { NameLookup } from '../../../../lib/http/client/dialling/name-lookup.ts'
+import { noSuchName, ScriptedDns } from '../../../fixtures/http/dns.ts'
+import { Gate } from '../../../fixtures/time/gate.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 t.test('answers are shared, remembered for seconds, and then asked for again', async t => {
   const clock = new ManualClock(0)

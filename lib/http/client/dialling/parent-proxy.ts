@@ -2,12 +2,12 @@
  * The parent proxy: another HTTP proxy between us and every origin. http requests go to it in absolute-form (RFC 9112
  * section 3.2.2), everything else through a tunnel that CONNECT opens (RFC 9110 section 9.3.6).
  */
-import { scratch } from '../../bytes/landing.ts'
-import { Fields } from '../message/field.ts'
-import { type Authority, formatAuthority } from '../message/target.ts'
-import { requestHead } from '../wire/request-writer.ts'
-import { ResponseHeadReader } from '../wire/response-head.ts'
-import type { Transport } from './transport.ts'
+import { scratch } from '../../../bytes/landing.ts'
+import { Fields } from '../../message/field.ts'
+import { type Authority, formatAuthority } from '../../message/target.ts'
+import { requestHead } from '../../wire/request-writer.ts'
+import { ResponseHeadReader } from '../../wire/response-head.ts'
+import type { Transport } from '../transport.ts'
 
 export interface Parent extends Authority {
   /** `user:password`, decoded. Never log it. */

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
-import { BlockPool } from '../../../lib/bytes/block-pool.ts'
-import { connectFirst } from '../../../lib/http/client/happy-eyeballs.ts'
-import { Transport } from '../../../lib/http/client/transport.ts'
-import { standstill } from '../../fixtures/http/origin-client.ts'
-import { ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
-import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { BlockPool } from '../../../../lib/bytes/block-pool.ts'
+import { connectFirst } from '../../../../lib/http/client/dialling/happy-eyeballs.ts'
+import { Transport } from '../../../../lib/http/client/transport.ts'
+import { standstill } from '../../../fixtures/http/origin-client.ts'
+import { ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const never = new AbortController().signal
 const blocks = new BlockPool({ limit: 0 })
