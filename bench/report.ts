@@ -107,7 +107,7 @@ function machine({ rounds, remarks, load }: Circumstances): string {
 
 /** Of Debian's packages that are installed, and of this one. */
 function versions(): string[] {
-  const peers = ['nginx', 'varnish', 'squid', 'apt-cacher-ng', 'apt']
+  const peers = ['nginx', 'varnish', 'squid', 'apt-cacher-ng', 'apt', 'libapache2-mod-auth-mellon']
   return [
     `cachesvc ${printedBy('git', ['describe', '--always', '--dirty'])[0] ?? ''}`.trim(),
     `Node.js ${process.versions.node}`,

@@ -11,7 +11,9 @@ export const columns = [
   'varnish',
   'squid',
   'apt-cacher-ng',
+  'mod_auth_mellon',
   'bare node:net',
+  'bare node:http',
   'direct',
 ] as const
 export type Column = (typeof columns)[number]
@@ -68,6 +70,7 @@ export class Results {
 /** The column of a subject. */
 export function columnOf(subject: SubjectName): Column {
   if (subject === 'nginx as a plain proxy') return 'nginx'
+  if (subject === 'bare gateway') return 'bare node:http'
   return subject === 'bare server' || subject === 'bare proxy' ? 'bare node:net' : subject
 }
 

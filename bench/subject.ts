@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -13,18 +13,21 @@ import { accepts, eventually, freePort } from '../test/fixtures/process/ports.ts
 import { ScriptedIdp, sp } from '../test/fixtures/saml/idp.ts'
 
 /**
- * The bare server answers from memory, the bare proxy fetches and tunnels (bench/bare). `direct` is the origin without a proxy.
+ * The bare server answers from memory, the bare proxy fetches and tunnels, the bare gateway forwards (bench/bare). `direct` is the
+ * origin without a proxy.
  */
 export const subjectNames = [
   'cachesvc',
   'authproxy',
   'nginx',
   'nginx as a plain proxy',
+  'mod_auth_mellon',
   'varnish',
   'squid',
   'apt-cacher-ng',
   'bare server',
   'bare proxy',
+  'bare gateway',
   'direct',
 ] as const
 export type SubjectName = (typeof subjectNames)[number]
@@ -33,14 +36,18 @@ export type SubjectName = (typeof subjectNames)[number]
 const programs: Partial<Record<SubjectName, string>> = {
   nginx: 'nginx',
   'nginx as a plain proxy': 'nginx',
+  mod_auth_mellon: 'apache2',
   varnish: 'varnishd',
   squid: 'squid',
   'apt-cacher-ng': 'apt-cacher-ng',
 }
 
+const mellonModule = '/usr/lib/apache2/modules/mod_auth_mellon.so'
+
 /** The program this machine lacks for a subject, or undefined. */
 export function lackingFor(name: SubjectName): string | undefined {
   const program = programs[name]
+  if (name === 'mod_auth_mellon' && !existsSync(mellonModule)) return 'libapache2-mod-auth-mellon'
   return program !== undefined && whereIs(program) === undefined ? program : undefined
 }
 
@@ -168,6 +175,7 @@ export async function startSubject(
   const options = { port, core: serverCore, output: join(directory, 'output') }
   if (name === 'bare server') return startBare('server', directory, serverCore)
   if (name === 'bare proxy') return startBare('proxy', directory, serverCore)
+  if (name === 'bare gateway') return startBare('gateway', directory, serverCore, origin)
   if (name === 'cachesvc') {
     const file = join(directory, 'cachesvc.yaml')
     // JSON is YAML.
@@ -195,7 +203,10 @@ export async function startSubject(
     await writeFile(file, JSON.stringify(config))
     return Program.start([join(project, 'bin/authproxy'), '-c', file], options)
   }
-  const env = { STATE: directory, ORIGIN_PORT: String(origin.port) }
+  if (name === 'mod_auth_mellon') {
+    await writeFile(join(directory, 'idp.xml'), identityProvider().metadata())
+  }
+  const env = { STATE: directory, ORIGIN_PORT: String(origin.port), DOMAIN: sp.domain }
   return Program.start([join(project, 'bench/peers', `${name.replaceAll(' ', '-')}.sh`)], {
     ...options,
     env,
@@ -215,11 +226,21 @@ export function startOrigin(directory: string): Promise<Program> {
   return startBare('server', directory, otherCore)
 }
 
-async function startBare(script: string, directory: string, core: number): Promise<Program> {
+async function startBare(
+  script: string,
+  directory: string,
+  core: number,
+  origin?: Program,
+): Promise<Program> {
   await mkdir(directory, { recursive: true })
   const port = await freePort()
   const command = ['node', join(import.meta.dirname, 'bare', `${script}.js`), String(port)]
-  return Program.start([...command, directory], { port, core, output: join(directory, 'output') })
+  return Program.start([...command, directory], {
+    port,
+    core,
+    output: join(directory, 'output'),
+    env: origin === undefined ? {} : { ORIGIN_PORT: String(origin.port) },
+  })
 }
 
 /** The fields of /proc/PID/stat from the state on; empty when the process is gone. */

@@ -2,14 +2,21 @@
  * authproxy beside a plain proxy: requests of a signed-in user, content both ways, WebSockets, logins, memory.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Response } from '../../lib/http/message/message.ts'
 import { WholeBrowser } from '../../test/fixtures/gateway/whole-browser.ts'
+import { formOf, hrefOf, pathOf, readAsked } from '../../test/fixtures/saml/browser.ts'
 import { sp } from '../../test/fixtures/saml/idp.ts'
-import { pathOf } from '../bare/content.ts'
+import { pathOf as contentPath } from '../bare/content.ts'
 import type { LoadPlan } from '../load.ts'
-import { identityProvider, type Program, startSubject } from '../subject.ts'
+import { identityProvider, type Program, type SubjectName, startSubject } from '../subject.ts'
 import { costOf, type Row, type Stage, throughputFigures, throughputOf, urlOf } from './row.ts'
 
-const subjects: Row['subjects'] = ['authproxy', 'nginx as a plain proxy']
+const subjects: Row['subjects'] = [
+  'authproxy',
+  'nginx as a plain proxy',
+  'mod_auth_mellon',
+  'bare gateway',
+]
 const rateFigures = {
   rate: { title: 'requests/s', better: 'more' },
   cpu: { title: 'CPU s for 100,000 requests', better: 'less' },
@@ -50,13 +57,13 @@ export const gatewayLogins: Row = {
     rate: { title: 'logins/s', better: 'more' },
     cpu: { title: 'CPU ms each', better: 'less' },
   },
-  subjects: ['authproxy'],
-  async run({ program, effort }) {
+  subjects: ['authproxy', 'mod_auth_mellon'],
+  async run({ subject, program, effort }) {
     const logins = async (seconds: number) => {
       const until = performance.now() + seconds * 1000
       let done = 0
       const one = async () => {
-        for (; performance.now() < until; done += 1) await signIn(program)
+        for (; performance.now() < until; done += 1) await signIn(subject, program)
       }
       await Promise.all(Array.from({ length: 8 }, one))
       return done
@@ -133,20 +140,43 @@ async function warmCost(stage: Stage, work: Work) {
 }
 
 async function planOf(stage: Stage, { bytes, ...work }: Work) {
-  const fields = stage.subject === 'authproxy' ? await signIn(stage.program) : undefined
-  const targets = [urlOf(stage, pathOf(bytes, 'forwarded'))]
+  const fields = await signIn(stage.subject, stage.program)
+  const targets = [urlOf(stage, contentPath(bytes, 'forwarded'))]
   const { seconds } = stage.effort
   const plan = { ...work, targets, requests: 1e6, seconds, as: 'origin' as const }
   return fields === undefined ? plan : { ...plan, fields }
 }
 
-/** Signs a user in; the field lines of the browser's next requests. */
-async function signIn({ port }: Program): Promise<string> {
+/** Signs a user in; the field lines of the browser's next requests. Undefined for a subject without sessions. */
+async function signIn(subject: SubjectName, { port }: Program): Promise<string | undefined> {
+  if (subject !== 'authproxy' && subject !== 'mod_auth_mellon') return undefined
   const connections: Array<() => unknown> = []
   const browser = new WholeBrowser({ teardown: close => void connections.push(close) }, port)
-  const { back } = await browser.signIn(identityProvider())
+  const { back } =
+    subject === 'authproxy'
+      ? await browser.signIn(identityProvider())
+      : await signInWithMellon(browser)
   for (const close of connections) close()
-  if (back === undefined) throw new Error('the login failed')
+  // A browser that is not signed in gets a redirect.
+  if (back === undefined || isRedirect(back)) throw new Error('the login failed')
   const cookies = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
   return `X-Forwarded-Proto: https\r\nX-Forwarded-Host: ${sp.domain}\r\nCookie: ${cookies}`
+}
+
+async function signInWithMellon(browser: WholeBrowser) {
+  const acs = `${sp.baseUrl}/mellon/postResponse`
+  const login = await browser.navigate(pathOf(hrefOf(await browser.navigate('/'))))
+  const { id, relayState } = readAsked(login)
+  const answer = identityProvider().respond({
+    inResponseTo: id,
+    response: { destination: acs },
+    assertion: { recipient: acs, audience: `${sp.baseUrl}/mellon/metadata` },
+  })
+  const SAMLResponse = Buffer.from(answer).toString('base64')
+  const taken = await browser.post(pathOf(acs), formOf({ SAMLResponse, RelayState: relayState }))
+  return { back: await browser.navigate(pathOf(hrefOf(taken))) }
+}
+
+function isRedirect({ status }: Response): boolean {
+  return status >= 300 && status < 400
 }

@@ -72,6 +72,7 @@ export const aims: readonly Aim[] = [
   { row: 'million', figure: 'rss', relation: 'at most', value: 300 },
   { row: 'adoption', figure: 'delay', relation: 'at most', value: 20 },
   { row: 'gateway-1k', figure: 'rate', relation: 'at least', value: 0.5, times: 'nginx' },
+  { row: 'gateway-1k', figure: 'rate', relation: 'at least', value: 1.3, times: 'mod_auth_mellon' },
   { row: 'gateway-1k', figure: 'cpu', relation: 'at most', value: 2, times: 'nginx' },
   { row: 'gateway-1k', figure: 'p99', relation: 'at most', value: 2, times: 'nginx' },
   { row: 'gateway-100k', figure: 'rate', relation: 'at least', value: 0.6, times: 'nginx' },
