@@ -10,7 +10,7 @@
  *   it stops at the end of the first frame and reports no error.
  */
 import { createRequire } from 'node:module'
-import { type Duplex, pipeline, Readable } from 'node:stream'
+import { pipeline } from 'node:stream'
 import { ReadableStream } from 'node:stream/web'
 import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
@@ -42,8 +42,13 @@ export async function* decompress(
   const chunks = watched(packed, input)
   try {
     const head = await firstBytes(chunks)
+    const whole = async function* () {
+      yield head
+      yield* chunks
+    }
+    const [, unpack] = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte)) ?? []
     let out = 0
-    for await (const chunk of unpackerFor(head)(chained(head, chunks))) {
+    for await (const chunk of unpack?.(whole()) ?? whole()) {
       out += chunk.length
       if (out > limits.most || (out > limits.free && out > input.bytes * limits.ratio)) {
         throw new DecompressError('too-large', `it unpacks to more than ${out} bytes`)
@@ -78,10 +83,10 @@ async function* watched(
   }
 }
 
-/** As many bytes as a zstd frame header has, unless there are fewer. */
+/** As many bytes as tell the format, unless there are fewer. */
 async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
   let head = Buffer.alloc(0)
-  while (head.length < 18) {
+  while (head.length < longestMagic) {
     const { value } = await chunks.next()
     if (value === undefined) break
     head = Buffer.concat([head, value])
@@ -89,32 +94,22 @@ async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Bu
   return head
 }
 
-async function* chained(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  yield head
-  yield* rest
-}
-
 type Unpack = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
-/** What a file of this beginning is unpacked with; a file of another beginning is not packed. */
-function unpackerFor(head: Buffer): Unpack {
-  const found = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte))
-  return found === undefined ? source => source : found[1]
-}
+const longestMagic = 6
 
+/** What a file of each beginning is unpacked with; a file of another beginning is not packed. */
 const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]> = [
-  [[0x1f, 0x8b], source => through(source, createGunzip())],
+  [[0x1f, 0x8b], gunzip],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
   [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
   [[0x42, 0x5a, 0x68], unbzip2],
   [[0x5d, 0x00, 0x00], unlzma],
 ]
 
-function through(source: AsyncIterable<Uint8Array>, transform: Duplex): AsyncIterable<Uint8Array> {
-  const input = Readable.from(source, { objectMode: false })
+function gunzip(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // The reader gets the error, if there is one.
-  pipeline(input, transform, () => undefined)
-  return transform
+  return pipeline(source, createGunzip(), () => undefined)
 }
 
 async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

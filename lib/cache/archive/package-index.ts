@@ -3,11 +3,15 @@
  * time.
  */
 import { type Stanza, stanzas } from './deb822.ts'
-import { digests, readDigest } from './digest.ts'
-import { type ListedFile, listedFiles, readPath, readSize } from './listed-file.ts'
-
-/** Which of the two an index is. */
-export type PackageIndex = 'Packages' | 'Sources'
+import {
+  digests,
+  type ListedFile,
+  listedFiles,
+  readDigest,
+  readPath,
+  readSize,
+} from './listed-file.ts'
+import type { PackageIndex } from './path.ts'
 
 /** The files an index lists, with paths from the root of the archive. Stanzas that are damaged or list none are left out. */
 export async function* indexedFiles(
@@ -15,16 +19,14 @@ export async function* indexedFiles(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ListedFile> {
   const { wanted, filesOf } = kinds[kind]
-  for await (const stanza of stanzas(chunks, { wanted })) {
-    if (!stanza.damaged) yield* filesOf(stanza.fields)
+  for await (const { damaged, fields } of stanzas(chunks, { wanted })) {
+    if (!damaged) yield* filesOf(fields)
   }
 }
 
-type FieldsOf = Stanza['fields']
-
 const kinds = {
   Packages: {
-    wanted: ['Filename', 'Size', ...digests.map(({ packages }) => packages)],
+    wanted: ['Filename', 'Size', ...digests.map(({ field }) => field)],
     filesOf: packageOf,
   },
   Sources: {
@@ -33,19 +35,19 @@ const kinds = {
   },
 }
 
-function* packageOf(fields: FieldsOf): Generator<ListedFile> {
+function* packageOf(fields: Stanza['fields']): Generator<ListedFile> {
   const path = readPath(fields.get('filename') ?? '')
   const size = readSize(fields.get('size'))
   if (path === undefined || size === undefined) return
   const found: Record<string, string> = {}
   for (const digest of digests) {
-    const hex = readDigest(digest, fields.get(digest.packages.toLowerCase()) ?? '')
+    const hex = readDigest(digest, fields.get(digest.field.toLowerCase()) ?? '')
     if (hex !== undefined) found[digest.algorithm] = hex
   }
   yield { path, size, digests: found }
 }
 
-function* sourceFilesOf(fields: FieldsOf): Generator<ListedFile> {
+function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
   const written = fields.get('directory') ?? ''
   // A flat repository may keep its sources beside the index.
   const directory = written === '.' || written === '' ? '' : readPath(written)

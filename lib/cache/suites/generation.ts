@@ -4,12 +4,12 @@
 
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
-import { isRecord } from '../../json.ts'
+import { isRecord, type JsonObject } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
 
-/** Content: bytes and SHA-256. */
+/** Content: its bytes, and its SHA-256 in lower-case hex. */
 export interface Content {
   readonly size: number
   readonly digest: string
@@ -54,8 +54,8 @@ export interface Listed extends Content {
 /** What one Release file says, as far as it was read. */
 export interface Generation {
   readonly release: ReleaseFile
-  readonly date: Milliseconds | undefined
-  readonly validUntil: Milliseconds | undefined
+  readonly date?: Milliseconds | undefined
+  readonly validUntil?: Milliseconds | undefined
   readonly byHash: boolean
   readonly signature: Signature
   readonly adopted: Milliseconds
@@ -107,10 +107,11 @@ export function succeeded(
   suite: Suite | undefined,
   { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
 ): Suite {
-  const [head] = suite?.generations ?? []
+  const before = suite?.generations ?? []
+  const [head] = before
   const again = head?.release.digest === next.release.digest
   const adopted = again ? Math.min(head.adopted, next.adopted) : next.adopted
-  const past = (suite?.generations ?? []).filter(one => one.release.digest !== next.release.digest)
+  const past = before.filter(({ release }) => release.digest !== next.release.digest)
   const since = next.adopted - days * day
   let files = 0
   const kept = past.filter(({ adopted: from, contents }, place) => {
@@ -145,78 +146,56 @@ export function decodeSuite(text: string): Suite | undefined {
   if (!isRecord(value) || value['version'] !== version) return undefined
   const { at, generations } = value
   if (typeof at !== 'string' || !Array.isArray(generations)) return undefined
-  const read = generations.map(readGeneration)
-  if (read.length === 0 || !read.every(one => one !== undefined)) return undefined
-  return { at, generations: read }
+  const whole = generations.length > 0 && generations.every(isGeneration)
+  return whole ? { at, generations } : undefined
 }
 
-function readGeneration(value: unknown): Generation | undefined {
-  if (!isRecord(value)) return undefined
-  const { date, validUntil, byHash, adopted } = value
-  const release = readReleaseFile(value['release'])
-  const signature = readSignature(value['signature'])
-  const indexes = readList(value['indexes'], readIndex)
-  const contents = readList(value['contents'], readListed)
-  if (release === undefined || signature === undefined || typeof adopted !== 'number') return
-  if (indexes === undefined || contents === undefined) return undefined
-  return {
-    release,
-    date: typeof date === 'number' ? date : undefined,
-    validUntil: typeof validUntil === 'number' ? validUntil : undefined,
-    byHash: byHash === true,
-    signature,
-    adopted,
-    indexes,
-    contents,
-  }
+function isGeneration(value: unknown): value is Generation {
+  if (!isRecord(value)) return false
+  const { release, date, validUntil, byHash, signature, adopted, indexes, contents } = value
+  return (
+    isReleaseFile(release) &&
+    isOptional(date, 'number') &&
+    isOptional(validUntil, 'number') &&
+    typeof byHash === 'boolean' &&
+    isSignature(signature) &&
+    typeof adopted === 'number' &&
+    Array.isArray(indexes) &&
+    indexes.every(isIndex) &&
+    Array.isArray(contents) &&
+    contents.every(isListed)
+  )
 }
 
-function readReleaseFile(value: unknown): ReleaseFile | undefined {
-  if (!isRecord(value)) return undefined
-  const { name } = value
-  if (name !== 'InRelease' && name !== 'Release') return undefined
-  const content = readContent(value)
-  const signedBy = readContent(value['signedBy'])
-  return content && { name, ...content, ...(signedBy && { signedBy }) }
+function isReleaseFile(value: unknown): boolean {
+  if (!isRecord(value) || !isContent(value)) return false
+  const { name, signedBy } = value
+  return (
+    (name === 'InRelease' || name === 'Release') &&
+    (signedBy === undefined || (isRecord(signedBy) && isContent(signedBy)))
+  )
 }
 
-function readContent(value: unknown): Content | undefined {
-  if (!isRecord(value)) return undefined
-  const { digest, size } = value
-  if (typeof digest !== 'string' || !isDigest(digest) || typeof size !== 'number') return undefined
-  return { digest, size }
+function isContent({ digest, size }: JsonObject): boolean {
+  return typeof digest === 'string' && isDigest(digest) && typeof size === 'number'
 }
 
-function readSignature(value: unknown): Signature | undefined {
-  if (!isRecord(value)) return undefined
-  const { is, by } = value
-  const known = findings.find(one => one === is)
-  if (known === undefined) return undefined
-  return typeof by === 'string' ? { is: known, by } : { is: known }
+function isSignature(value: unknown): boolean {
+  const known: readonly unknown[] = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked']
+  return isRecord(value) && known.includes(value['is']) && isOptional(value['by'], 'string')
 }
 
-const findings = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked'] as const
-
-function readIndex(value: unknown): AdoptedIndex | undefined {
-  if (!isRecord(value)) return undefined
+function isIndex(value: unknown): boolean {
+  if (!isRecord(value)) return false
   const { table, root } = value
-  if (typeof table !== 'string' || !isDigest(table) || typeof root !== 'string') return undefined
-  return { table, root }
+  return typeof table === 'string' && isDigest(table) && typeof root === 'string'
 }
 
-function readListed(value: unknown): Listed | undefined {
-  if (!isRecord(value)) return undefined
-  const { path, asked } = value
-  const content = readContent(value)
-  if (content === undefined || typeof path !== 'string') return undefined
-  return { path, ...content, ...(typeof asked === 'number' && { asked }) }
+function isListed(value: unknown): boolean {
+  if (!isRecord(value) || !isContent(value)) return false
+  return typeof value['path'] === 'string' && isOptional(value['asked'], 'number')
 }
 
-function readList<One>(
-  value: unknown,
-  read: (one: unknown) => One | undefined,
-): readonly One[] | undefined {
-  if (!Array.isArray(value)) return undefined
-  const all = value.map(read)
-  return all.every(one => one !== undefined) ? all : undefined
+function isOptional(value: unknown, type: 'number' | 'string'): boolean {
+  return value === undefined || typeof value === type
 }

@@ -5,14 +5,8 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl, directoriesOf } from '../archive/path.ts'
-import {
-  byHashPath,
-  type Content,
-  type Generation,
-  generationAt,
-  keyIn,
-  type Suite,
-} from './generation.ts'
+import type { Content, Generation, Suite } from './generation.ts'
+import { byHashPath, generationAt, keyIn } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import { ahead } from './policy.ts'
 import { pathName } from './table.ts'

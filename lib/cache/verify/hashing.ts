@@ -4,9 +4,9 @@
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { iterate } from '../../bytes/source.ts'
-import type { StoredFile } from '../archive/suite-layout.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
+import type { StoredFile } from './inventory.ts'
 
 export class HashedContents {
   readonly #store: ReadableStore
@@ -26,12 +26,13 @@ export class HashedContents {
   async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<Examined> {
     const name = nameOf(file)
     const known = this.#known.get(name)
-    if (known !== undefined && known.found !== 'whole') return known
-    if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
+    if (known !== undefined) {
+      if (known.found !== 'whole' || algorithms.every(one => known.digests.has(one))) return known
+    }
     const before = this.#done
     const examined = await this.#store.examine(file.digest, {
       size: file.size,
-      algorithms: ['sha256', ...algorithms],
+      algorithms: [...new Set<HashAlgorithm>(['sha256', ...algorithms])],
       onRead: bytes => {
         if (known === undefined) this.#tell(this.#done + bytes)
         return this.#pace(bytes)

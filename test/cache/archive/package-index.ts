@@ -1,5 +1,6 @@
 import t from 'tap'
-import { indexedFiles, type PackageIndex } from '../../../lib/cache/archive/package-index.ts'
+import { indexedFiles } from '../../../lib/cache/archive/package-index.ts'
+import type { PackageIndex } from '../../../lib/cache/archive/path.ts'
 
 const a = 'a'.repeat(64)
 const b = 'b'.repeat(64)
