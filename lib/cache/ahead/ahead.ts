@@ -208,7 +208,7 @@ function searchInThread(
 ): Promise<readonly Newer[]> {
   const late = () => new Error('it takes too long')
   const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
-  const program = new URL('./worker.js', import.meta.url)
+  const program = new URL('./newest.js', import.meta.url)
   return within(limit, stop =>
     inThread(program, { task, heapMegabytes, signal: stop }, (found: readonly Newer[], resolve) =>
       resolve(found),

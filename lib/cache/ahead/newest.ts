@@ -1,8 +1,10 @@
 /**
- * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: it runs in a thread
- * of its own (worker.ts).
+ * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: this is the program of a
+ * thread of its own, which ahead.ts starts.
  */
 import { createReadStream } from 'node:fs'
+import { parentPort, workerData } from 'node:worker_threads'
+import { lowerPriority } from '../../async/thread.ts'
 import { decompress } from '../archive/decompress.ts'
 import type { ListedFile } from '../archive/listed-file.ts'
 import { indexedFiles } from '../archive/package-index.ts'
@@ -41,7 +43,7 @@ interface Indexed {
 }
 
 /** Of each package that is used and was named before, the newest that is named now. Throws when an index cannot be read. */
-export async function newest(search: Search): Promise<readonly Newer[]> {
+async function newest(search: Search): Promise<readonly Newer[]> {
   const used = new Map(search.used.map((name, place) => [name, place]))
   const placeOf = (one?: Indexed): number => used.get(one?.name ?? '') ?? Number.POSITIVE_INFINITY
   const before = new Map<string, Indexed>()
@@ -83,4 +85,13 @@ async function* packagesOf(
       if (file !== undefined) yield { file, name, root, listed }
     }
   }
+}
+
+/** As nice as background jobs are. */
+const niceness = 10
+
+// Without a parent it is not a thread and does nothing.
+if (parentPort !== null) {
+  lowerPriority(niceness)
+  parentPort.postMessage(await newest(workerData))
 }

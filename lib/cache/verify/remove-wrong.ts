@@ -54,13 +54,7 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
   const { key, digest, because, sentence, according } = wrong
   if (typeof key !== 'string' || typeof digest !== 'string' || !isDigest(digest)) return undefined
   if (typeof sentence !== 'string' || !isWrongBecause(because)) return undefined
-  return {
-    key,
-    digest,
-    because,
-    sentence,
-    ...(typeof according === 'string' ? { according } : {}),
-  }
+  return { key, digest, because, sentence, ...(typeof according === 'string' && { according }) }
 }
 
 /** How often an owner that came between the question and the lock is waited for. */

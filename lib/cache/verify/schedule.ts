@@ -10,11 +10,8 @@ import { explainError, systemCode } from '../../errors.ts'
 import { isCount, isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import {
-  type LastVerification,
-  type Verification,
-  verificationFigures,
-} from '../operations/sources.ts'
+import type { LastVerification, Verification } from '../operations/sources.ts'
+import { verificationFigures } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
 import { evictFrom, type Fate } from './remove-wrong.ts'
 import type { VerificationReport, Wrong } from './report.ts'
@@ -105,9 +102,9 @@ export class VerificationSchedule implements Verification {
   }
 
   async #verify(): Promise<void> {
-    const { directory, clock, log, settings, run = verifyInThread } = this.#options
+    const { directory, clock, log, run = verifyInThread } = this.#options
     const { signal } = this.#stop
-    const { archives, suites, verification } = settings()
+    const { archives, suites, verification } = this.#options.settings()
     let evicting: Promise<unknown> = Promise.resolve()
     try {
       log.info('verification: begins')
@@ -138,21 +135,17 @@ export class VerificationSchedule implements Verification {
 }
 
 function lastOf(report: VerificationReport): LastVerification {
-  const finished = Date.parse(report.finished)
   const { files, bytes, repositories, confirmed, wrong } = report
-  return {
-    finished,
-    took: finished - Date.parse(report.started),
-    files,
-    bytes,
-    suites: repositories.length,
-    confirmed,
-    wrong: wrong.length,
-  }
+  const finished = Date.parse(report.finished)
+  const took = finished - Date.parse(report.started)
+  const found = { files, bytes, suites: repositories.length, confirmed, wrong: wrong.length }
+  return { finished, took, ...found }
 }
 
-async function readLast(options: ScheduleOptions): Promise<LastVerification | undefined> {
-  const { directory, log } = options
+async function readLast({
+  directory,
+  log,
+}: ScheduleOptions): Promise<LastVerification | undefined> {
   try {
     return decode(JSON.parse(await readFile(join(directory, fileName), 'utf8')))
   } catch (error) {

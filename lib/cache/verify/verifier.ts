@@ -18,7 +18,13 @@ import type { Policy } from '../suites/policy.ts'
 import { HashedContents } from './hashing.ts'
 import { Inventory, type ListedStored, type StoredFile, type StoredIndex } from './inventory.ts'
 import { type JudgedRelease, judge, readStoredRelease, type Verdict } from './judge.ts'
-import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
+import type {
+  Progress,
+  RepositoryReport,
+  UncheckedBecause,
+  VerificationReport,
+  Wrong,
+} from './report.ts'
 
 export interface VerifyParts {
   readonly store: ReadableStore
@@ -111,8 +117,9 @@ class Verification {
   async #checkNames(): Promise<void> {
     for (const { file, expected } of this.#inventory.byHash) {
       const { algorithm, hex } = expected
-      if (!(await this.#isWhole(file, [algorithm]))) continue
-      const found = this.#contents.digestsOf(file).get(algorithm)
+      const digests = await this.#digests(file, [algorithm])
+      if (digests === undefined) continue
+      const found = digests.get(algorithm)
       const sentence = `its ${algorithm} is ${found} and its name says ${hex}`
       if (found === hex) this.#confirmed.add(file)
       else await this.#report(file, 'by-hash', { sentence })
@@ -126,7 +133,7 @@ class Verification {
     const found: JudgedRelease[] = []
     for (const one of inventory.releases) {
       const { file } = one
-      if (!(await this.#isWhole(file))) continue
+      if ((await this.#digests(file)) === undefined) continue
       const around = { contents, inventory, policyOf, now: clock.now() }
       const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
@@ -146,9 +153,9 @@ class Verification {
     for (const claim of claims) {
       const { file, listed } = claim
       if (this.#settled.has(file)) continue
-      const more: HashAlgorithm[] = listed.digests.sha512 === undefined ? [] : ['sha512']
-      if (!(await this.#isWhole(file, more))) continue
-      const verdict = judge(file, listed, this.#contents.digestsOf(file))
+      const digests = await this.#digests(file, listed.digests.sha512 ? ['sha512'] : [])
+      if (digests === undefined) continue
+      const verdict = judge(file, listed, digests)
       if (verdict.is === 'right') right.push(claim)
       const because = file.validated < according.stored ? 'stale-index' : 'index'
       await this.#conclude(file, because, { verdict, according })
@@ -179,7 +186,7 @@ class Verification {
   async #readOne(choice: readonly StoredIndex[], said: Map<StoredFile, Said>): Promise<void> {
     const failed: Unread[] = []
     for (const index of choice) {
-      if (!(await this.#isWhole(index.file))) continue
+      if ((await this.#digests(index.file)) === undefined) continue
       try {
         return await this.#readIndex(index, said)
       } catch (error) {
@@ -229,21 +236,25 @@ class Verification {
   async #checkContents(): Promise<void> {
     for (const files of this.#inventory.contents.values()) {
       for (const file of files) {
-        if (!(await this.#isWhole(file)) || this.#settled.has(file)) continue
-        if (!this.#confirmed.has(file)) this.#settle(file, 'no-index')
+        const digests = await this.#digests(file)
+        if (digests === undefined || this.#settled.has(file) || this.#confirmed.has(file)) continue
+        this.#settle(file, 'no-index')
       }
     }
   }
 
-  /** Whether a file has the content it was stored with; what has not is reported, once. */
-  async #isWhole(file: StoredFile, more: readonly HashAlgorithm[] = []): Promise<boolean> {
-    const examined = await this.#contents.examine(file, more)
-    if (examined.found === 'whole') return true
+  /** What the content of a file hashes to. Undefined when it is not what was stored, which is reported once. */
+  async #digests(
+    file: StoredFile,
+    algorithms: readonly HashAlgorithm[] = [],
+  ): Promise<ReadonlyMap<HashAlgorithm, string> | undefined> {
+    const examined = await this.#contents.examine(file, algorithms)
+    if (examined.found === 'whole') return examined.digests
     this.#confirmed.delete(file)
-    if (this.#settled.has(file)) return false
+    if (this.#settled.has(file)) return undefined
     if (examined.found === 'unknown') this.#settle(file, 'unreadable')
     else await this.#report(file, 'content', { sentence: examined.because })
-    return false
+    return undefined
   }
 
   async #report(
@@ -263,7 +274,7 @@ class Verification {
     this.#parts.onWrong(wrong)
   }
 
-  #settle(file: StoredFile, because: keyof VerificationReport['unchecked']): void {
+  #settle(file: StoredFile, because: UncheckedBecause): void {
     this.#settled.add(file)
     this.#unchecked[because] += 1
   }
