@@ -6,8 +6,7 @@
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. Node's own for zstd, since 22.15, is not used:
- *   it stops at the end of the first frame and reports no error.
+ *   background can bear. Node's own for zstd, since 22.15, stops at the end of the first frame and reports no error.
  */
 import { createRequire } from 'node:module'
 import { pipeline } from 'node:stream'
@@ -15,9 +14,9 @@ import { ReadableStream } from 'node:stream/web'
 import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
+import { ByteReader } from './byte-reader.ts'
 import { unbzip2 } from './bzip2.ts'
 import { unlzma } from './lzma.ts'
-import { ZstdFrames } from './zstd-frames.ts'
 
 /** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
 export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
@@ -121,34 +120,79 @@ async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
 /** A CommonJS module; loaded when it is needed, because few processes unpack anything. */
 const load = createRequire(import.meta.url)
 
+/** Bytes of the largest window of zstd, and of what one piece may unpack to. */
+const mostMemory = 128 * 1024 * 1024
+
+const pieceBytes = 1024
+
 async function* unzstd(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const frames = new ZstdFrames()
   let ready: Uint8Array[] = []
   let waiting = 0
   const decoder = new Decompress(chunk => {
     waiting += chunk.length
-    if (waiting > maxWindow) throw new DecompressError('too-large', 'it unpacks too fast')
+    if (waiting > mostMemory) throw new DecompressError('too-large', 'it unpacks too fast')
     ready.push(chunk.slice())
   })
-  for await (const chunk of source) {
-    // A few bytes may stand for a block of 128 KiB: in small pieces what is ready stays small.
-    for (let at = 0; at < chunk.length; at += zstdPiece) {
-      const piece = chunk.subarray(at, at + zstdPiece)
-      // The decoder allocates a frame's window at once.
-      frames.look(piece)
-      if (frames.window > maxWindow) {
-        throw new DecompressError('too-large', 'its window is larger than 128 MiB')
-      }
-      decoder.push(piece)
-      yield* ready
-      ready = []
-      waiting = 0
-    }
+  for await (const piece of checkedPieces(new ByteReader(source))) {
+    decoder.push(piece)
+    yield* ready
+    ready = []
+    waiting = 0
   }
   decoder.push(new Uint8Array(0), true)
   yield* ready
 }
 
-const zstdPiece = 1024
+/**
+ * All of a zstd stream, in pieces: the header of each frame when it is checked, because the decoder allocates the frame's window
+ * at once (RFC 8878 section 3.1). What is no zstd is for the decoder to report.
+ */
+async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const magic = await reader.take(4)
+    if (magic.length === 0) return
+    // 3.1.2: a skippable frame has its size behind the magic number.
+    if (((magic[0] ?? 0) & 0xf0) === 0x50 && magic[1] === 0x2a && magic[2] === 0x4d) {
+      const size = await reader.take(4)
+      yield* [magic, size]
+      yield* passed(reader, littleEndian(size))
+      continue
+    }
+    // 3.1.1.1: Frame_Header_Descriptor, Window_Descriptor, Dictionary_ID, Frame_Content_Size
+    const header = await reader.take(1)
+    const descriptor = header[0] ?? 0
+    const single = (descriptor & 0x20) !== 0
+    const window = await reader.take(single ? 0 : 1)
+    const dictionary = await reader.take([0, 1, 2, 4][descriptor & 3] ?? 0)
+    const size = await reader.take([single ? 1 : 0, 2, 4, 8][descriptor >> 6] ?? 0)
+    const base = 2 ** (10 + ((window[0] ?? 0) >> 3))
+    const asked = single ? littleEndian(size) : base + (base / 8) * ((window[0] ?? 0) & 7)
+    if (asked > mostMemory)
+      throw new DecompressError('too-large', 'its window is larger than 128 MiB')
+    yield Buffer.concat([magic, header, window, dictionary, size])
+    // 3.1.1.2: Last_Block, Block_Type, Block_Size; of a run of one byte only that byte follows.
+    for (let last = false; !last; ) {
+      const block = await reader.take(3)
+      if (block.length === 0) return
+      yield block
+      const bits = littleEndian(block)
+      last = (bits & 1) === 1
+      yield* passed(reader, ((bits >> 1) & 3) === 1 ? 1 : bits >> 3)
+    }
+    yield* passed(reader, (descriptor & 4) === 0 ? 0 : 4)
+  }
+}
 
-const maxWindow = 128 * 1024 * 1024
+/** So many bytes. A few may stand for a block of 128 KiB: in small pieces what is ready stays small. */
+async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8Array> {
+  for (let left = count; left > 0; ) {
+    const piece = await reader.take(Math.min(left, pieceBytes))
+    if (piece.length === 0) return
+    yield piece
+    left -= piece.length
+  }
+}
+
+function littleEndian(bytes: Uint8Array): number {
+  return bytes.reduceRight((value, byte) => value * 256 + byte, 0)
+}
