@@ -1,6 +1,8 @@
 /**
- * A file as an index lists it: its path, its size and its digests, and the fields that hold them. Pure.
+ * Reads the files that indexes list, with their paths, sizes and digests: those of Packages and Sources from the pieces of an
+ * unpacked index, one stanza in memory at a time; those of a Release file from its fields. Pure.
  */
+import { type Stanza, stanzas } from './deb822.ts'
 
 /**
  * The digests archives use, the strongest first: their digits in hex, the field of Release, Packages and by-hash directories, and
@@ -55,6 +57,53 @@ const longestPath = 4096
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const control = /[\u0000-\u001f\u007f]/
+
+/** The two kinds of indexes of packages. */
+export type PackageIndex = 'Packages' | 'Sources'
+
+/** The files an index lists, with paths from the root of the archive. Stanzas that are damaged or list none are left out. */
+export async function* indexedFiles(
+  kind: PackageIndex,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<ListedFile> {
+  const { wanted, filesOf } = kinds[kind]
+  for await (const { damaged, fields } of stanzas(chunks, { wanted })) {
+    if (!damaged) yield* filesOf(fields)
+  }
+}
+
+const kinds = {
+  Packages: {
+    wanted: ['Filename', 'Size', ...digests.map(({ field }) => field)],
+    filesOf: packageOf,
+  },
+  Sources: {
+    wanted: ['Directory', ...digests.map(({ sources }) => sources)],
+    filesOf: sourceFilesOf,
+  },
+}
+
+function* packageOf(fields: Stanza['fields']): Generator<ListedFile> {
+  const path = readPath(fields.get('filename') ?? '')
+  const size = readSize(fields.get('size'))
+  if (path === undefined || size === undefined) return
+  const found: Record<string, string> = {}
+  for (const digest of digests) {
+    const hex = readDigest(digest, fields.get(digest.field.toLowerCase()) ?? '')
+    if (hex !== undefined) found[digest.algorithm] = hex
+  }
+  yield { path, size, digests: found }
+}
+
+function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
+  const written = fields.get('directory') ?? ''
+  // A flat repository may keep its sources beside the index.
+  const directory = written === '.' || written === '' ? '' : readPath(written)
+  if (directory === undefined) return
+  for (const file of listedFiles(({ sources }) => fields.get(sources.toLowerCase())).values()) {
+    yield directory === '' ? file : { ...file, path: `${directory}/${file.path}` }
+  }
+}
 
 /**
  * The files of the lists Release and Sources fold into a field for each digest, in lines `digest size path`. The strongest list

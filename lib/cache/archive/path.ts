@@ -8,7 +8,7 @@
  * - Only a name that must change with its content makes a file immutable: a digest, or a version.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { type DigestAlgorithm, digests } from './listed-file.ts'
+import { type DigestAlgorithm, digests, type PackageIndex } from './listed-file.ts'
 
 /**
  * - pool: a package or source file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)
@@ -173,9 +173,6 @@ export function* directoriesOf(name: string): Generator<string> {
   const authority = name.indexOf('://') + 3
   for (let at = parentOf(name); at.length > authority; at = parentOf(at)) yield at
 }
-
-/** The two kinds of indexes of packages. */
-export type PackageIndex = 'Packages' | 'Sources'
 
 /** Whether the last part of a path is that of an index of packages, and of which kind. */
 export function packageIndexOf(path: string): PackageIndex | undefined {

@@ -9,7 +9,8 @@
  * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
  *   one counts.
  */
-import { directoriesOf, type PackageIndex, packageIndexOf, parentOf } from './path.ts'
+import type { PackageIndex } from './listed-file.ts'
+import { directoriesOf, packageIndexOf, parentOf } from './path.ts'
 import type { Release } from './release.ts'
 
 /** A Release file that was read. */

@@ -4,7 +4,7 @@
 
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { formatUri, parseUri } from '../../http/message/target.ts'
-import { isRecord, type JsonObject } from '../../json.ts'
+import { isRecord } from '../../json.ts'
 import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -143,59 +143,59 @@ export function decodeSuite(text: string): Suite | undefined {
   } catch {
     return undefined
   }
-  if (!isRecord(value) || value['version'] !== version) return undefined
+  return isSuite(value) ? { at: value.at, generations: value.generations } : undefined
+}
+
+function isSuite(value: unknown): value is Suite {
+  if (!isRecord(value) || value['version'] !== version) return false
   const { at, generations } = value
-  if (typeof at !== 'string' || !Array.isArray(generations)) return undefined
-  const whole = generations.length > 0 && generations.every(isGeneration)
-  return whole ? { at, generations } : undefined
-}
-
-function isGeneration(value: unknown): value is Generation {
-  if (!isRecord(value)) return false
-  const { release, date, validUntil, byHash, signature, adopted, indexes, contents } = value
   return (
-    isReleaseFile(release) &&
-    isOptional(date, 'number') &&
-    isOptional(validUntil, 'number') &&
-    typeof byHash === 'boolean' &&
-    isSignature(signature) &&
-    typeof adopted === 'number' &&
-    Array.isArray(indexes) &&
-    indexes.every(isIndex) &&
-    Array.isArray(contents) &&
-    contents.every(isListed)
+    isText(at) &&
+    Array.isArray(generations) &&
+    generations.length > 0 &&
+    generations.every(isGeneration)
   )
 }
 
-function isReleaseFile(value: unknown): boolean {
-  if (!isRecord(value) || !isContent(value)) return false
-  const { name, signedBy } = value
-  return (
-    (name === 'InRelease' || name === 'Release') &&
-    (signedBy === undefined || (isRecord(signedBy) && isContent(signedBy)))
-  )
+type Check = (value: unknown) => boolean
+
+const isText: Check = value => typeof value === 'string'
+const isNumber: Check = value => typeof value === 'number'
+const isSha256: Check = value => typeof value === 'string' && isDigest(value)
+
+function oneOf(...values: readonly unknown[]): Check {
+  return value => values.includes(value)
 }
 
-function isContent({ digest, size }: JsonObject): boolean {
-  return typeof digest === 'string' && isDigest(digest) && typeof size === 'number'
+function optional(is: Check): Check {
+  return value => value === undefined || is(value)
 }
 
-function isSignature(value: unknown): boolean {
-  const known: readonly unknown[] = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked']
-  return isRecord(value) && known.includes(value['is']) && isOptional(value['by'], 'string')
+function listOf(is: Check): Check {
+  return value => Array.isArray(value) && value.every(is)
 }
 
-function isIndex(value: unknown): boolean {
-  if (!isRecord(value)) return false
-  const { table, root } = value
-  return typeof table === 'string' && isDigest(table) && typeof root === 'string'
+function recordOf(members: Readonly<Record<string, Check>>): Check {
+  const checks = Object.entries(members)
+  return value => isRecord(value) && checks.every(([name, is]) => is(value[name]))
 }
 
-function isListed(value: unknown): boolean {
-  if (!isRecord(value) || !isContent(value)) return false
-  return typeof value['path'] === 'string' && isOptional(value['asked'], 'number')
-}
+const content = { digest: isSha256, size: isNumber }
 
-function isOptional(value: unknown, type: 'number' | 'string'): boolean {
-  return value === undefined || typeof value === type
-}
+const isGeneration = recordOf({
+  release: recordOf({
+    ...content,
+    name: oneOf('InRelease', 'Release'),
+    signedBy: optional(recordOf(content)),
+  }),
+  date: optional(isNumber),
+  validUntil: optional(isNumber),
+  byHash: oneOf(true, false),
+  signature: recordOf({
+    is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
+    by: optional(isText),
+  }),
+  adopted: isNumber,
+  indexes: listOf(recordOf({ table: isSha256, root: isText })),
+  contents: listOf(recordOf({ ...content, path: isText, asked: optional(isNumber) })),
+})

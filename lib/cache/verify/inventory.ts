@@ -5,9 +5,15 @@
  * Indexes name files in plain text, keys are percent-encoded in one of several right ways. So files are found by their
  * decoded URL. Two keys may decode to one name; then both must be what an index says about it.
  */
-import { digests, type ListedFile } from '../archive/listed-file.ts'
-import type { ArchivePath, PackageIndex } from '../archive/path.ts'
-import { classify, decodedUrl, directoriesOf, packageIndexOf, parentOf } from '../archive/path.ts'
+import { digests, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
+import {
+  type ArchivePath,
+  classify,
+  decodedUrl,
+  directoriesOf,
+  packageIndexOf,
+  parentOf,
+} from '../archive/path.ts'
 import type { KnownRelease } from '../archive/suite-layout.ts'
 import type { Entry } from '../store/entry.ts'
 

@@ -26,13 +26,10 @@ export async function evictFrom(
   log: Logger,
 ): Promise<Fate> {
   const { key, digest, because } = wrong
-  let fate: Fate
-  try {
-    const gone = await store.evict(key, { digest, content: because === 'content' })
-    fate = gone ? { evicted: true } : kept('it was replaced meanwhile')
-  } catch (error) {
-    fate = kept(explainError(error))
-  }
+  const fate = await store.evict(key, { digest, content: because === 'content' }).then(
+    gone => (gone ? { evicted: true as const } : kept('it was replaced meanwhile')),
+    (error: unknown) => kept(explainError(error)),
+  )
   log.warn(warningWords, { ...wrong, ...fateFacts(fate) })
   return fate
 }

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { indexedFiles } from '../../../lib/cache/archive/package-index.ts'
-import type { PackageIndex } from '../../../lib/cache/archive/path.ts'
+import { indexedFiles, type PackageIndex } from '../../../lib/cache/archive/listed-file.ts'
 
 const a = 'a'.repeat(64)
 const b = 'b'.repeat(64)
