@@ -94,6 +94,11 @@ export function baseOf({ at }: Pick<Suite, 'at'>): string {
   return decodedUrl(at) ?? at
 }
 
+/** The generation of a Release file with this SHA-256. */
+export function generationOf(suite?: Suite, release?: string): Generation | undefined {
+  return suite?.generations.find(({ release: { digest } }) => digest === release)
+}
+
 /** The key of the directory of a Release file or its signature; undefined for other files. */
 export function suiteOfRelease(key: string): string | undefined {
   return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined

@@ -5,6 +5,7 @@ import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
+import { directoriesOf } from '../archive/path.ts'
 import type { Surroundings } from '../store/disk/disk.ts'
 import { baseOf, decodeSuite, encodeSuite, type Generation, type Suite } from './generation.ts'
 import { readSmall } from './tables.ts'
@@ -70,9 +71,13 @@ export class KnownSuites {
     return this.#suites.get(key)
   }
 
-  /** The suite in the directory with this decoded URL. */
-  based(base: string): Suite | undefined {
-    return this.#bases.get(base)
+  /** The suite in whose directory a decoded URL lies, and the path from there on. */
+  above(name: string): { readonly suite: Suite; readonly path: string } | undefined {
+    for (const base of directoriesOf(name)) {
+      const suite = this.#bases.get(base)
+      if (suite !== undefined) return { suite, path: name.slice(base.length + 1) }
+    }
+    return undefined
   }
 
   /** The adopted indexes whose paths begin at a decoded URL, those of the newest Release first. */

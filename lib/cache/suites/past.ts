@@ -4,7 +4,7 @@
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
-import { type ArchivePath, decodedUrl, directoriesOf } from '../archive/path.ts'
+import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import type { Content, Generation } from './generation.ts'
 import { byHashPath, generationAt, keyIn } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
@@ -37,16 +37,13 @@ export class Past {
     if (moment > clock.now() + ahead) return { sentence: 'This date lies in the future.' }
     if (kind === 'by-hash' || kind === 'pool') return { key }
     const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
-    const name = decodedUrl(key) ?? ''
-    const base = [...directoriesOf(name)].find(at => known.based(at) !== undefined) ?? ''
-    const suite = known.based(base)
+    const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}
     if (suite === undefined) return without('No generation of this suite is kept.')
     const generation = generationAt(suite, moment)
     if (generation === undefined) {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
       return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
-    const path = name.slice(base.length + 1)
     return whenReady(this.#content(generation, path), content => {
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }

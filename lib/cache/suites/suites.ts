@@ -15,7 +15,7 @@ import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import type { Content, Generation, ReleaseFile, Suite } from './generation.ts'
-import { baseOf, suiteOfRelease } from './generation.ts'
+import { baseOf, generationOf, suiteOfRelease } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
 import { Past } from './past.ts'
@@ -116,9 +116,7 @@ export class Suites {
 
   /** The generation that a stored Release file belongs to. */
   generationOf({ key, digest }: Entry): Generation | undefined {
-    const at = suiteOfRelease(key)
-    const suite = at === undefined ? undefined : this.#known.at(at)
-    return suite?.generations.find(({ release }) => release.digest === digest)
+    return generationOf(this.#known.at(suiteOfRelease(key) ?? ''), digest)
   }
 
   /** From when on the origin is asked about a Release file however fresh it is: its Valid-Until comes close. */
@@ -200,25 +198,19 @@ export class Suites {
 
   /** The signature that belongs to the Release the client was given. */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
-    const at = parentOf(key)
-    const digest = this.#given.to(client, at)
-    const generation = this.#known.at(at)?.generations.find(one => one.release.digest === digest)
+    const suite = parentOf(key)
+    const generation = generationOf(this.#known.at(suite), this.#given.to(client, suite))
     const { signedBy } = generation?.release ?? {}
-    return generation && signedBy && { ...signedBy, suite: at, generation }
+    return generation && signedBy && { ...signedBy, suite, generation }
   }
 
   /** What the Release the client was given says about an index under its plain name. */
   #findIndex(name: string, client: Client): Claim | undefined | Promise<Claim | undefined> {
-    for (const base of directoriesOf(name)) {
-      const suite = this.#known.based(base)
-      if (suite === undefined) continue
-      const digest = this.#given.to(client, suite.at)
-      const generation = suite.generations.find(({ release }) => release.digest === digest)
-      if (generation === undefined) return undefined
-      const source = { suite, generation, table: generation.release.digest }
-      return this.#ask([source], pathName(name.slice(base.length + 1)))
-    }
-    return undefined
+    const { suite, path = '' } = this.#known.above(name) ?? {}
+    const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
+    if (suite === undefined || generation === undefined) return undefined
+    const source = { suite, generation, table: generation.release.digest }
+    return this.#ask([source], pathName(path))
   }
 
   /** What the indexes of packages say about a file. */
@@ -269,9 +261,8 @@ export class Suites {
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue
-      const given = index && this.#given.to(client, at)
-      const known = this.#known.at(at)?.generations ?? []
-      const adopted = known.some(({ release }) => release.digest === given)
+      const given = index ? this.#given.to(client, at) : undefined
+      const adopted = generationOf(this.#known.at(at), given) !== undefined
       if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
     }
     return undefined

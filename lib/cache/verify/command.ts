@@ -11,19 +11,14 @@ import { Evictor, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
-interface VerifyOptions {
-  /** Report as JSON. */
-  readonly json: boolean
-  /** Remove nothing. */
-  readonly dryRun: boolean
-}
-
-/** A failure when something was wrong, or not signed as the settings require it. */
+/**
+ * A failure when something was wrong, or not signed as the settings require it. Reports as JSON when told to, and removes nothing
+ * with `dryRun`.
+ */
 export async function verifyRepos(
-  config: Config,
-  { json, dryRun }: VerifyOptions,
+  { cacheDirectory: directory, archives, suites }: Config,
+  { json, dryRun }: { readonly json: boolean; readonly dryRun: boolean },
 ): Promise<ExitCode> {
-  const directory = config.cacheDirectory
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
   const line = new ProgressLine(process.stderr)
@@ -36,12 +31,10 @@ export async function verifyRepos(
     report = await verifyInThread({
       directory,
       rate: 0,
-      settings: { archives: config.archives, suites: config.suites },
+      settings: { archives, suites },
       signal: stop.signal,
       log,
-      onProgress: progress => {
-        line.show(progressText(progress))
-      },
+      onProgress: progress => line.show(progressText(progress)),
       onWrong: wrong => {
         if (!dryRun) evictor.evict(wrong)
       },

@@ -45,13 +45,13 @@ export class VerificationSchedule implements Verification {
   readonly #options: ScheduleOptions
   readonly #stop = new AbortController()
   #notBefore: Milliseconds
-  #last: LastVerification | undefined
+  last: LastVerification | undefined
   #running: Promise<void> | undefined
   #stopLooking: () => void = () => undefined
 
   private constructor(options: ScheduleOptions, last: LastVerification | undefined) {
     this.#options = options
-    this.#last = last
+    this.last = last
     this.#notBefore = options.clock.now() + afterStart
   }
 
@@ -60,10 +60,6 @@ export class VerificationSchedule implements Verification {
     const schedule = new VerificationSchedule(options, await readLast(options))
     schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
     return schedule
-  }
-
-  get last(): LastVerification | undefined {
-    return this.#last
   }
 
   get running(): boolean {
@@ -96,7 +92,7 @@ export class VerificationSchedule implements Verification {
     const now = this.#options.clock.now()
     const { interval } = this.#options.settings().verification
     if (interval === 0 || now < this.#notBefore) return false
-    const since = this.#last === undefined ? Number.POSITIVE_INFINITY : now - this.#last.finished
+    const since = this.last === undefined ? Number.POSITIVE_INFINITY : now - this.last.finished
     // A check that ended in the future ended before the clock was set back.
     return since >= interval || since < 0
   }
@@ -119,10 +115,10 @@ export class VerificationSchedule implements Verification {
         },
       })
       await evicting
-      this.#last = lastOf(report)
+      this.last = lastOf(report)
       const { unchecked, unread } = report
-      log.info('verification: finished', { ...this.#last, ...unchecked, unread: unread.length })
-      const text = `${JSON.stringify({ version: fileVersion, ...this.#last })}\n`
+      log.info('verification: finished', { ...this.last, ...unchecked, unread: unread.length })
+      const text = `${JSON.stringify({ version: fileVersion, ...this.last })}\n`
       await writeFileAtomically(join(directory, fileName), text).catch(error => {
         log.warn('cannot write down the last verification', { because: explainError(error) })
       })
