@@ -22,7 +22,6 @@ import {
   type Generation,
   type Listed,
   type ReleaseFile,
-  type Signature,
 } from './generation.ts'
 import { acceptable, type Policy } from './policy.ts'
 import { checkSignature } from './signature.ts'
@@ -88,18 +87,19 @@ async function adopt(job: Job): Promise<Adoption> {
   const { release, file, signature } = chosen
   const { date, validUntil, byHash } = release
   const named = namedBy(release)
-  if (inUse !== undefined) {
-    const used = new Set(inUse)
-    const { missing } = await parted(
-      named.filter(({ path }) => used.has(path)),
-      layout,
-    )
-    return { missing: { files: missing, byHash }, refused }
+  const used = inUse && new Set(inUse)
+  const stored: Listed[] = []
+  const missing: Listed[] = []
+  for (const one of named) {
+    if (used?.has(one.path) === false) continue
+    const found = await stat(layout.blob(one.digest)).catch(() => undefined)
+    const those = found?.size === one.size ? stored : missing
+    those.push(one)
   }
+  if (used !== undefined) return { missing: { files: missing, byHash }, refused }
   await mkdir(layout.suites, { recursive: true })
   const tables = new TableMaker(layout, mostTableBytes)
   await tables.ofRelease(file, named)
-  const { stored } = await parted(named, layout)
   const indexes: AdoptedIndex[] = []
   for (const choice of indexChoices(stored)) {
     const index = await tables.ofOne(choice, { base, refused })
@@ -109,16 +109,8 @@ async function adopt(job: Job): Promise<Adoption> {
   return { generation: { release: file, ...about, indexes, contents: stored }, refused }
 }
 
-type Read =
-  | { readonly release: Release; readonly signature: Signature; readonly because?: undefined }
-  | { readonly release?: undefined; readonly signature?: undefined; readonly because: string }
-
 /** Reads and judges a Release file; says why when it may not be adopted. */
-async function readOne(
-  { name, digest, size, signedBy }: ReleaseFile,
-  job: Job,
-  layout: Layout,
-): Promise<Read> {
+async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, layout: Layout) {
   if (size > maxReleaseBytes) return { because: 'it is too long' }
   const content = await contentOf(digest, layout)
   if (content === undefined) return { because: 'its content is not in the store' }
@@ -144,18 +136,6 @@ function namedBy({ files }: Release): readonly Listed[] {
   return [...files.values()].flatMap(({ path, size, digests: { sha256 } }) =>
     sha256 === undefined ? [] : [{ path, size, digest: sha256 }],
   )
-}
-
-/** Which of these files the store has, under whichever name, and which it has not. */
-async function parted(files: readonly Listed[], layout: Layout) {
-  const stored: Listed[] = []
-  const missing: Listed[] = []
-  for (const file of files) {
-    const found = await stat(layout.blob(file.digest)).catch(() => undefined)
-    const those = found?.size === file.size ? stored : missing
-    those.push(file)
-  }
-  return { stored, missing }
 }
 
 /** Makes the tables of a Release file and its indexes. It may name one index in many directories. */
