@@ -84,7 +84,6 @@ class StanzaReader {
     return this.#found.splice(0)
   }
 
-  /** The last stanza. */
   end(): readonly Stanza[] {
     return this.push(Buffer.from('\n\n'))
   }
@@ -120,7 +119,6 @@ class StanzaReader {
     } else this.#drop()
   }
 
-  /** What is being read is too long. */
   #drop(): void {
     this.#begun = true
     this.#damaged = true

@@ -22,7 +22,6 @@ export type DigestAlgorithm = Digest['algorithm']
 export interface ListedFile {
   /** Relative, decoded, without `.`, `..` and empty segments. */
   readonly path: string
-  /** Bytes. */
   readonly size: number
   /** Lower-case hex by algorithm, as far as an index gives them. */
   readonly digests: Readonly<Partial<Record<DigestAlgorithm, string>>>

@@ -7,7 +7,6 @@ import { digests, type ListedFile, listedFiles } from './listed-file.ts'
 
 export interface Release {
   readonly suite: string | undefined
-  /** When it was made. */
   readonly date: Milliseconds | undefined
   /** After when it must not be used any more. */
   readonly validUntil: Milliseconds | undefined

@@ -33,7 +33,6 @@ export interface Job {
   readonly cacheDirectory: string
   /** The key of the suite's directory. */
   readonly at: string
-  /** The stored Release files. */
   readonly releases: readonly ReleaseFile[]
   readonly adopted: Generation | undefined
   readonly policy: Policy
@@ -131,7 +130,6 @@ async function contentOf(digest: string, layout: Layout): Promise<Buffer | undef
   return found && hash('sha256', found.bytes) === digest ? found.bytes : undefined
 }
 
-/** What a Release file names by SHA-256. */
 function namedBy({ files }: Release): readonly Listed[] {
   return [...files.values()].flatMap(({ path, size, digests: { sha256 } }) =>
     sha256 === undefined ? [] : [{ path, size, digest: sha256 }],
@@ -144,7 +142,6 @@ class TableMaker {
   readonly #mostBytes: number
   /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
   readonly #common = new Map<string, string | undefined>()
-  /** Bytes that may still be unpacked. */
   #left = mostUnpacked
 
   constructor(layout: Layout, mostBytes: number) {

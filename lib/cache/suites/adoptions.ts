@@ -35,7 +35,6 @@ export interface SuiteMeans {
   readonly memory: number
   /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
-  /** For how many days past generations are kept. */
   readonly snapshotDays: () => number
 }
 

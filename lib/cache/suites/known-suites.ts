@@ -66,7 +66,6 @@ export class KnownSuites {
     return this.#suites.size
   }
 
-  /** The suite in the directory with this key. */
   at(key: string): Suite | undefined {
     return this.#suites.get(key)
   }

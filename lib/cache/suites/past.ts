@@ -51,7 +51,6 @@ export class Past {
     })
   }
 
-  /** What a generation says of a path. */
   #content(
     { release, contents }: Generation,
     path: string,

@@ -138,12 +138,7 @@ async function readKeys(
 }
 
 /** Names of the hash algorithms of OpenPGP (RFC 9580 section 9.5). */
-const hashNames: Readonly<Record<number, string>> = {
-  2: 'sha1',
-  8: 'sha256',
-  9: 'sha384',
-  10: 'sha512',
-}
+const hashNames: Record<number, string> = { 2: 'sha1', 8: 'sha256', 9: 'sha384', 10: 'sha512' }
 
 /**
  * Whether the two bytes of the digest that stand in a signature packet of version 4 are those of the content (RFC 9580 sections
@@ -159,5 +154,5 @@ function wasMadeFor(content: Buffer, packet: Buffer): boolean {
   const trailer = Buffer.from([4, 0xff, 0, 0, 0, 0])
   trailer.writeUInt32BE(hashed, 2)
   const hash = createHash(name).update(content).update(packet.subarray(0, hashed)).update(trailer)
-  return hash.digest().compare(packet, left, left + 2, 0, 2) === 0
+  return packet.subarray(left, left + 2).equals(hash.digest().subarray(0, 2))
 }

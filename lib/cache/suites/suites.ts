@@ -35,7 +35,6 @@ interface SuitesParts extends SuiteMeans {
   readonly onAdopted: (suite: Suite) => void
 }
 
-/** A file that is asked for. */
 interface AskedFile {
   readonly key: string
   readonly archive: ArchivePath

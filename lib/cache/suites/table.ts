@@ -15,7 +15,6 @@ const magic = Buffer.from('cachesvc-table-1')
 const headerBytes = 32
 const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
-/** Where the digest of the content stands in a row. */
 const digestAt = nameBytes + 6
 const numberBytes = 4
 /** No index needs more, by far: these are more than a million rows. */
@@ -119,7 +118,6 @@ export class Table {
   readonly bytes: number
   /** The directory all its paths lie in; empty when there is none. */
   readonly common: string
-  /** How many rows there are. */
   readonly count: number
   readonly #rows: Buffer
   readonly #byContent: Buffer

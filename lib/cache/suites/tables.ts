@@ -14,7 +14,6 @@ interface TablesParts extends Surroundings {
   readonly memory: number
 }
 
-/** How the files of tables end. */
 const suffix = '.table'
 
 /** The file of the table of the index with this SHA-256. */

@@ -49,7 +49,6 @@ export class Inventory {
   readonly #indexes: StoredIndex[] = []
   readonly #names = new Map<string, StoredFile[]>()
   files = 0
-  /** Bytes of all contents. */
   bytes = 0
 
   add({ key, digest, size, stored, validated }: StoredFile): void {
@@ -67,7 +66,6 @@ export class Inventory {
     } else if (kind !== undefined) this.#indexes.push({ file, kind, base: parentOf(name) })
   }
 
-  /** The files that have this decoded URL. */
   named(name: string): readonly StoredFile[] {
     return this.#names.get(name) ?? none
   }

@@ -55,7 +55,6 @@ export interface JudgedRelease extends KnownRelease {
   readonly refused: string | undefined
 }
 
-/** What there is around a Release file. */
 interface Around {
   readonly contents: HashedContents
   readonly inventory: Inventory

@@ -71,7 +71,6 @@ export class Evictor {
     this.#options = options
   }
 
-  /** Begins to remove it. */
   evict(wrong: Wrong): void {
     this.#waiting.push(wrong)
     this.#working ??= this.#work().finally(() => {

@@ -27,7 +27,6 @@ export interface Wrong {
   /** The SHA-256 it is stored under. */
   readonly digest: string
   readonly because: WrongBecause
-  /** What was expected and what was found. */
   readonly sentence: string
   /** Key of the file that says so, when it is another. */
   readonly according?: string
@@ -63,7 +62,6 @@ export interface VerificationReport {
   /** Moments as RFC 3339 writes them. */
   readonly started: string
   readonly finished: string
-  /** Entries looked at. */
   readonly files: number
   /** Different contents read, and their bytes. */
   readonly contents: number
@@ -81,7 +79,6 @@ export interface VerificationReport {
 /** How far a check has come. */
 export interface Progress {
   readonly doing: 'listing' | 'reading'
-  /** Bytes of contents. */
   readonly done: number
   readonly total: number
   readonly wrong: number

@@ -24,7 +24,6 @@ interface ScheduleOptions {
   readonly log: Logger
   /** Asked anew each time. */
   readonly settings: () => Pick<Config, 'archives' | 'suites' | 'verification'>
-  /** Told of every repository-verification warning. */
   readonly onWarning: () => void
   /** Runs a check; in a thread unless told. */
   readonly run?: typeof verifyInThread
