@@ -5,6 +5,8 @@
 import { createReadStream } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
@@ -77,7 +79,7 @@ class Bundle {
       const digest = digestNamed(name)
       if (!identified) {
         if (name !== identityName) throw new Error('it does not begin as a bundle does')
-        const problem = identityProblem((await text(content, maxLineBytes)) ?? '')
+        const problem = identityProblem(size > maxLineBytes ? '' : await text(content))
         if (problem !== undefined) throw new Error(problem)
         identified = true
       } else if (digest !== undefined) await this.#content(digest, size, content)
@@ -152,41 +154,20 @@ async function* read(path: string): AsyncGenerator<Buffer> {
 /** The identity and the manifest of a bundle in a directory. Parts that cannot be read are left out. */
 async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGenerator<TarMember> {
   const { bytes } = await readBounded(join(directory, identityName), maxLineBytes)
-  const identity = (async function* () {
-    yield bytes
-  })()
-  yield { name: identityName, size: bytes.length, content: identity }
+  yield { name: identityName, size: bytes.length, content: Readable.from([bytes]) }
   const names = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
+  const readable = async function* (name: string): AsyncGenerator<Buffer> {
+    const path = join(directory, name)
+    try {
+      if (!(await lstat(path)).isFile()) throw new Error('it is not a regular file')
+      yield* read(path)
+    } catch (error) {
+      leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
+    }
+  }
   for (const name of names.filter(isManifest).sort()) {
-    const { size } = await lstat(join(directory, name))
-    yield { name, size, content: readable(directory, name, leftOut) }
+    yield { name, size: 0, content: readable(name) }
   }
-}
-
-async function* readable(
-  directory: string,
-  name: string,
-  leftOut: LeftOut[],
-): AsyncGenerator<Buffer> {
-  const path = join(directory, name)
-  try {
-    if (!(await lstat(path)).isFile()) throw new Error('it is not a regular file')
-    yield* read(path)
-  } catch (error) {
-    leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
-  }
-}
-
-/** All of a content as text; undefined when it is longer than `most`. */
-async function text(content: AsyncIterable<Buffer>, most: number): Promise<string | undefined> {
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const chunk of content) {
-    size += chunk.length
-    if (size > most) return undefined
-    parts.push(Buffer.from(chunk))
-  }
-  return Buffer.concat(parts).toString('utf8')
 }
 
 /** Lines, one in memory at a time. Throws when one is too long. */

@@ -41,6 +41,7 @@ export function tarPadding(size: number): Buffer {
 /** What ends an archive. */
 export const tarEnd: Buffer = Buffer.alloc(2 * blockBytes)
 
+/** A plain file of an archive. */
 export interface TarMember {
   readonly name: string
   readonly size: number
