@@ -17,20 +17,13 @@ import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { classify, decodedUrl } from '../archive/path.ts'
+import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Store } from '../store/store.ts'
 import { packageFile } from '../store/upkeep/versions.ts'
 import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites/generation.ts'
 import { longestJob } from '../suites/thread.ts'
 import type { Newer, Search } from './newest.ts'
-
-interface AheadSettings {
-  /** Packages that clients asked for in so many days count; 0 switches it off. */
-  readonly days: number
-  /** Most files and bytes in a day. */
-  readonly files: number
-  readonly size: number
-}
 
 export interface AheadParts {
   readonly cacheDirectory: string
@@ -39,7 +32,7 @@ export interface AheadParts {
   readonly store: Pick<Store, 'get' | 'list' | 'touch'>
   readonly fetcher: Pick<Fetcher, 'fetch' | 'count'>
   /** Undefined while no origin may be asked. */
-  readonly settings: () => AheadSettings | undefined
+  readonly settings: () => Config['suites']['warm'] | undefined
   /** Told of every file, with the bytes it has. */
   readonly onEnd: (result: 'fetched' | 'failed', bytes: number) => void
 }
@@ -114,15 +107,11 @@ export class Ahead {
     const used = await this.#used([...new Set(before.map(({ root }) => root))])
     if (used.size === 0) return
     const begun = clock.elapsed()
-    const search = { cacheDirectory, before, after, used: [...used.keys()] }
-    const found = await searchInThread(search, clock, this.#closing.signal)
+    const found = await this.#search({ cacheDirectory, before, after, used })
     log.debug('newer packages were found', { suite: at, newer: found.length })
-    const ordered = found
-      .map(one => ({ ...one, lastUsed: used.get(one.before) ?? 0 }))
-      .sort((a, b) => b.lastUsed - a.lastUsed)
     const counts = { fetched: 0, failed: 0, bytes: 0 }
     let failures = 0
-    for (const one of ordered) {
+    for (const one of found) {
       const result = failures < mostFailures ? await this.#one(at, one) : 'left'
       if (result === 'left') continue
       failures = result === 'failed' ? failures + 1 : 0
@@ -143,7 +132,7 @@ export class Ahead {
   async #used(roots: readonly string[]): Promise<ReadonlyMap<string, Milliseconds>> {
     const { store, clock, settings } = this.#parts
     const since = clock.now() - (settings()?.days ?? 0) * day
-    const used: [string, Milliseconds][] = []
+    const used: [name: string, last: Milliseconds][] = []
     for await (const some of store.list()) {
       this.#closing.signal.throwIfAborted()
       for (const { key, lastUsed } of some) {
@@ -155,9 +144,23 @@ export class Ahead {
     return new Map(used.sort(([, a], [, b]) => b - a).slice(0, mostUsed))
   }
 
+  /** Searches in a thread. Rejects when this is closed, when it takes too long, and when an index cannot be read. */
+  #search(task: Search): Promise<readonly Newer[]> {
+    const { clock } = this.#parts
+    const { signal } = this.#closing
+    const late = () => new Error('it takes too long')
+    const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
+    const program = new URL('./newest.js', import.meta.url)
+    return within(limit, stop =>
+      inThread(program, { task, heapMegabytes, signal: stop }, (found: readonly Newer[], resolve) =>
+        resolve(found),
+      ),
+    )
+  }
+
   async #one(
     at: string,
-    { root, path, size, digest, lastUsed }: Newer & { readonly lastUsed: Milliseconds },
+    { root, path, size, digest, lastUsed }: Newer,
   ): Promise<'fetched' | 'failed' | 'left'> {
     const { store, fetcher, onEnd } = this.#parts
     const key = keyIn(encodeURI(root), path)
@@ -199,22 +202,6 @@ export class Ahead {
 
 /** The packages that are looked for and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
-
-/** Searches. Rejects with the reason of `signal`, when it takes too long, and when an index cannot be read. */
-function searchInThread(
-  task: Search,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<readonly Newer[]> {
-  const late = () => new Error('it takes too long')
-  const limit = { clock, after: longestJob, signal, late, aborted: () => signal.reason }
-  const program = new URL('./worker.js', import.meta.url)
-  return within(limit, stop =>
-    inThread(program, { task, heapMegabytes, signal: stop }, (found: readonly Newer[], resolve) =>
-      resolve(found),
-    ),
-  )
-}
 
 type Generations = ReadonlyArray<Generation | undefined>
 

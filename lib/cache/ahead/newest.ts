@@ -1,11 +1,13 @@
 /**
- * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: it runs in a thread
- * of its own (worker.ts).
+ * Finds what new indexes name in place of packages that the indexes before them named. Heavy work: this is the program of a
+ * thread of its own, which ahead.ts starts.
  */
 import { createReadStream } from 'node:fs'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Milliseconds } from '../../async/clock.ts'
+import { lowerPriority } from '../../async/thread.ts'
 import { decompress } from '../archive/decompress.ts'
-import type { ListedFile } from '../archive/listed-file.ts'
-import { indexedFiles } from '../archive/package-index.ts'
+import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
 import { compareVersions } from '../archive/version.ts'
 import { Layout } from '../store/disk/layout.ts'
 import { type PackageFile, packageFile } from '../store/upkeep/versions.ts'
@@ -17,14 +19,14 @@ export interface Search {
   /** The indexes before and after, by the digests of their contents. */
   readonly before: readonly AdoptedIndex[]
   readonly after: readonly AdoptedIndex[]
-  /** Decoded URLs of packages that clients use, the one used last first. */
-  readonly used: readonly string[]
+  /** When clients used packages last, by their decoded URLs. */
+  readonly used: ReadonlyMap<string, Milliseconds>
 }
 
 /** A package that has come in place of one that clients use. */
 export interface Newer {
-  /** The decoded URL of the one before. */
-  readonly before: string
+  /** When the one before was used. */
+  readonly lastUsed: Milliseconds
   /** Where its path begins, a decoded URL. */
   readonly root: string
   readonly path: string
@@ -40,14 +42,16 @@ interface Indexed {
   readonly listed: ListedFile
 }
 
-/** Of each package that is used and was named before, the newest that is named now. Throws when an index cannot be read. */
-export async function newest(search: Search): Promise<readonly Newer[]> {
-  const used = new Map(search.used.map((name, place) => [name, place]))
-  const placeOf = (one?: Indexed): number => used.get(one?.name ?? '') ?? Number.POSITIVE_INFINITY
+/**
+ * Of each package that is used and was named before, the newest that is named now; the one used last first. Throws when an index
+ * cannot be read.
+ */
+async function newest(search: Search): Promise<readonly Newer[]> {
+  const lastUsed = (one?: Indexed): Milliseconds => search.used.get(one?.name ?? '') ?? 0
   const before = new Map<string, Indexed>()
   for await (const one of packagesOf(search, search.before)) {
-    const other = before.get(one.file.name)
-    if (placeOf(one) < placeOf(other)) before.set(one.file.name, one)
+    const { name } = one.file
+    if (lastUsed(one) > lastUsed(before.get(name))) before.set(name, one)
   }
   const after = new Map<string, Indexed>()
   const still = new Set<string>()
@@ -60,14 +64,16 @@ export async function newest(search: Search): Promise<readonly Newer[]> {
     const newer = other === undefined || compareVersions(file.version, other.file.version) > 0
     if (newer) after.set(file.name, one)
   }
-  return [...after.values()].flatMap(({ file, name, root, listed }) => {
+  const found = [...after.values()].flatMap(({ file, name, root, listed }) => {
     const old = before.get(file.name)
     const { sha256: digest } = listed.digests
     if (old === undefined || digest === undefined || old.name === name) return []
     // File names lack the epoch. What took the place of another is newer whatever its name says.
     const older = still.has(file.name) && compareVersions(file.version, old.file.version) <= 0
-    return older ? [] : [{ before: old.name, root, path: listed.path, size: listed.size, digest }]
+    const { path, size } = listed
+    return older ? [] : [{ lastUsed: lastUsed(old), root, path, size, digest }]
   })
+  return found.sort((a, b) => b.lastUsed - a.lastUsed)
 }
 
 async function* packagesOf(
@@ -83,4 +89,13 @@ async function* packagesOf(
       if (file !== undefined) yield { file, name, root, listed }
     }
   }
+}
+
+/** As nice as background jobs are. */
+const niceness = 10
+
+// Without a parent it is not a thread and does nothing.
+if (parentPort !== null) {
+  lowerPriority(niceness)
+  parentPort.postMessage(await newest(workerData))
 }

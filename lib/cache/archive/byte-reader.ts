@@ -5,7 +5,6 @@ export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>
   #bytes: Uint8Array = new Uint8Array(0)
   #at = 0
-  #ended = false
 
   constructor(source: AsyncIterable<Uint8Array>) {
     this.#source = source[Symbol.asyncIterator]()
@@ -18,15 +17,11 @@ export class ByteReader {
 
   /** Resolves when so many bytes can be read at once, or all that are left. */
   async gather(count: number): Promise<void> {
-    if (this.ready >= count || this.#ended) return
+    if (this.ready >= count) return
     const pieces = [this.#bytes.subarray(this.#at)]
-    let bytes = this.ready
-    while (bytes < count) {
+    for (let bytes = this.ready; bytes < count; ) {
       const { value, done } = await this.#source.next()
-      if (done === true) {
-        this.#ended = true
-        break
-      }
+      if (done === true) break
       pieces.push(value)
       bytes += value.length
     }
@@ -40,5 +35,13 @@ export class ByteReader {
     if (byte === undefined) throw new Error('it ends too early')
     this.#at += 1
     return byte
+  }
+
+  /** So many bytes, waited for; all that are left when there are fewer. */
+  async take(count: number): Promise<Uint8Array> {
+    await this.gather(count)
+    const taken = this.#bytes.subarray(this.#at, this.#at + count)
+    this.#at += taken.length
+    return taken
   }
 }

@@ -86,10 +86,9 @@ class Bits {
   }
 }
 
-/** A Huffman code: for each length the first value beyond its codes, and where its symbols begin. */
+/** A canonical Huffman code: how many symbols there are of each length, and the symbols from the shortest on. */
 interface Code {
-  readonly beyond: Int32Array
-  readonly offset: Int32Array
+  readonly counts: readonly number[]
   readonly symbols: readonly number[]
 }
 
@@ -155,7 +154,7 @@ function unsorted(bits: Bits, block: Uint32Array): Uint8Array {
 /** The byte in a place, which goes to the front. */
 function toFront(bytes: Uint8Array, place: number): number {
   const byte = bytes[place] ?? malformed('there is no such place')
-  for (let at = place; at > 0; at -= 1) bytes[at] = bytes[at - 1] ?? 0
+  bytes.copyWithin(1, 0, place)
   bytes[0] = byte
   return byte
 }
@@ -195,28 +194,25 @@ function readCode(bits: Bits, symbols: number): Code {
     if (length < 1 || length > longestCode) malformed('the length of a code is wrong')
     lengths.push(length)
   }
-  const beyond = new Int32Array(longestCode + 1)
-  const offset = new Int32Array(longestCode + 1)
-  const order: number[] = []
-  for (let bit = 1, value = 0; bit <= longestCode; bit += 1, value *= 2) {
-    offset[bit] = order.length - value
-    lengths.forEach((one, symbol) => {
-      if (one === bit) order.push(symbol)
-    })
-    value = order.length - (offset[bit] ?? 0)
-    beyond[bit] = value
-  }
-  return { beyond, offset, symbols: order }
+  const counts = Array.from({ length: longestCode + 1 }, () => 0)
+  for (const one of lengths) counts[one] = (counts[one] ?? 0) + 1
+  const order = lengths.map((_, symbol) => symbol)
+  order.sort((a, b) => (lengths[a] ?? 0) - (lengths[b] ?? 0))
+  return { counts, symbols: order }
 }
 
 /** No valid code comes so close to the end of the file that there are not as many bits. */
-function readSymbol(bits: Bits, { beyond, offset, symbols }: Code): number {
+function readSymbol(bits: Bits, { counts, symbols }: Code): number {
   const next = bits.peek(longestCode)
-  for (let length = 1; length <= longestCode; length += 1) {
-    const value = next >> (longestCode - length)
-    if (value >= (beyond[length] ?? 0)) continue
-    bits.skip(length)
-    return symbols[value + (offset[length] ?? 0)] ?? malformed('a code stands for nothing')
+  for (let length = 1, first = 0, at = 0; length <= longestCode; length += 1) {
+    const count = counts[length] ?? 0
+    const place = (next >> (longestCode - length)) - first
+    if (place < count) {
+      bits.skip(length)
+      return symbols[at + place] ?? malformed('a code stands for nothing')
+    }
+    at += count
+    first = (first + count) * 2
   }
   return malformed('a code stands for nothing')
 }

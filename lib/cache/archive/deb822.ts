@@ -39,15 +39,12 @@ export function stanzasOf(content: Uint8Array, options: StanzaOptions = {}): rea
   return [...reader.push(content), ...reader.end()]
 }
 
-/** How many names are remembered; files have some dozens. */
-const maxNames = 500
-
 class StanzaReader {
-  readonly #wanted: ReadonlySet<string> | undefined
+  /** By their names in lower case; undefined when all are kept. */
+  readonly #wanted: ReadonlyMap<string, string> | undefined
   readonly #maxField: number
   readonly #maxStanza: number
-  /** Names as files write them: the lower-case name when wanted, undefined when not. */
-  readonly #names = new Map<string, string | undefined>()
+  #found: Stanza[] = []
   /** The beginning of a line whose end has not come yet. */
   #rest = ''
   /** Whether the rest of a line that is too long is being passed over. */
@@ -61,84 +58,67 @@ class StanzaReader {
   #value = ''
 
   constructor({ wanted, maxField = 8 << 20, maxStanza = 32 << 20 }: StanzaOptions) {
-    this.#wanted = wanted && new Set(wanted.map(name => name.toLowerCase()))
+    const names = wanted?.map(name => name.toLowerCase())
+    this.#wanted = names && new Map(names.map(name => [name, name]))
     this.#maxField = maxField
     this.#maxStanza = maxStanza
   }
 
+  /** The stanzas that end in this piece. */
   push(chunk: Uint8Array): readonly Stanza[] {
-    const found: Stanza[] = []
     // A byte a character is quick and finds line ends in any encoding; kept values are decoded one by one.
     const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1')
     let start = 0
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
-      const part = text.slice(start, end)
-      start = end + 1
       if (this.#overlong) this.#overlong = false
-      else this.#line(this.#rest === '' ? part : this.#rest + part, found)
+      else this.#line(this.#rest + text.slice(start, end))
       this.#rest = ''
+      start = end + 1
     }
-    if (!this.#overlong) this.#keepRest(text.slice(start))
-    return found
+    if (!this.#overlong) this.#rest += text.slice(start)
+    if (this.#rest.length > this.#maxField) {
+      this.#rest = ''
+      this.#overlong = true
+      this.#drop()
+    }
+    return this.#found.splice(0)
   }
 
   end(): readonly Stanza[] {
-    const found: Stanza[] = []
-    if (this.#rest !== '') this.#line(this.#rest, found)
-    this.#rest = ''
-    this.#endStanza(found)
-    return found
+    return this.push(Buffer.from('\n\n'))
   }
 
-  #keepRest(part: string): void {
-    this.#rest += part
-    if (this.#rest.length <= this.#maxField) return
-    this.#rest = ''
-    this.#overlong = true
-    this.#drop()
-  }
-
-  #line(line: string, found: Stanza[]): void {
-    if (line === '' || line === '\r') this.#endStanza(found)
-    else if (line.startsWith(' ') || line.startsWith('\t')) {
+  #line(line: string): void {
+    if (line === '' || line === '\r') return this.#endStanza()
+    if (line.startsWith('#')) return
+    if (line.startsWith(' ') || line.startsWith('\t')) {
       if (this.#name !== undefined) this.#append(`\n${line.trim()}`)
-    } else if (!line.startsWith('#')) this.#field(line)
-  }
-
-  #field(line: string): void {
+      return
+    }
     this.#endField()
     this.#begun = true
     const colon = line.indexOf(':')
-    if (colon <= 0) {
+    const name = this.#nameOf(line.slice(0, Math.max(0, colon)))
+    if (colon <= 0 || (name !== undefined && this.#fields.has(name))) {
       this.#damaged = true
-      return
+    } else if (name !== undefined) {
+      this.#name = name
+      this.#append(line.slice(colon + 1).trim())
     }
-    const name = this.#nameOf(line.slice(0, colon))
-    if (name === undefined) return
-    if (this.#fields.has(name)) {
-      this.#damaged = true
-      return
-    }
-    this.#name = name
-    this.#append(line.slice(colon + 1).trim())
   }
 
   #nameOf(written: string): string | undefined {
-    if (this.#names.has(written)) return this.#names.get(written)
     const lower = written.toLowerCase()
-    const name = this.#wanted === undefined || this.#wanted.has(lower) ? lower : undefined
-    if (this.#names.size < maxNames) this.#names.set(flat(written), name && flat(name))
-    return name
+    return this.#wanted === undefined ? flat(lower) : this.#wanted.get(lower)
   }
 
   #append(text: string): void {
     this.#length += text.length
-    if (this.#value.length + text.length > this.#maxField || this.#length > this.#maxStanza) {
-      this.#drop()
-    } else this.#value += text
+    if (this.#value.length + text.length <= this.#maxField && this.#length <= this.#maxStanza) {
+      this.#value += text
+    } else this.#drop()
   }
 
-  /** What is being read is too long. */
   #drop(): void {
     this.#begun = true
     this.#damaged = true
@@ -152,9 +132,9 @@ class StanzaReader {
     this.#value = ''
   }
 
-  #endStanza(found: Stanza[]): void {
+  #endStanza(): void {
     this.#endField()
-    if (this.#begun) found.push({ fields: this.#fields, damaged: this.#damaged })
+    if (this.#begun) this.#found.push({ fields: this.#fields, damaged: this.#damaged })
     this.#fields = new Map()
     this.#damaged = false
     this.#begun = false

@@ -6,18 +6,17 @@
  * - 4 KiB of an archive can hold gigabytes of zeroes. What comes out is bounded, absolutely and by what went in; an index packs
  *   six to one, a list of contents twenty to one.
  * - The decoders of xz and zstd are portable ones, three to five times slower than the system's, which a check in the
- *   background can bear. Node's own for zstd, since 22.15, is not used:
- *   it stops at the end of the first frame and reports no error.
+ *   background can bear. Node's own for zstd, since 22.15, stops at the end of the first frame and reports no error.
  */
 import { createRequire } from 'node:module'
-import { type Duplex, pipeline, Readable } from 'node:stream'
+import { pipeline } from 'node:stream'
 import { ReadableStream } from 'node:stream/web'
 import { createGunzip } from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { explainError } from '../../errors.ts'
+import { ByteReader } from './byte-reader.ts'
 import { unbzip2 } from './bzip2.ts'
 import { unlzma } from './lzma.ts'
-import { ZstdFrames } from './zstd-frames.ts'
 
 /** Bytes that may come out, at most; and how many times what went in, once it is more than `free`. */
 export const usualLimits = { most: 4 * 1024 ** 3, ratio: 200, free: 64 * 1024 * 1024 }
@@ -42,8 +41,13 @@ export async function* decompress(
   const chunks = watched(packed, input)
   try {
     const head = await firstBytes(chunks)
+    const whole = async function* () {
+      yield head
+      yield* chunks
+    }
+    const [, unpack] = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte)) ?? []
     let out = 0
-    for await (const chunk of unpackerFor(head)(chained(head, chunks))) {
+    for await (const chunk of unpack?.(whole()) ?? whole()) {
       out += chunk.length
       if (out > limits.most || (out > limits.free && out > input.bytes * limits.ratio)) {
         throw new DecompressError('too-large', `it unpacks to more than ${out} bytes`)
@@ -78,10 +82,10 @@ async function* watched(
   }
 }
 
-/** As many bytes as a zstd frame header has, unless there are fewer. */
+/** As many bytes as tell the format, unless there are fewer. */
 async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Buffer> {
   let head = Buffer.alloc(0)
-  while (head.length < 18) {
+  while (head.length < longestMagic) {
     const { value } = await chunks.next()
     if (value === undefined) break
     head = Buffer.concat([head, value])
@@ -89,32 +93,22 @@ async function firstBytes(chunks: AsyncGenerator<Buffer, undefined>): Promise<Bu
   return head
 }
 
-async function* chained(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  yield head
-  yield* rest
-}
-
 type Unpack = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
-/** What a file of this beginning is unpacked with; a file of another beginning is not packed. */
-function unpackerFor(head: Buffer): Unpack {
-  const found = formats.find(([magic]) => magic.every((byte, i) => head[i] === byte))
-  return found === undefined ? source => source : found[1]
-}
+const longestMagic = 6
 
+/** What a file of each beginning is unpacked with; a file of another beginning is not packed. */
 const formats: ReadonlyArray<readonly [magic: readonly number[], unpack: Unpack]> = [
-  [[0x1f, 0x8b], source => through(source, createGunzip())],
+  [[0x1f, 0x8b], gunzip],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], unxz],
   [[0x28, 0xb5, 0x2f, 0xfd], unzstd],
   [[0x42, 0x5a, 0x68], unbzip2],
   [[0x5d, 0x00, 0x00], unlzma],
 ]
 
-function through(source: AsyncIterable<Uint8Array>, transform: Duplex): AsyncIterable<Uint8Array> {
-  const input = Readable.from(source, { objectMode: false })
+function gunzip(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // The reader gets the error, if there is one.
-  pipeline(input, transform, () => undefined)
-  return transform
+  return pipeline(source, createGunzip(), () => undefined)
 }
 
 async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -126,34 +120,79 @@ async function* unxz(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
 /** A CommonJS module; loaded when it is needed, because few processes unpack anything. */
 const load = createRequire(import.meta.url)
 
+/** Bytes of the largest window of zstd, and of what one piece may unpack to. */
+const mostMemory = 128 * 1024 * 1024
+
+const pieceBytes = 1024
+
 async function* unzstd(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const frames = new ZstdFrames()
   let ready: Uint8Array[] = []
   let waiting = 0
   const decoder = new Decompress(chunk => {
     waiting += chunk.length
-    if (waiting > maxWindow) throw new DecompressError('too-large', 'it unpacks too fast')
+    if (waiting > mostMemory) throw new DecompressError('too-large', 'it unpacks too fast')
     ready.push(chunk.slice())
   })
-  for await (const chunk of source) {
-    // A few bytes may stand for a block of 128 KiB: in small pieces what is ready stays small.
-    for (let at = 0; at < chunk.length; at += zstdPiece) {
-      const piece = chunk.subarray(at, at + zstdPiece)
-      // The decoder allocates a frame's window at once.
-      frames.look(piece)
-      if (frames.window > maxWindow) {
-        throw new DecompressError('too-large', 'its window is larger than 128 MiB')
-      }
-      decoder.push(piece)
-      yield* ready
-      ready = []
-      waiting = 0
-    }
+  for await (const piece of checkedPieces(new ByteReader(source))) {
+    decoder.push(piece)
+    yield* ready
+    ready = []
+    waiting = 0
   }
   decoder.push(new Uint8Array(0), true)
   yield* ready
 }
 
-const zstdPiece = 1024
+/**
+ * All of a zstd stream, in pieces: the header of each frame when it is checked, because the decoder allocates the frame's window
+ * at once (RFC 8878 section 3.1). What is no zstd is for the decoder to report.
+ */
+async function* checkedPieces(reader: ByteReader): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const magic = await reader.take(4)
+    if (magic.length === 0) return
+    // 3.1.2: a skippable frame has its size behind the magic number.
+    if (((magic[0] ?? 0) & 0xf0) === 0x50 && magic[1] === 0x2a && magic[2] === 0x4d) {
+      const size = await reader.take(4)
+      yield* [magic, size]
+      yield* passed(reader, littleEndian(size))
+      continue
+    }
+    // 3.1.1.1: Frame_Header_Descriptor, Window_Descriptor, Dictionary_ID, Frame_Content_Size
+    const header = await reader.take(1)
+    const descriptor = header[0] ?? 0
+    const single = (descriptor & 0x20) !== 0
+    const window = await reader.take(single ? 0 : 1)
+    const dictionary = await reader.take([0, 1, 2, 4][descriptor & 3] ?? 0)
+    const size = await reader.take([single ? 1 : 0, 2, 4, 8][descriptor >> 6] ?? 0)
+    const base = 2 ** (10 + ((window[0] ?? 0) >> 3))
+    const asked = single ? littleEndian(size) : base + (base / 8) * ((window[0] ?? 0) & 7)
+    if (asked > mostMemory)
+      throw new DecompressError('too-large', 'its window is larger than 128 MiB')
+    yield Buffer.concat([magic, header, window, dictionary, size])
+    // 3.1.1.2: Last_Block, Block_Type, Block_Size; of a run of one byte only that byte follows.
+    for (let last = false; !last; ) {
+      const block = await reader.take(3)
+      if (block.length === 0) return
+      yield block
+      const bits = littleEndian(block)
+      last = (bits & 1) === 1
+      yield* passed(reader, ((bits >> 1) & 3) === 1 ? 1 : bits >> 3)
+    }
+    yield* passed(reader, (descriptor & 4) === 0 ? 0 : 4)
+  }
+}
 
-const maxWindow = 128 * 1024 * 1024
+/** So many bytes. A few may stand for a block of 128 KiB: in small pieces what is ready stays small. */
+async function* passed(reader: ByteReader, count: number): AsyncGenerator<Uint8Array> {
+  for (let left = count; left > 0; ) {
+    const piece = await reader.take(Math.min(left, pieceBytes))
+    if (piece.length === 0) return
+    yield piece
+    left -= piece.length
+  }
+}
+
+function littleEndian(bytes: Uint8Array): number {
+  return bytes.reduceRight((value, byte) => value * 256 + byte, 0)
+}

@@ -17,15 +17,12 @@ export type Impostor = 'page' | 'empty' | 'format'
 /** Bytes of the beginning that `impostor` needs to see. */
 export const telling = 8
 
-/** The format each ending promises. Endings that are not here, such as `.dsc`, promise text or nothing. */
-const formatOf: Readonly<Record<string, string>> = {
-  ...{ deb: 'ar', udeb: 'ar', ddeb: 'ar' },
-  ...{ gz: 'gzip', xz: 'xz', bz2: 'bzip2', zst: 'zstd', lz: 'lzip' },
-}
+const ar = '!<arch>\n'
 
+/** How files with these endings begin. Endings that are not here, such as `.dsc`, promise text or nothing. */
 const beginnings: Readonly<Record<string, string>> = {
-  ...{ ar: '!<arch>\n', gzip: '\x1f\x8b', xz: '\xfd7zXZ\0', bzip2: 'BZh', lzip: 'LZIP' },
-  zstd: '\x28\xb5\x2f\xfd',
+  ...{ deb: ar, udeb: ar, ddeb: ar, gz: '\x1f\x8b', xz: '\xfd7zXZ\0', bz2: 'BZh' },
+  ...{ zst: '\x28\xb5\x2f\xfd', lz: 'LZIP' },
 }
 
 /** Whether this response cannot be judged by what its name promises: then its beginning need not be waited for. */
@@ -44,14 +41,14 @@ export function impostor(
 ): Impostor | undefined {
   if (promisesNothing(file)) return undefined
   const ending = /\.([a-z0-9]+)$/.exec(file.name)?.[1] ?? ''
-  const format = Object.hasOwn(formatOf, ending) ? formatOf[ending] : undefined
-  const fixed = format !== undefined || file.kind === 'pool'
+  const promised = Object.hasOwn(beginnings, ending) ? beginnings[ending] : undefined
+  const fixed = promised !== undefined || file.kind === 'pool'
   const type = fields.get('Content-Type') ?? ''
   if (fixed && /^\s*(text\/html|application\/xhtml)/i.test(type)) return 'page'
   if (fixed && first.length === 0) return 'empty'
   const text = first.toString('latin1')
   if (/^(\xef\xbb\xbf)?\s*</.test(text)) return 'page'
-  if (format === undefined || fields.has('Content-Encoding')) return undefined
-  const found = Object.entries(beginnings).find(([, beginning]) => text.startsWith(beginning))
-  return found !== undefined && found[0] !== format ? 'format' : undefined
+  if (promised === undefined || fields.has('Content-Encoding')) return undefined
+  const found = Object.values(beginnings).find(beginning => text.startsWith(beginning))
+  return found !== undefined && found !== promised ? 'format' : undefined
 }

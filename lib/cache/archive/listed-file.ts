@@ -1,19 +1,40 @@
 /**
- * A file as an index lists it: its path, its size and its digests. Pure.
+ * Reads the files that indexes list, with their paths, sizes and digests: those of Packages and Sources from the pieces of an
+ * unpacked index, one stanza in memory at a time; those of a Release file from its fields. Pure.
  */
-import { type Digest, type Digests, digests, readDigest } from './digest.ts'
+import { type Stanza, stanzas } from './deb822.ts'
+
+/**
+ * The digests archives use, the strongest first: their digits in hex, the field of Release, Packages and by-hash directories, and
+ * that of Sources. The names of fields are compared in any case.
+ */
+export const digests = [
+  { algorithm: 'sha512', digits: 128, field: 'SHA512', sources: 'Checksums-Sha512' },
+  { algorithm: 'sha256', digits: 64, field: 'SHA256', sources: 'Checksums-Sha256' },
+  { algorithm: 'sha1', digits: 40, field: 'SHA1', sources: 'Checksums-Sha1' },
+  { algorithm: 'md5', digits: 32, field: 'MD5Sum', sources: 'Files' },
+] as const
+
+type Digest = (typeof digests)[number]
+
+export type DigestAlgorithm = Digest['algorithm']
 
 export interface ListedFile {
   /** Relative, decoded, without `.`, `..` and empty segments. */
   readonly path: string
-  /** Bytes. */
   readonly size: number
-  readonly digests: Digests
+  /** Lower-case hex by algorithm, as far as an index gives them. */
+  readonly digests: Readonly<Partial<Record<DigestAlgorithm, string>>>
+}
+
+/** The hex in lower case, when the text is a digest of this kind. */
+export function readDigest({ digits }: Digest, text: string): string | undefined {
+  return text.length === digits && /^[0-9A-Fa-f]+$/.test(text) ? text.toLowerCase() : undefined
 }
 
 /** A count of bytes in decimal digits. */
-export function readSize(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined
+export function readSize(text = ''): number | undefined {
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
 /**
@@ -36,35 +57,72 @@ const longestPath = 4096
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const control = /[\u0000-\u001f\u007f]/
 
+/** The two kinds of indexes of packages. */
+export type PackageIndex = 'Packages' | 'Sources'
+
+/** The files an index lists, with paths from the root of the archive. Stanzas that are damaged or list none are left out. */
+export async function* indexedFiles(
+  kind: PackageIndex,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<ListedFile> {
+  const { wanted, filesOf } = kinds[kind]
+  for await (const { damaged, fields } of stanzas(chunks, { wanted })) {
+    if (!damaged) yield* filesOf(fields)
+  }
+}
+
+const kinds = {
+  Packages: {
+    wanted: ['Filename', 'Size', ...digests.map(({ field }) => field)],
+    filesOf: packageOf,
+  },
+  Sources: {
+    wanted: ['Directory', ...digests.map(({ sources }) => sources)],
+    filesOf: sourceFilesOf,
+  },
+}
+
+function* packageOf(fields: Stanza['fields']): Generator<ListedFile> {
+  const path = readPath(fields.get('filename') ?? '')
+  const size = readSize(fields.get('size'))
+  if (path === undefined || size === undefined) return
+  const found: Record<string, string> = {}
+  for (const digest of digests) {
+    const hex = readDigest(digest, fields.get(digest.field.toLowerCase()) ?? '')
+    if (hex !== undefined) found[digest.algorithm] = hex
+  }
+  yield { path, size, digests: found }
+}
+
+function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
+  const written = fields.get('directory') ?? ''
+  // A flat repository may keep its sources beside the index.
+  const directory = written === '.' || written === '' ? '' : readPath(written)
+  if (directory === undefined) return
+  for (const file of listedFiles(({ sources }) => fields.get(sources.toLowerCase())).values()) {
+    yield directory === '' ? file : { ...file, path: `${directory}/${file.path}` }
+  }
+}
+
 /**
- * The files of the lists Release and Sources fold into a field for each digest. The strongest list decides about a file's size;
- * a weaker list that differs is ignored, and so is the second of two lines of one list.
+ * The files of the lists Release and Sources fold into a field for each digest, in lines `digest size path`. The strongest list
+ * decides about a file's size; a weaker list that differs is ignored, and so is the second of two lines of one list. A line that
+ * is not of this form is left out.
  */
 export function listedFiles(
   fieldOf: (digest: Digest) => string | undefined,
 ): ReadonlyMap<string, ListedFile> {
   const files = new Map<string, { path: string; size: number; digests: Record<string, string> }>()
   for (const digest of digests) {
-    for (const { hex, size, path } of lines(digest, fieldOf(digest))) {
+    for (const line of (fieldOf(digest) ?? '').split('\n')) {
+      const [, first = '', second, third = ''] =
+        /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+(.+)$/.exec(line) ?? []
+      const [hex, size, path] = [readDigest(digest, first), readSize(second), readPath(third)]
+      if (hex === undefined || size === undefined || path === undefined) continue
       const known = files.get(path)
       if (known === undefined) files.set(path, { path, size, digests: { [digest.algorithm]: hex } })
       else if (known.size === size) known.digests[digest.algorithm] ??= hex
     }
   }
   return files
-}
-
-/** Lines `digest size path`; a line that is not of this form is left out. */
-function* lines(
-  digest: Digest,
-  value = '',
-): Generator<{ readonly hex: string; readonly size: number; readonly path: string }> {
-  for (const line of value.split('\n')) {
-    const [, first = '', second, third = ''] =
-      /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+(.+)$/.exec(line) ?? []
-    const hex = readDigest(digest, first)
-    const size = readSize(second)
-    const path = readPath(third)
-    if (hex !== undefined && size !== undefined && path !== undefined) yield { hex, size, path }
-  }
 }

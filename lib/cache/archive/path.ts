@@ -8,7 +8,7 @@
  * - Only a name that must change with its content makes a file immutable: a digest, or a version.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { type DigestAlgorithm, digests } from './digest.ts'
+import { type DigestAlgorithm, digests, type PackageIndex } from './listed-file.ts'
 
 /**
  * - pool: a package or source file whose name carries its version (`.deb`, `.udeb`, `.dsc`, …)
@@ -91,7 +91,7 @@ const DATED_PATCH =
 function digestOf(segments: readonly string[]): ArchivePath['digest'] {
   const [marker, field, hex = ''] = segments.slice(-3)
   if (marker !== 'by-hash') return undefined
-  const known = digests.find(({ release }) => release === field)
+  const known = digests.find(one => one.field === field)
   if (hex.length !== known?.digits || !/^[0-9a-f]+$/.test(hex)) return undefined
   return { algorithm: known.algorithm, hex }
 }
@@ -175,7 +175,7 @@ export function* directoriesOf(name: string): Generator<string> {
 }
 
 /** Whether the last part of a path is that of an index of packages, and of which kind. */
-export function packageIndexOf(path: string): 'Packages' | 'Sources' | undefined {
+export function packageIndexOf(path: string): PackageIndex | undefined {
   const [, kind] = /(?:^|\/)(Packages|Sources)(?:\.(?:gz|bz2|xz|lzma|zst))?$/.exec(path) ?? []
   return kind === 'Packages' || kind === 'Sources' ? kind : undefined
 }

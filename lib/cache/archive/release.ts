@@ -3,12 +3,10 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { stanzasOf } from './deb822.ts'
-import { digests } from './digest.ts'
-import { type ListedFile, listedFiles } from './listed-file.ts'
+import { digests, type ListedFile, listedFiles } from './listed-file.ts'
 
 export interface Release {
   readonly suite: string | undefined
-  /** When it was made. */
   readonly date: Milliseconds | undefined
   /** After when it must not be used any more. */
   readonly validUntil: Milliseconds | undefined
@@ -18,6 +16,7 @@ export interface Release {
   readonly files: ReadonlyMap<string, ListedFile>
 }
 
+/** A Release file that was read, or why it is none. */
 type ReadRelease =
   | { readonly release: Release; readonly because?: undefined }
   | { readonly release?: undefined; readonly because: string }
@@ -27,16 +26,8 @@ export const maxReleaseBytes = 32 * 1024 * 1024
 
 /** A file that has none of these fields is no Release file. */
 const wanted = [
-  'Origin',
-  'Label',
-  'Suite',
-  'Codename',
-  'Date',
-  'Valid-Until',
-  'Acquire-By-Hash',
-  'Components',
-  'Architectures',
-  ...digests.map(({ release }) => release),
+  ...['Origin', 'Label', 'Suite', 'Codename', 'Date', 'Valid-Until', 'Acquire-By-Hash'],
+  ...['Components', 'Architectures', ...digests.map(({ field }) => field)],
 ]
 
 /** Reads a Release file, signed in place or not; says why when it is none. Never throws. */
@@ -48,14 +39,15 @@ export function readRelease(content: Uint8Array): ReadRelease {
   const [stanza] = stanzasOf(Buffer.from(framing.text, 'latin1'), { wanted })
   if (stanza === undefined) return { because: 'it is empty' }
   if (stanza.damaged) return { because: 'it is not a list of fields' }
-  if (stanza.fields.size === 0) return { because: 'it has none of the fields of a Release file' }
+  const { fields } = stanza
+  if (fields.size === 0) return { because: 'it has none of the fields of a Release file' }
   return {
     release: {
-      suite: stanza.fields.get('suite'),
-      date: readDate(stanza.fields.get('date')),
-      validUntil: readDate(stanza.fields.get('valid-until')),
-      byHash: stanza.fields.get('acquire-by-hash')?.toLowerCase() === 'yes',
-      files: listedFiles(({ release }) => stanza.fields.get(release.toLowerCase())),
+      suite: fields.get('suite'),
+      date: readDate(fields.get('date')),
+      validUntil: readDate(fields.get('valid-until')),
+      byHash: fields.get('acquire-by-hash')?.toLowerCase() === 'yes',
+      files: listedFiles(({ field }) => fields.get(field.toLowerCase())),
     },
   }
 }
@@ -66,18 +58,15 @@ function readDate(text = ''): Milliseconds | undefined {
   return Number.isNaN(date) ? undefined : date
 }
 
-/** The text that was signed, or all of it when it has no framing; the reason when the framing is malformed. */
-type Unframed = { readonly text: string } | { readonly because: string }
-
 const beginMessage = '-----BEGIN PGP SIGNED MESSAGE-----'
 const beginSignature = '-----BEGIN PGP SIGNATURE-----'
 const endSignature = '-----END PGP SIGNATURE-----'
 
 /**
- * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Strict: text that can be read in two ways
- * is malformed, and text outside the signed part is dropped. Checks no signature. Never throws.
+ * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Answers the text that was signed, all of it
+ * when there is no framing. Strict: text that can be read in two ways is malformed, and text outside the signed part is dropped.
  */
-export function unframe(content: string): Unframed {
+export function unframe(content: string): { readonly text: string } | { readonly because: string } {
   // 7.2: trailing blanks are not part of what is signed, and line ends are written either way.
   const lines = content.split('\n').map(line => line.replace(/[ \t\r]+$/, ''))
   const begin = lines.indexOf(beginMessage)

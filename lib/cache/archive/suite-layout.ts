@@ -1,5 +1,5 @@
 /**
- * Finds where the files of a suite lie: those a Release file lists, its indexes, and their packages. Pure.
+ * Finds which Release file of a suite counts, where the paths of its indexes begin, and which of them are read. Pure.
  *
  * # Facts
  * - A suite lies anywhere below `dists/`, nested (`jessie/updates`) or not; its indexes are named from the directory of the
@@ -9,38 +9,17 @@
  * - InRelease and Release of one suite may be of different days when a client last asked for only one of them: the younger
  *   one counts.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { digests } from './digest.ts'
-import type { ListedFile } from './listed-file.ts'
+import type { PackageIndex } from './listed-file.ts'
 import { directoriesOf, packageIndexOf, parentOf } from './path.ts'
 import type { Release } from './release.ts'
 
-/** A stored file: the part of its entry that matters here. */
-export interface StoredFile {
-  readonly key: string
-  /** SHA-256 of its content. */
-  readonly digest: string
-  readonly size: number
-  readonly stored: Milliseconds
-  readonly validated: Milliseconds
-}
-
-/** A stored Release file and where the suite it describes lies. */
-export interface StoredRelease {
-  readonly file: StoredFile
+/** A Release file that was read. */
+export interface KnownRelease {
   /** The decoded URL of its directory, without a slash at the end. */
   readonly base: string
-}
-
-/** A Release file that was read. */
-export interface KnownRelease extends StoredRelease {
+  /** Whether it is signed in place: an InRelease. */
+  readonly inPlace: boolean
   readonly release: Release
-}
-
-/** A stored file and how a Release file lists it. */
-export interface ListedStored {
-  readonly file: StoredFile
-  readonly listed: ListedFile
 }
 
 /** Of the Release files of each suite the one that counts. */
@@ -50,31 +29,10 @@ export function currentReleases<One extends KnownRelease>(
   const current = new Map<string, One>()
   for (const one of releases) {
     const other = current.get(one.base)
-    if (other === undefined || isYounger(one, other)) current.set(one.base, one)
+    const age = other && (one.release.date ?? 0) - (other.release.date ?? 0)
+    if (age === undefined || age > 0 || (age === 0 && one.inPlace)) current.set(one.base, one)
   }
   return [...current.values()]
-}
-
-function isYounger(one: KnownRelease, other: KnownRelease): boolean {
-  const difference = (one.release.date ?? 0) - (other.release.date ?? 0)
-  return difference === 0 ? one.file.key.endsWith('/InRelease') : difference > 0
-}
-
-/** Everything stored that a Release file lists, by its plain name and by hash; `named` has the files of a decoded URL. */
-export function* storedOf(
-  known: KnownRelease,
-  named: (name: string) => readonly StoredFile[],
-): Generator<ListedStored> {
-  for (const listed of known.release.files.values()) {
-    const name = `${known.base}/${listed.path}`
-    for (const file of named(name)) yield { file, listed }
-    for (const { algorithm, release } of digests) {
-      const digest = listed.digests[algorithm]
-      if (digest === undefined) continue
-      const byHash = `${parentOf(name)}/by-hash/${release}/${digest}`
-      for (const file of named(byHash)) yield { file, listed }
-    }
-  }
 }
 
 /** Where paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */
@@ -93,30 +51,26 @@ export function rootOf(base: string, common: string): string {
   return within ?? first
 }
 
-/** An index of packages that is right, or that no Release file says anything about. */
-export interface UsableIndex {
-  readonly file: StoredFile
-  readonly kind: 'Packages' | 'Sources'
-  /** The directory of its Release file; of the index itself when there is none. */
-  readonly base: string
+/** A file that a Release file names. */
+interface NamedFile {
+  readonly path: string
+  readonly digest: string
 }
 
 /**
- * The confirmed indexes of packages of a suite, each content once: of one index in several packings the one that is unpacked
- * soonest comes first, the others stand behind it for when it cannot be read.
+ * The indexes of packages among the right files of a suite, each content once: of one index in several packings the one that is
+ * unpacked soonest comes first, the others stand behind it for when it cannot be read.
  */
-export function indexChoices(
-  base: string,
-  confirmed: readonly ListedStored[],
-): ReadonlyArray<readonly UsableIndex[]> {
-  const choices = new Map<string, UsableIndex[]>()
-  const byCost = [...confirmed].sort((a, b) => costOf(a.listed.path) - costOf(b.listed.path))
-  for (const { file, listed } of byCost) {
-    const kind = packageIndexOf(listed.path)
+export function indexChoices<File extends NamedFile>(
+  right: readonly File[],
+): ReadonlyArray<ReadonlyArray<File & { readonly kind: PackageIndex }>> {
+  const choices = new Map<string, (File & { readonly kind: PackageIndex })[]>()
+  for (const file of [...right].sort((a, b) => costOf(a.path) - costOf(b.path))) {
+    const kind = packageIndexOf(file.path)
     if (kind === undefined) continue
-    const name = `${parentOf(listed.path)}/${kind}`
+    const name = `${parentOf(file.path)}/${kind}`
     const same = choices.get(name) ?? []
-    if (same.every(index => index.file.digest !== file.digest)) same.push({ file, kind, base })
+    if (same.every(({ digest }) => digest !== file.digest)) same.push({ ...file, kind })
     choices.set(name, same)
   }
   return [...choices.values()]
@@ -126,18 +80,4 @@ export function indexChoices(
 function costOf(path: string): number {
   const order = ['.gz', '.zst', '.xz', '.lzma', '.bz2']
   return order.findIndex(ending => path.endsWith(ending)) + 1
-}
-
-/** Those of some indexes of packages that lie outside the directories of all stored Release files. */
-export function unsignedIndexes(
-  indexes: readonly StoredFile[],
-  releases: readonly StoredRelease[],
-): readonly UsableIndex[] {
-  const bases = new Set(releases.map(({ base }) => base))
-  return indexes.flatMap(file => {
-    const kind = packageIndexOf(file.key)
-    const base = parentOf(file.key)
-    const signed = [...directoriesOf(file.key)].some(at => bases.has(at))
-    return kind === undefined || signed ? [] : [{ file, kind, base }]
-  })
 }

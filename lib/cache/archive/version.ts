@@ -15,13 +15,7 @@ export function compareVersions(a: string, b: string): number {
   )
 }
 
-interface Parts {
-  readonly epoch: string
-  readonly upstream: string
-  readonly revision: string
-}
-
-function partsOf(version: string): Parts {
+function partsOf(version: string) {
   const colon = version.indexOf(':')
   const rest = version.slice(colon + 1)
   const hyphen = rest.lastIndexOf('-')
@@ -33,46 +27,31 @@ function partsOf(version: string): Parts {
   }
 }
 
-/** Takes text and digits off both by turns until they differ. */
+/** Compares text and digits by turns until they differ. */
 function comparePart(a: string, b: string): number {
-  let [atA, atB] = [0, 0]
-  while (atA < a.length || atB < b.length) {
-    while (isText(a, atA) || isText(b, atB)) {
-      const order = orderAt(a, atA) - orderAt(b, atB)
-      if (order !== 0) return order
-      atA += 1
-      atB += 1
-    }
-    const [endA, endB] = [endOfDigits(a, atA), endOfDigits(b, atB)]
-    const order = compareNumbers(a.slice(atA, endA), b.slice(atB, endB))
+  const [one, other] = [a.split(/([0-9]+)/), b.split(/([0-9]+)/)]
+  for (let at = 0; at < Math.max(one.length, other.length); at += 1) {
+    const compare = at % 2 === 0 ? compareText : compareNumbers
+    const order = compare(one[at] ?? '', other[at] ?? '')
     if (order !== 0) return order
-    atA = endA
-    atB = endB
   }
   return 0
 }
 
-function isText(part: string, at: number): boolean {
-  return at < part.length && !isDigit(part, at)
+function compareText(a: string, b: string): number {
+  for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
+    const order = placeOf(a.charAt(at)) - placeOf(b.charAt(at))
+    if (order !== 0) return order
+  }
+  return 0
 }
 
-function isDigit(part: string, at: number): boolean {
-  return part[at] !== undefined && /[0-9]/.test(part.charAt(at))
-}
-
-/** `~` before the end or a digit, these before letters, letters before all else. */
-function orderAt(part: string, at: number): number {
-  const character = part.charAt(at)
+/** `~` before the end, the end before letters, letters before all else. */
+function placeOf(character: string): number {
   if (character === '~') return -1
-  if (character === '' || isDigit(part, at)) return 0
+  if (character === '') return 0
   const code = character.charCodeAt(0)
   return /[A-Za-z]/.test(character) ? code : code + 256
-}
-
-function endOfDigits(part: string, from: number): number {
-  let end = from
-  while (isDigit(part, end)) end += 1
-  return end
 }
 
 /** Digits of any length; none are 0. */

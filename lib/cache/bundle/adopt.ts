@@ -37,13 +37,20 @@ export interface Imported {
   readonly leftOut: LeftOut[]
 }
 
+interface WantedContent {
+  readonly digest: string
+  readonly size: number
+  /** Told of the bytes that were read. */
+  readonly onRead: (bytes: number) => void
+}
+
 /**
  * Reads a content into the store, if the store does not have it. The content is checked against its digest and size before it
  * counts. Never rejects.
  */
 export async function storeContent(
   store: Pick<Store, 'download'>,
-  { digest, size }: { readonly digest: string; readonly size: number },
+  { digest, size, onRead }: WantedContent,
   content: AsyncIterable<Buffer>,
 ): Promise<Kept> {
   const expected = { size, digest: { algorithm: 'sha256', hex: digest } } as const
@@ -51,6 +58,7 @@ export async function storeContent(
   try {
     if (download.because !== undefined) throw new Error(download.because)
     for await (const chunk of content) {
+      onRead(chunk.length)
       if (download.take(new Piece(chunk))) continue
       await new Promise<void>(resolve => download.whenReady(resolve))
     }

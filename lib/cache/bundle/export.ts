@@ -2,12 +2,11 @@
  * Writes stored files as a bundle: everything, some archives, or some suites with the packages their indexes name.
  */
 import { createHash } from 'node:crypto'
-import { iterate } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
-import type { Content } from '../../http/message/message.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
+import { blocksOf } from './indexed.ts'
 import type { Sink } from './sink.ts'
 
 interface ExportParts {
@@ -37,45 +36,43 @@ const partBytes = 128 * 1024 * 1024
 /** Writes all members; the bundle is then to be finished. Rejects when it cannot be written. */
 export async function exportBundle(parts: ExportParts): Promise<Exported> {
   const { store, sink, now, by, chosen } = parts
-  const identity = Buffer.from(identityText(now, by))
-  await sink.member(identityName, identity.length, pieces(identity))
+  const writeText = (name: string, text: string): Promise<void> => {
+    const bytes = Buffer.from(text)
+    return sink.member(name, bytes.length, [bytes])
+  }
+  await writeText(identityName, identityText(now, by))
   const leftOut: { key: string; because: string }[] = []
   /** By digest, what is wrong with a content; undefined for nothing. */
   const written = new Map<string, string | undefined>()
   const named = new Set<string>()
   let lines: string[] = []
-  let part = 0
-  let bytes = 0
-  let waiting = 0
-  const flush = async (): Promise<void> => {
-    if (lines.length === 0) return
-    part += 1
-    const text = Buffer.from(lines.join(''))
-    lines = []
-    waiting = 0
-    await sink.member(manifestName(part), text.length, pieces(text))
-  }
+  let [part, bytes, waiting] = [1, 0, 0]
   for await (const { lastUsed: _, ...entry } of store.entries()) {
+    const { key, digest, size } = entry
     // An entry that is replaced meanwhile comes twice.
-    if (!chosen(entry.key) || named.has(entry.key)) continue
-    if (!written.has(entry.digest)) {
+    if (!chosen(key) || named.has(key)) continue
+    if (!written.has(digest)) {
       const problem = await writeContent(entry, parts)
-      written.set(entry.digest, problem)
+      written.set(digest, problem)
       if (problem === undefined) {
-        bytes += entry.size
-        waiting += entry.size
+        bytes += size
+        waiting += size
       }
     }
-    const because = written.get(entry.digest)
+    const because = written.get(digest)
     if (because !== undefined) {
-      leftOut.push({ key: entry.key, because })
+      leftOut.push({ key, because })
       continue
     }
-    named.add(entry.key)
+    named.add(key)
     lines.push(manifestLine(entry))
-    if (lines.length >= partEntries || waiting >= partBytes) await flush()
+    if (lines.length < partEntries && waiting < partBytes) continue
+    await writeText(manifestName(part), lines.join(''))
+    part += 1
+    lines = []
+    waiting = 0
   }
-  await flush()
+  if (lines.length > 0) await writeText(manifestName(part), lines.join(''))
   return { files: named.size, bytes, leftOut }
 }
 
@@ -87,7 +84,7 @@ async function writeContent(
   const content = await store.content(entry)
   if (content === undefined) return 'its content is not there'
   const hash = createHash('sha256')
-  let problem: string | undefined
+  let problem = 'its content is damaged'
   const read = async function* () {
     try {
       for await (const block of blocksOf(content)) {
@@ -103,15 +100,5 @@ async function writeContent(
   await sink.member(name, entry.size, read())
   if (hash.digest('hex') === entry.digest) return undefined
   await sink.retract(name)
-  return problem ?? 'its content is damaged'
-}
-
-async function* pieces(bytes: Buffer): AsyncGenerator<Buffer> {
-  yield bytes
-}
-
-/** A content piece by piece; each is valid until the next is asked for. */
-export async function* blocksOf(content: Content): AsyncGenerator<Buffer> {
-  if (content.kind === 'bytes') yield content.bytes
-  else if (content.kind === 'stream') yield* iterate(content.open())
+  return problem
 }

@@ -25,12 +25,8 @@ export function identityText(made: number, by: string): string {
 
 /** Why a bundle cannot be read here; undefined when it can. */
 export function identityProblem(text: string): string | undefined {
-  let found: unknown
-  try {
-    found = JSON.parse(text)
-  } catch {
-    return `its ${identityName} is not JSON`
-  }
+  const found = parsed(text)
+  if (found === undefined) return `its ${identityName} is not JSON`
   if (!isRecord(found) || typeof found['version'] !== 'number') return `its ${identityName} is none`
   if (found['version'] <= version) return undefined
   return `it was written by a newer cachesvc (format ${found['version']}, this one knows ${version})`
@@ -56,8 +52,8 @@ export function isManifest(name: string): boolean {
 }
 
 export function manifestLine(entry: Entry): string {
-  const { key: url, digest: sha256, size, lastModified, stored, validated, initialAge } = entry
-  const { fields } = entry
+  const { key: url, digest: sha256, size, lastModified, fields } = entry
+  const { stored, validated, initialAge } = entry
   const line = { url, size, sha256, lastModified, stored, validated, initialAge, fields }
   return `${JSON.stringify(line)}\n`
 }
@@ -67,12 +63,8 @@ export const maxLineBytes = 2 * maxEntryBytes
 
 /** An entry of a manifest; a sentence when the line has none. */
 export function readManifestLine(line: string): Entry | string {
-  let found: unknown
-  try {
-    found = JSON.parse(line)
-  } catch {
-    return 'a line of the manifest is not JSON'
-  }
+  const found = parsed(line)
+  if (found === undefined) return 'a line of the manifest is not JSON'
   if (!isRecord(found)) return 'a line of the manifest is no entry'
   // Whether a file is verified is found out here: a bundle is not trusted in this.
   const { url: key, sha256: digest, verified: _, ...rest } = found
@@ -82,4 +74,13 @@ export function readManifestLine(line: string): Entry | string {
   if ('problem' in target || target.form !== 'absolute') return `${entry.key} is no URL`
   // What another machine wrote is treated as an origin's response.
   return { ...entry, fields: [...keptFields(Fields.of(...entry.fields))] }
+}
+
+/** A value that JSON has; undefined for what is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

@@ -5,6 +5,8 @@
 import { createReadStream } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Entry } from '../store/entry.ts'
@@ -36,21 +38,11 @@ export async function importBundle(
   parts: ImportParts,
 ): Promise<Imported> {
   const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
-  const state = new Importing(parts, imported, isDirectory ? contentsBelow(path) : undefined)
-  const members = isDirectory
-    ? manifestBelow(path, imported.leftOut)
-    : tarMembers(createReadStream(path))
-  let identified = false
   try {
-    for await (const member of members) {
-      if (!identified) {
-        if (member.name !== identityName) throw new Error('it does not begin as a bundle does')
-        const problem = identityProblem((await text(member.content, maxLineBytes)) ?? '')
-        if (problem !== undefined) throw new Error(problem)
-        identified = true
-      } else await state.take(member)
-    }
-    if (!identified) throw new Error('it is empty')
+    const bundle = new Bundle(parts, imported, isDirectory ? path : undefined)
+    await bundle.read(
+      isDirectory ? manifestBelow(path, imported.leftOut) : tarMembers(createReadStream(path)),
+    )
   } catch (error) {
     const because = error instanceof Error ? error.message : String(error)
     throw new Failure(`${path} cannot be imported: ${because}.`, {
@@ -64,45 +56,44 @@ export async function importBundle(
   return imported
 }
 
-class Importing {
+class Bundle {
   readonly #parts: ImportParts
   readonly #imported: Imported
+  /** Where contents are looked for; undefined when they come before the entries. */
+  readonly #directory: string | undefined
   /** Why a content is not in the store, by digest. */
   readonly #missing = new Map<string, Pick<LeftOut, 'reason' | 'because'>>()
   /** Contents that were there and, unless nothing is to be stored, were stored. */
   readonly #seen = new Set<string>()
   readonly #counted = new Set<string>()
-  readonly #open: OpenContent | undefined
 
-  /** With `open`, contents are looked for there. */
-  constructor(parts: ImportParts, imported: Imported, open: OpenContent | undefined) {
+  constructor(parts: ImportParts, imported: Imported, directory: string | undefined) {
     this.#parts = parts
     this.#imported = imported
-    this.#open = open
+    this.#directory = directory
   }
 
-  async take({ name, size, content }: TarMember): Promise<void> {
-    const digest = digestNamed(name)
-    if (digest !== undefined) await this.#content(digest, size, content)
-    else if (isManifest(name)) {
-      for await (const line of linesOf(content)) await this.#entry(line)
+  async read(members: AsyncIterable<TarMember>): Promise<void> {
+    let identified = false
+    for await (const { name, size, content } of members) {
+      const digest = digestNamed(name)
+      if (!identified) {
+        if (name !== identityName) throw new Error('it does not begin as a bundle does')
+        const problem = identityProblem(size > maxLineBytes ? '' : await text(content))
+        if (problem !== undefined) throw new Error(problem)
+        identified = true
+      } else if (digest !== undefined) await this.#content(digest, size, content)
+      else if (isManifest(name)) {
+        for await (const line of linesOf(content)) await this.#entry(line)
+      }
     }
+    if (!identified) throw new Error('it is empty')
   }
 
   async #content(digest: string, size: number, content: AsyncIterable<Buffer>): Promise<void> {
     const { store, dryRun, onRead } = this.#parts
-    if (dryRun) {
-      this.#seen.add(digest)
-      return
-    }
-    const counted = async function* () {
-      for await (const chunk of content) {
-        onRead(chunk.length)
-        yield chunk
-      }
-    }
-    const kept = await storeContent(store, { digest, size }, counted())
-    if (kept.stored) {
+    const kept = dryRun || (await storeContent(store, { digest, size, onRead }, content))
+    if (kept === true || kept.stored) {
       this.#seen.add(digest)
       return
     }
@@ -116,15 +107,15 @@ class Importing {
     const { store, dryRun } = this.#parts
     const { digest } = entry
     if (!dryRun && store.put(entry).stored) return true
-    if (this.#open !== undefined && !this.#missing.has(digest)) {
-      const found = await this.#open(digest)
-      if (found !== undefined) await this.#content(digest, found.size, found.content)
+    if (this.#directory !== undefined && !this.#missing.has(digest)) {
+      const path = join(this.#directory, contentName(digest))
+      const found = await lstat(path).catch(() => undefined)
+      if (found?.isFile()) await this.#content(digest, found.size, read(path))
     }
     return this.#seen.has(digest) && (dryRun || store.put(entry).stored)
   }
 
   async #entry(line: string): Promise<void> {
-    const { store } = this.#parts
     const imported = this.#imported
     const entry = readManifestLine(line)
     if (typeof entry === 'string') {
@@ -132,42 +123,27 @@ class Importing {
       return
     }
     const { key, digest, size } = entry
-    const before = await store.get(key)
+    const before = await this.#parts.store.get(key)
     if (before !== undefined && isAsGood(before, entry)) {
       imported.known += 1
       return
     }
     if (!(await this.#put(entry))) {
-      const missing = this.#missing.get(digest)
       const absent = this.#seen.has(digest)
         ? ({ reason: 'not-stored', because: 'there is no room for it' } as const)
         : ({ reason: 'incomplete', because: 'the bundle lacks its content' } as const)
-      imported.leftOut.push({ name: key, ...(missing ?? absent) })
+      imported.leftOut.push({ name: key, ...(this.#missing.get(digest) ?? absent) })
       return
     }
     imported.files += 1
-    if (this.#counted.has(digest)) return
+    if (!this.#counted.has(digest)) imported.bytes += size
     this.#counted.add(digest)
-    imported.bytes += size
   }
 }
 
 /** Whether what is stored is the same, or was confirmed later. */
 function isAsGood(stored: Entry, { digest, validated }: Entry): boolean {
   return stored.validated > validated || (stored.digest === digest && stored.validated >= validated)
-}
-
-type OpenContent = (
-  digest: string,
-) => Promise<{ readonly size: number; readonly content: AsyncIterable<Buffer> } | undefined>
-
-/** The contents of a bundle in a directory. */
-function contentsBelow(directory: string): OpenContent {
-  return async digest => {
-    const path = join(directory, contentName(digest))
-    const found = await lstat(path).catch(() => undefined)
-    return found?.isFile() ? { size: found.size, content: read(path) } : undefined
-  }
 }
 
 /** Opens a file only when it is read. */
@@ -178,38 +154,20 @@ async function* read(path: string): AsyncGenerator<Buffer> {
 /** The identity and the manifest of a bundle in a directory. Parts that cannot be read are left out. */
 async function* manifestBelow(directory: string, leftOut: LeftOut[]): AsyncGenerator<TarMember> {
   const { bytes } = await readBounded(join(directory, identityName), maxLineBytes)
-  yield { name: identityName, size: bytes.length, content: chunks(bytes) }
+  yield { name: identityName, size: bytes.length, content: Readable.from([bytes]) }
   const names = (await readdir(join(directory, 'manifest'))).map(name => `manifest/${name}`)
-  for (const name of names.filter(isManifest).sort()) {
+  const readable = async function* (name: string): AsyncGenerator<Buffer> {
     const path = join(directory, name)
-    const { size } = await lstat(path)
-    yield { name, size, content: readable(path, name, leftOut) }
+    try {
+      if (!(await lstat(path)).isFile()) throw new Error('it is not a regular file')
+      yield* read(path)
+    } catch (error) {
+      leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
+    }
   }
-}
-
-async function* readable(path: string, name: string, leftOut: LeftOut[]): AsyncGenerator<Buffer> {
-  try {
-    if (!(await lstat(path)).isFile()) throw new Error('it is not a regular file')
-    yield* read(path)
-  } catch (error) {
-    leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
+  for (const name of names.filter(isManifest).sort()) {
+    yield { name, size: 0, content: readable(name) }
   }
-}
-
-async function* chunks(bytes: Buffer): AsyncGenerator<Buffer> {
-  yield bytes
-}
-
-/** All of a content as text; undefined when it is longer than `most`. */
-async function text(content: AsyncIterable<Buffer>, most: number): Promise<string | undefined> {
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const chunk of content) {
-    size += chunk.length
-    if (size > most) return undefined
-    parts.push(Buffer.from(chunk))
-  }
-  return Buffer.concat(parts).toString('utf8')
 }
 
 /** Lines, one in memory at a time. Throws when one is too long. */

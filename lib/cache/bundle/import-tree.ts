@@ -13,7 +13,6 @@
 
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
@@ -25,9 +24,8 @@ import { destinationOfUrl, type FileDestination } from '../request/destination.t
 import { draftEntry } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
 import { type Imported, type LeftOutReason, storeContent } from './adopt.ts'
-import { blocksOf } from './export.ts'
-import { encodedUrl, type Index, indexAt, listedIn } from './indexed.ts'
-import { type Found, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
+import { blocksOf, type Index, indexAt, listedIn } from './indexed.ts'
+import { encodedUrl, type Found, filesBelow, type Head, headOf, urlByPlace } from './tree.ts'
 
 interface TreeParts {
   readonly directory: string
@@ -48,28 +46,28 @@ interface Candidate {
   readonly place: FileDestination | undefined
   /** Why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined
-  /** What indexes say of it. */
+  /** The URLs that indexes give it. */
   readonly named: Set<string>
+  /** Whether an index says that another file belongs in its place. */
   contradicted: boolean
 }
 
 /** Throws when the directory cannot be read. */
 export async function importTree(parts: TreeParts): Promise<Imported> {
   const { directory, onFound } = parts
-  const imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
   const files: Found[] = []
   for await (const file of filesBelow(directory)) files.push(file)
   onFound(files.reduce((sum, { size }) => sum + size, 0))
-  const tree = new Tree(parts, imported)
+  const tree = new Tree(parts)
   for (const file of files) await tree.consider(file)
   await tree.readIndexes()
   await tree.adopt()
-  return imported
+  return tree.imported
 }
 
 class Tree {
+  readonly imported: Imported = { files: 0, bytes: 0, known: 0, leftOut: [] }
   readonly #parts: TreeParts
-  readonly #imported: Imported
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()
   /** By the decoded URL of their place. */
@@ -77,28 +75,28 @@ class Tree {
   /** Indexes of the directory. */
   readonly #indexes: { readonly index: Index; readonly path: string }[] = []
 
-  constructor(parts: TreeParts, imported: Imported) {
+  constructor(parts: TreeParts) {
     this.#parts = parts
-    this.#imported = imported
   }
 
   /** Looks at a file: whether it is whole, what it hashes to, what its place says. */
   async consider(file: Found): Promise<void> {
-    const { directory, onRead } = this.#parts
+    const { directory, rules, onRead } = this.#parts
     const path = join(directory, file.path)
     if (!file.isFile) return this.#leaveOut(file, 'not-a-file')
     const head = await headOf(path)
     if (file.partial || isPartial(file, head)) return this.#leaveOut(file, 'incomplete')
-    const place = this.#placeOf(file, head)
+    const url = urlByPlace(file.path, head?.fields.get('X-Original-Source'))
+    const found = url && destinationOfUrl(encodedUrl(url), rules)
+    const place = typeof found === 'object' ? found : undefined
     const index = place && indexAt(place.key)
     if (index !== undefined) this.#indexes.push({ index, path })
     try {
-      const by = place?.archive.digest
-      const { sha256, other } = await hashed(path, by?.algorithm, onRead)
-      if (by !== undefined && by.hex !== other) return this.#leaveOut(file, 'other-content')
-      const otherwise = await whyNot(file, { path, head, place })
-      const candidate = { file, sha256, place, otherwise, named: new Set<string>() }
-      this.#add({ ...candidate, contradicted: false })
+      const named = place?.archive.digest
+      const { sha256, other, first } = await hashed(path, named?.algorithm, onRead)
+      if (named?.hex !== other) return this.#leaveOut(file, 'other-content')
+      const otherwise = whyNot(file, { place, head, first })
+      this.#add({ file, sha256, place, otherwise, named: new Set(), contradicted: false })
     } catch (error) {
       this.#leaveOut(file, 'unreadable', explainError(error))
     }
@@ -107,6 +105,7 @@ class Tree {
   /** Finds out what the indexes of the store and of the directory say about the candidates. */
   async readIndexes(): Promise<void> {
     const { store } = this.#parts
+    // An index that cannot be read names nothing.
     for (const { index, path } of this.#indexes) {
       await this.#read(index, createReadStream(path)).catch(() => undefined)
     }
@@ -114,14 +113,16 @@ class Tree {
       for (const listed of some) {
         const index = indexAt(listed.key)
         const content = index && (await store.content(listed))
-        // An index that cannot be read names nothing.
         if (index && content) await this.#read(index, blocksOf(content)).catch(() => undefined)
       }
     }
   }
 
+  /** Takes over what may be. */
   async adopt(): Promise<void> {
-    for (const candidate of this.#candidates) await this.#adoptOne(candidate)
+    for (const candidate of this.#candidates) {
+      for (const key of this.#keysOf(candidate)) await this.#put(key, candidate)
+    }
   }
 
   async #read(index: Index, content: AsyncIterable<Uint8Array>): Promise<void> {
@@ -135,31 +136,27 @@ class Tree {
     }
   }
 
-  async #adoptOne(candidate: Candidate): Promise<void> {
-    const { file, place, otherwise, named, contradicted } = candidate
-    const { rules } = this.#parts
-    const places = new Map<string, FileDestination>()
+  /** The keys a file is stored under; none for a file that is left out. */
+  #keysOf({ file, place, otherwise, named, contradicted }: Candidate): ReadonlySet<string> {
+    const keys = new Set<string>()
     let refused = false
     for (const url of named) {
-      const destination = destinationOfUrl(url, rules)
+      const destination = destinationOfUrl(url, this.#parts.rules)
       if (typeof destination === 'string') continue
-      if (isAllowed(destination)) places.set(destination.key, destination)
+      if (isAllowed(destination)) keys.add(destination.key)
       else refused = true
     }
-    if (places.size === 0) {
-      if (refused) return this.#leaveOut(file, 'refused')
-      if (contradicted) return this.#leaveOut(file, 'other-content', 'an index names another')
-      if (otherwise !== undefined || place === undefined) {
-        return this.#leaveOut(file, otherwise?.reason ?? 'not-named', otherwise?.because)
-      }
-      places.set(place.key, place)
-    }
-    for (const key of places.keys()) await this.#put(key, candidate)
+    if (keys.size > 0) return keys
+    if (refused) this.#leaveOut(file, 'refused')
+    else if (contradicted) this.#leaveOut(file, 'other-content', 'an index names another')
+    else if (otherwise !== undefined) this.#leaveOut(file, otherwise.reason, otherwise.because)
+    else if (place !== undefined) keys.add(place.key)
+    return keys
   }
 
   async #put(key: string, { file, sha256: digest }: Candidate): Promise<void> {
     const { directory, store, now, dryRun, onRead } = this.#parts
-    const imported = this.#imported
+    const { imported } = this
     const { size, modified } = file
     if ((await store.get(key)) !== undefined) {
       imported.known += 1
@@ -169,16 +166,15 @@ class Tree {
     const fields = Fields.of(['Last-Modified', formatDate(modified)])
     const draft = draftEntry(key, fields, { requested: now, received: now, previous: undefined })
     const entry = { ...draft, digest, size }
-    let first = false
-    if (!dryRun && !store.put(entry).stored) {
-      first = true
-      const content = read(join(directory, file.path), onRead)
-      const kept = await storeContent(store, { digest, size }, content)
+    const known = !dryRun && store.put(entry).stored
+    if (!dryRun && !known) {
+      const content = contentOf(join(directory, file.path))
+      const kept = await storeContent(store, { digest, size, onRead }, content)
       const put = kept.stored ? store.put(entry) : kept
       if (!put.stored) return this.#leaveOut(file, 'not-stored', put.because)
     }
     imported.files += 1
-    if (first || dryRun) imported.bytes += size
+    if (!known) imported.bytes += size
   }
 
   #add(candidate: Candidate): void {
@@ -190,79 +186,59 @@ class Tree {
     if (name !== undefined) this.#byName.set(name, candidate)
   }
 
-  #placeOf({ path }: Found, head: Head | undefined): FileDestination | undefined {
-    const source = head && fieldOf(head, 'x-original-source')
-    const url = urlByPlace(path, source)
-    const destination = url && destinationOfUrl(encodedUrl(url), this.#parts.rules)
-    return typeof destination === 'object' ? destination : undefined
-  }
-
   #leaveOut({ path }: Found, reason: LeftOutReason, because?: string): void {
-    this.#imported.leftOut.push({ name: path, reason, ...(because && { because }) })
+    this.imported.leftOut.push({ name: path, reason, ...(because && { because }) })
   }
 }
 
 /** Why a file is not taken over by its place alone; undefined when it is. */
-async function whyNot(
-  file: Found,
-  of: { path: string; head: Head | undefined; place: FileDestination | undefined },
-): Promise<Candidate['otherwise']> {
-  const { path, head, place } = of
+function whyNot(
+  { path }: Found,
+  of: { place: FileDestination | undefined; head: Head | undefined; first: Buffer },
+): Candidate['otherwise'] {
+  const { place, head, first } = of
   if (place === undefined) return { reason: 'not-named' }
   if (!isAllowed(place)) return { reason: 'refused' }
   if (!place.archive.immutable) return { reason: 'changing' }
   if (place.archive.digest !== undefined) return undefined
-  if (head === undefined || fieldOf(head, 'content-length') === undefined) {
-    return { reason: 'incomplete' }
-  }
-  const name = basename(file.path)
-  const found = impostor({ ...place.archive, name }, Fields.of(...head.fields), await begin(path))
+  if (!head?.fields.has('Content-Length')) return { reason: 'incomplete' }
+  const found = impostor({ ...place.archive, name: basename(path) }, head.fields, first)
   return found && { reason: 'other-content', because: `it is a ${found}` }
 }
 
 /** Whether a head says that the file should be longer, or is of another response than the file itself. */
 function isPartial({ size }: Found, head: Head | undefined): boolean {
   if (head === undefined) return false
-  const length = fieldOf(head, 'content-length')
-  return head.status !== 200 || (length !== undefined && length !== String(size))
-}
-
-function fieldOf({ fields }: Head, name: string): string | undefined {
-  return fields.find(([found]) => found.toLowerCase() === name)?.[1]
+  const length = head.fields.get('Content-Length') ?? String(size)
+  return head.status !== 200 || length !== String(size)
 }
 
 function isAllowed({ admission }: FileDestination): boolean {
   return 'allow' in admission && admission.allow !== 'passthrough'
 }
 
+/** What a file hashes to, by SHA-256 and by another algorithm, and how it begins. */
 async function hashed(
   path: string,
   algorithm: string | undefined,
   onRead: (bytes: number) => void,
-): Promise<{ readonly sha256: string; readonly other: string }> {
+): Promise<{
+  readonly sha256: string
+  readonly other: string | undefined
+  readonly first: Buffer
+}> {
   const sha256 = createHash('sha256')
-  const other = createHash(algorithm ?? 'sha256')
-  for await (const chunk of read(path, onRead)) {
+  const other = algorithm === undefined ? undefined : createHash(algorithm)
+  let first = Buffer.alloc(0)
+  for await (const chunk of contentOf(path)) {
+    if (first.length < telling) first = Buffer.concat([first, chunk]).subarray(0, telling)
     sha256.update(chunk)
-    if (algorithm !== undefined) other.update(chunk)
-  }
-  return { sha256: sha256.digest('hex'), other: other.digest('hex') }
-}
-
-async function* read(path: string, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
-  const chunks: AsyncIterable<Buffer> = createReadStream(path, { highWaterMark: 256 * 1024 })
-  for await (const chunk of chunks) {
+    other?.update(chunk)
     onRead(chunk.length)
-    yield chunk
   }
+  return { sha256: sha256.digest('hex'), other: other?.digest('hex'), first }
 }
 
-async function begin(path: string): Promise<Buffer> {
-  const file = await open(path, 'r')
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(telling), 0, telling, 0)
-    return buffer.subarray(0, bytesRead)
-  } finally {
-    await file.close()
-  }
+function contentOf(path: string): AsyncIterable<Buffer> {
+  return createReadStream(path, { highWaterMark: 256 * 1024 })
 }

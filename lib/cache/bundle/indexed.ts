@@ -1,16 +1,19 @@
 /**
- * Lists the files that stored or imported indexes (Packages, Sources) name, with their URLs.
+ * Lists the files that stored or imported indexes (Packages, Sources) name, with their URLs, and chooses by them the stored files
+ * of some archives or suites.
  */
-
+import { iterate } from '../../bytes/source.ts'
+import { explainError } from '../../errors.ts'
+import type { Content } from '../../http/message/message.ts'
 import { decompress } from '../archive/decompress.ts'
-import type { ListedFile } from '../archive/listed-file.ts'
-import { indexedFiles } from '../archive/package-index.ts'
+import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
 import { rootsOf } from '../archive/suite-layout.ts'
+import type { ReadableStore } from '../store/reading.ts'
 
 /** An index of packages, where its files lie, and which of the two kinds it is. */
 export interface Index {
-  readonly kind: 'Packages' | 'Sources'
+  readonly kind: PackageIndex
   /** The decoded URL that paths in the index begin below. */
   readonly root: string
 }
@@ -19,37 +22,90 @@ export interface Index {
 export function indexAt(key: string): Index | undefined {
   const name = decodedUrl(key)
   if (name === undefined) return undefined
-  const parent = parentOf(name)
   const directory = name.replace(/\/by-hash\/\w+\/\w+$/, '')
-  const kind = directory === name ? packageIndexOf(name) : kindIn(directory)
-  const [root] = rootsOf(directory === name ? parent : directory)
+  const byHash = directory !== name
+  const kind = byHash ? kindIn(directory) : packageIndexOf(name)
+  const [root] = rootsOf(byHash ? directory : parentOf(name))
   return kind === undefined || root === undefined ? undefined : { kind, root }
 }
 
 /** Which index a directory of a suite has. */
-function kindIn(directory: string): Index['kind'] | undefined {
+function kindIn(directory: string): PackageIndex | undefined {
   if (/\/binary-[\w-]+$/.test(directory)) return 'Packages'
   return directory.endsWith('/source') ? 'Sources' : undefined
 }
 
-/** A file an index lists. */
-interface Listed extends ListedFile {
-  /** Its decoded URL. */
-  readonly url: string
-}
-
-/** The files an index lists, packed or not. Throws when it cannot be unpacked or read. */
+/** The files an index lists, packed or not, with their decoded URLs. Throws when it cannot be unpacked or read. */
 export async function* listedIn(
   { kind, root }: Index,
   content: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Listed> {
+): AsyncGenerator<ListedFile & { readonly url: string }> {
   for await (const listed of indexedFiles(kind, decompress(content))) {
     yield { ...listed, url: `${root}/${listed.path}` }
   }
 }
 
-/** A decoded URL as it is written in a request. */
-export function encodedUrl(url: string): string {
-  const [, begin = '', path = ''] = /^([a-z]+:\/\/[^/]*)(.*)$/s.exec(url) ?? []
-  return begin + path.split('/').map(encodeURIComponent).join('/')
+/** A content piece by piece; each is valid until the next is asked for. */
+export async function* blocksOf(content: Content): AsyncGenerator<Buffer> {
+  if (content.kind === 'bytes') yield content.bytes
+  else if (content.kind === 'stream') yield* iterate(content.open())
+}
+
+export interface Choice {
+  /** Hosts, or hosts with the beginning of a path; all when there are none. */
+  readonly archives: readonly string[]
+  /** Directories below `dists/`; all files, of a suite or not, when there are none. */
+  readonly suites: readonly string[]
+}
+
+interface Chosen {
+  readonly chosen: (key: string) => boolean
+  /** Indexes that cannot be read: packages that only they name are missing. */
+  readonly unread: readonly { readonly key: string; readonly because: string }[]
+}
+
+/** With suites, reads their stored indexes: the packages they name belong to them. */
+export async function chosenFrom(
+  store: ReadableStore,
+  { archives, suites }: Choice,
+): Promise<Chosen> {
+  const ofArchive = (key: string) =>
+    archives.length === 0 || archives.some(archive => isBelow(key, archive))
+  if (suites.length === 0) return { chosen: ofArchive, unread: [] }
+  const names = new Map<string, string>()
+  const wanted = new Set<string>()
+  /** Each content below each root once. */
+  const indexes = new Map<string, { index: Index; key: string; digest: string; size: number }>()
+  for await (const some of store.list()) {
+    for (const { key, digest, size } of some) {
+      const name = ofArchive(key) ? decodedUrl(key) : undefined
+      if (name === undefined) continue
+      names.set(name, key)
+      if (!suites.some(suite => name.includes(`/dists/${suite}/`))) continue
+      wanted.add(key)
+      const index = indexAt(key)
+      if (index) indexes.set(`${index.root} ${digest}`, { index, key, digest, size })
+    }
+  }
+  const unread: { key: string; because: string }[] = []
+  for (const { index, ...named } of indexes.values()) {
+    try {
+      const content = await store.content(named)
+      if (content === undefined) continue
+      for await (const { url } of listedIn(index, blocksOf(content))) {
+        const key = names.get(url)
+        if (key !== undefined) wanted.add(key)
+      }
+    } catch (error) {
+      unread.push({ key: named.key, because: explainError(error) })
+    }
+  }
+  return { chosen: key => wanted.has(key), unread }
+}
+
+/** Whole segments: `archive.example.org/debian` is not the beginning of `archive.example.org/debian-security`. */
+function isBelow(key: string, place: string): boolean {
+  const url = place.includes('://') ? key : key.slice(key.indexOf('://') + 3)
+  const beginning = place.replace(/\/+$/, '')
+  return url.startsWith(beginning) && ['', '/', ':'].includes(url.charAt(beginning.length))
 }

@@ -41,6 +41,7 @@ export function tarPadding(size: number): Buffer {
 /** What ends an archive. */
 export const tarEnd: Buffer = Buffer.alloc(2 * blockBytes)
 
+/** A plain file of an archive. */
 export interface TarMember {
   readonly name: string
   readonly size: number
@@ -49,23 +50,33 @@ export interface TarMember {
 }
 
 /** The plain files of an archive in their order. Throws when it is none, or ends too early. */
-export async function* tarMembers(chunks: AsyncIterable<Buffer>): AsyncGenerator<TarMember> {
-  const input = new Input(chunks)
+export async function* tarMembers(source: AsyncIterable<Buffer>): AsyncGenerator<TarMember> {
+  const chunks = source[Symbol.asyncIterator]()
+  let rest: Buffer = Buffer.alloc(0)
+  /** So many of the next bytes, piece by piece. */
+  const next = async function* (left: { bytes: number }): AsyncGenerator<Buffer> {
+    while (left.bytes > 0) {
+      while (rest.length === 0) {
+        const { done, value } = await chunks.next()
+        if (done === true) throw new Error('the tar archive ends too early')
+        rest = value
+      }
+      const piece = rest.subarray(0, left.bytes)
+      rest = rest.subarray(piece.length)
+      left.bytes -= piece.length
+      yield piece
+    }
+  }
   for (;;) {
-    const header = await input.exactly(blockBytes)
+    const pieces: Buffer[] = []
+    for await (const piece of next({ bytes: blockBytes })) pieces.push(piece)
+    const header = Buffer.concat(pieces)
     if (header.every(byte => byte === 0)) return
     const { name, size, isFile } = readHeader(header)
-    let left = size
-    const content = async function* () {
-      while (left > 0) {
-        const chunk = await input.atMost(left)
-        left -= chunk.length
-        yield chunk
-      }
-    }
-    if (isFile) yield { name, size, content: content() }
-    while (left > 0) left -= (await input.atMost(left)).length
-    await input.exactly(tarPadding(size).length)
+    const left = { bytes: size }
+    if (isFile) yield { name, size, content: next(left) }
+    left.bytes += tarPadding(size).length
+    for await (const _ of next(left));
   }
 }
 
@@ -84,36 +95,4 @@ function readHeader(header: Buffer) {
 /** The sum of all bytes, those of the checksum itself counted as blanks. */
 function checksum(header: Buffer): number {
   return header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
-}
-
-/** Bytes in the portions that are asked for. */
-class Input {
-  readonly #chunks: AsyncIterator<Buffer>
-  #rest: Buffer = Buffer.alloc(0)
-
-  constructor(chunks: AsyncIterable<Buffer>) {
-    this.#chunks = chunks[Symbol.asyncIterator]()
-  }
-
-  async exactly(count: number): Promise<Buffer> {
-    const parts: Buffer[] = []
-    for (let left = count; left > 0; ) {
-      const part = await this.atMost(left)
-      parts.push(part)
-      left -= part.length
-    }
-    return Buffer.concat(parts)
-  }
-
-  /** At least a byte. */
-  async atMost(count: number): Promise<Buffer> {
-    while (this.#rest.length === 0) {
-      const { done, value } = await this.#chunks.next()
-      if (done === true) throw new Error('the tar archive ends too early')
-      this.#rest = value
-    }
-    const part = this.#rest.subarray(0, count)
-    this.#rest = this.#rest.subarray(part.length)
-    return part
-  }
 }

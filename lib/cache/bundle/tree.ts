@@ -9,11 +9,11 @@
  * - While a file arrives it already has its name, and is shorter than its Content-Length. apt keeps such files in `partial/`.
  * - Names at the top that begin with `_` are its own.
  */
-import type { Stats } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
 import { readBounded } from '../../bounded-file.ts'
 import { systemCode } from '../../errors.ts'
+import { Fields } from '../../http/message/field.ts'
 
 /** A file below the directory. */
 export interface Found {
@@ -29,7 +29,7 @@ export interface Found {
 /** The head that stands beside a file. */
 export interface Head {
   readonly status: number
-  readonly fields: ReadonlyArray<readonly [name: string, value: string]>
+  readonly fields: Fields
 }
 
 /** Every file below a directory, heads left out. Throws when the directory itself cannot be read. */
@@ -40,24 +40,12 @@ export async function* filesBelow(directory: string): AsyncGenerator<Found> {
     const path = relative(directory, absolute)
     const segments = path.split(sep)
     if (segments[0]?.startsWith('_') || entry.name.endsWith('.head')) continue
-    const stats = await statsOf(absolute)
-    if (stats === undefined) continue
-    yield {
-      path,
-      size: stats.size,
-      modified: stats.mtimeMs,
-      isFile: stats.isFile(),
-      partial: segments.includes('partial'),
-    }
-  }
-}
-
-async function statsOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
+    const stats = await lstat(absolute).catch((error: unknown) => {
+      if (systemCode(error) !== 'ENOENT') throw error
+    })
+    if (!stats) continue
+    const { size, mtimeMs: modified } = stats
+    yield { path, size, modified, isFile: stats.isFile(), partial: segments.includes('partial') }
   }
 }
 
@@ -65,14 +53,8 @@ const mostHeadBytes = 64 * 1024
 
 /** The head beside a file; undefined when there is none that can be read. */
 export async function headOf(path: string): Promise<Head | undefined> {
-  let text: string
-  try {
-    const { bytes } = await readBounded(`${path}.head`, mostHeadBytes)
-    text = bytes.toString('latin1')
-  } catch {
-    return undefined
-  }
-  const [first = '', ...lines] = text.split(/\r?\n/)
+  const found = await readBounded(`${path}.head`, mostHeadBytes).catch(() => undefined)
+  const [first = '', ...lines] = found?.bytes.toString('latin1').split(/\r?\n/) ?? []
   const [, status] = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(first) ?? []
   if (status === undefined) return undefined
   const fields: [string, string][] = []
@@ -81,7 +63,7 @@ export async function headOf(path: string): Promise<Head | undefined> {
     const [, name = '', value = ''] = /^([^:]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? []
     if (name !== '') fields.push([name, value])
   }
-  return { status: Number(status), fields }
+  return { status: Number(status), fields: Fields.of(...fields) }
 }
 
 /**
@@ -96,4 +78,10 @@ export function urlByPlace(path: string, source: string | undefined): string | u
     return /^https?:\/\//.test(source) && source.endsWith(`/${below}`) ? source : undefined
   }
   return /^[a-z0-9-]+(\.[a-z0-9-]+)+(:\d{1,5})?$/.test(top) ? `http://${top}/${below}` : undefined
+}
+
+/** A decoded URL as it is written in a request. */
+export function encodedUrl(url: string): string {
+  const [, begin = '', path = ''] = /^([a-z]+:\/\/[^/]*)(.*)$/s.exec(url) ?? []
+  return begin + path.split('/').map(encodeURIComponent).join('/')
 }

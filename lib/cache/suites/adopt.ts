@@ -1,25 +1,20 @@
 /**
- * Reads the Release files of a suite and the indexes they name, and writes the tables that are missing. Heavy work: it runs in a
- * thread of its own (thread.ts).
+ * Reads the Release files of a suite and the indexes they name, and writes the tables that are missing. Heavy work: this is the
+ * program of a thread of its own, which thread.ts starts.
  */
-import { createHash } from 'node:crypto'
+import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, stat } from 'node:fs/promises'
+import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
+import { lowerPriority } from '../../async/thread.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
 import { explainError } from '../../errors.ts'
 import { decompress, usualLimits } from '../archive/decompress.ts'
-import { indexedFiles } from '../archive/package-index.ts'
+import { indexedFiles, type PackageIndex } from '../archive/listed-file.ts'
 import { maxReleaseBytes, type Release, readRelease } from '../archive/release.ts'
-import {
-  currentReleases,
-  indexChoices,
-  type KnownRelease,
-  type ListedStored,
-  rootOf,
-  type UsableIndex,
-} from '../archive/suite-layout.ts'
+import { currentReleases, indexChoices, rootOf } from '../archive/suite-layout.ts'
 import { Layout } from '../store/disk/layout.ts'
 import {
   type AdoptedIndex,
@@ -27,17 +22,17 @@ import {
   type Generation,
   type Listed,
   type ReleaseFile,
-  type Signature,
 } from './generation.ts'
 import { acceptable, type Policy } from './policy.ts'
+import { checkSignature } from './signature.ts'
 import { Table, TableBuilder } from './table.ts'
+import { tablePath } from './tables.ts'
 
 /** What the thread is told. */
 export interface Job {
   readonly cacheDirectory: string
   /** The key of the suite's directory. */
   readonly at: string
-  /** The stored Release files. */
   readonly releases: readonly ReleaseFile[]
   readonly adopted: Generation | undefined
   readonly policy: Policy
@@ -48,15 +43,18 @@ export interface Job {
   readonly inUse?: readonly string[]
 }
 
-/** What it answers. */
+/** What became of a job. */
 export interface Adoption {
   /** Undefined when none of the Release files may be adopted. */
-  readonly generation: Generation | undefined
+  readonly generation?: Generation
   /** The files in use that the Release file names and the store has not; undefined when it may not be adopted. */
-  readonly missing?: Missing | undefined
+  readonly missing?: Missing
   /** What was not adopted or not read, in sentences. */
   readonly refused: readonly string[]
 }
+
+/** What the thread answers a job: why it failed in words, when it did. */
+export type Answer = { readonly adoption: Adoption } | { readonly failed: string }
 
 /** What a new generation lacks. */
 export interface Missing {
@@ -65,234 +63,186 @@ export interface Missing {
   readonly byHash: boolean
 }
 
-/** How signatures are checked; the thread gives it. */
-export type CheckSignature = (
-  release: Buffer,
-  detached: Buffer | undefined,
-  given: { readonly keyrings: readonly string[]; readonly now: Milliseconds },
-) => Promise<Signature>
+/** An index of packages, named by its Release file. */
+type PackedIndex = Listed & { readonly kind: PackageIndex }
 
 /** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
 const mostUnpacked = 8 * 1024 ** 3
 
-/** How far the indexes of a Release file are read. It may name one index in many directories. */
-interface Reading {
-  readonly places: Layout
-  readonly mostTableBytes: number
-  /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
-  readonly tables: Map<string, string | undefined>
-  /** Bytes that may still be unpacked. */
-  left: number
-}
-
 /** Adopts the best of the Release files. Rejects when tables cannot be written. */
-export async function adopt(job: Job, check: CheckSignature): Promise<Adoption> {
-  const places = new Layout(job.cacheDirectory)
+async function adopt(job: Job): Promise<Adoption> {
+  const { at, mostTableBytes, inUse } = job
+  const layout = new Layout(job.cacheDirectory)
+  const base = baseOf({ at })
   const refused: string[] = []
-  const found: Array<KnownRelease & { of: ReleaseFile; signature: Signature }> = []
-  for (const of of job.releases) {
-    const known = await readKnown(of, job, { places, check })
-    const because =
-      'because' in known
-        ? known.because
-        : acceptable({ ...known.release, signature: known.signature }, job)
-    if (because !== undefined) refused.push(`${of.name} is not adopted: ${because}`)
-    else if (!('because' in known)) found.push({ ...known, of })
+  const found = []
+  for (const file of job.releases) {
+    const { release, signature, because } = await readOne(file, job, layout)
+    if (release === undefined) refused.push(`${file.name} is not adopted: ${because}`)
+    else found.push({ file, release, signature, base, inPlace: file.name === 'InRelease' })
   }
   const [chosen] = currentReleases(found)
-  if (chosen === undefined) return { generation: undefined, refused }
-  const { release, of, signature } = chosen
-  if (job.inUse !== undefined) {
-    const missing = await missingOf(places, release, job.inUse)
-    return { generation: undefined, missing, refused }
+  if (chosen === undefined) return { refused }
+  const { release, file, signature } = chosen
+  const { date, validUntil, byHash } = release
+  const named = namedBy(release)
+  const used = inUse && new Set(inUse)
+  const stored: Listed[] = []
+  const missing: Listed[] = []
+  for (const one of named) {
+    if (used?.has(one.path) === false) continue
+    const found = await stat(layout.blob(one.digest)).catch(() => undefined)
+    const those = found?.size === one.size ? stored : missing
+    those.push(one)
   }
-  await mkdir(places.suites, { recursive: true })
-  const reading: Reading = {
-    places,
-    mostTableBytes: job.mostTableBytes,
-    tables: new Map(),
-    left: mostUnpacked,
-  }
-  await writeReleaseTable(reading, of, chosen)
-  const claims = await storedClaims(places, chosen)
+  if (used !== undefined) return { missing: { files: missing, byHash }, refused }
+  await mkdir(layout.suites, { recursive: true })
+  const tables = new TableMaker(layout, mostTableBytes)
+  await tables.ofRelease(file, named)
   const indexes: AdoptedIndex[] = []
-  for (const choice of indexChoices(chosen.base, claims)) {
-    const index = await adoptOne(reading, choice, refused)
+  for (const choice of indexChoices(stored)) {
+    const index = await tables.ofOne(choice, { base, refused })
     if (index !== undefined) indexes.push(index)
   }
-  const { date, validUntil, byHash } = release
-  const contents = claims.map(({ file, listed }) => ({
-    path: listed.path,
-    size: listed.size,
-    digest: file.digest,
-  }))
   const about = { date, validUntil, byHash, signature, adopted: job.now }
-  return { generation: { release: of, ...about, indexes, contents }, refused }
+  return { generation: { release: file, ...about, indexes, contents: stored }, refused }
 }
 
-async function missingOf(
-  places: Layout,
-  { files, byHash }: Release,
-  inUse: readonly string[],
-): Promise<Missing> {
-  const missing: Listed[] = []
-  for (const path of inUse) {
-    const { size, digests } = files.get(path) ?? {}
-    const digest = digests?.sha256
-    if (size === undefined || digest === undefined) continue
-    const found = await stat(places.blob(digest)).catch(() => undefined)
-    if (found?.size !== size) missing.push({ path, size, digest })
-  }
-  return { files: missing, byHash }
-}
-
-type Known = KnownRelease & { readonly signature: Signature }
-
-interface Means {
-  readonly places: Layout
-  readonly check: CheckSignature
-}
-
-async function readKnown(
-  { name, digest, size, signedBy }: Job['releases'][number],
-  { at, policy, now }: Job,
-  { places, check }: Means,
-): Promise<Known | { readonly because: string }> {
+/** Reads and judges a Release file; says why when it may not be adopted. */
+async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, layout: Layout) {
   if (size > maxReleaseBytes) return { because: 'it is too long' }
-  const content = await readWhole(places, digest)
+  const content = await contentOf(digest, layout)
   if (content === undefined) return { because: 'its content is not in the store' }
-  const read = readRelease(content)
-  if (read.release === undefined) return read
+  const { release, because } = readRelease(content)
+  if (release === undefined) return { because }
   // Release files of single components list nothing; they are listed themselves.
-  if (read.release.files.size === 0) return { because: 'it names no files' }
-  const detached = signedBy === undefined ? undefined : await readWhole(places, signedBy.digest)
-  const { keyrings } = policy
-  const signature = await check(content, name === 'InRelease' ? undefined : detached, {
-    keyrings,
-    now,
-  })
-  const file = { key: `${at}/${name}`, digest, size, stored: 0, validated: 0 }
-  return { file, base: baseOf({ at }), release: read.release, signature }
+  if (release.files.size === 0) return { because: 'it names no files' }
+  const detached = name === 'Release' && signedBy && (await contentOf(signedBy.digest, layout))
+  const { keyrings } = job.policy
+  const signature = await checkSignature(content, detached || undefined, { keyrings, now: job.now })
+  const refused = acceptable({ ...release, signature }, job)
+  return refused === undefined ? { release, signature } : { because: refused }
 }
 
-/** Content of a few megabytes at most; undefined when it is not there, or is not what it says. */
-async function readWhole(places: Layout, digest: string): Promise<Buffer | undefined> {
-  const content = await readFile(places.blob(digest)).catch(() => undefined)
-  if (content === undefined) return undefined
-  return createHash('sha256').update(content).digest('hex') === digest ? content : undefined
+/** A Release file or its signature; undefined when it is not there, is not what it says, or is too long. */
+async function contentOf(digest: string, layout: Layout): Promise<Buffer | undefined> {
+  const found = await readBounded(layout.blob(digest), maxReleaseBytes).catch(() => undefined)
+  return found && hash('sha256', found.bytes) === digest ? found.bytes : undefined
 }
 
-/** The table of what the Release file itself names, from its own directory. */
-async function writeReleaseTable(
-  reading: Reading,
-  { digest }: ReleaseFile,
-  { release }: KnownRelease,
-): Promise<void> {
-  if ((await readTable(reading, digest)) !== undefined) return
-  const builder = new TableBuilder(reading.mostTableBytes)
-  for (const { path, size, digests } of release.files.values()) {
-    if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
+function namedBy({ files }: Release): readonly Listed[] {
+  return [...files.values()].flatMap(({ path, size, digests: { sha256 } }) =>
+    sha256 === undefined ? [] : [{ path, size, digest: sha256 }],
+  )
+}
+
+/** Makes the tables of a Release file and its indexes. It may name one index in many directories. */
+class TableMaker {
+  readonly #layout: Layout
+  readonly #mostBytes: number
+  /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
+  readonly #common = new Map<string, string | undefined>()
+  #left = mostUnpacked
+
+  constructor(layout: Layout, mostBytes: number) {
+    this.#layout = layout
+    this.#mostBytes = mostBytes
   }
-  await writeTable(reading.places, digest, builder)
-}
 
-/** What the Release file names and the store has, under whichever name. */
-async function storedClaims(places: Layout, known: KnownRelease): Promise<readonly ListedStored[]> {
-  const claims: ListedStored[] = []
-  for (const listed of known.release.files.values()) {
-    const digest = listed.digests.sha256
-    if (digest === undefined) continue
-    const found = await stat(places.blob(digest)).catch(() => undefined)
-    if (found?.size !== listed.size) continue
-    const key = `${known.base}/${listed.path}`
-    claims.push({ file: { key, digest, size: listed.size, stored: 0, validated: 0 }, listed })
+  /** The table of what the Release file itself names, from its own directory. */
+  async ofRelease({ digest }: ReleaseFile, named: readonly Listed[]): Promise<void> {
+    if ((await this.#existing(digest)) !== undefined) return
+    const builder = new TableBuilder(this.#mostBytes)
+    for (const file of named) builder.add(file.path, file)
+    await this.#write(digest, builder)
   }
-  return claims
-}
 
-/** Of one index in several packings, the first whose table is there or can be made. */
-async function adoptOne(
-  reading: Reading,
-  choice: readonly UsableIndex[],
-  refused: string[],
-): Promise<AdoptedIndex | undefined> {
-  const { tables } = reading
-  for (const { file, base } of choice) {
-    const { digest } = file
-    const common =
-      tables.get(digest) ??
-      (tables.has(digest) ? undefined : (await readTable(reading, digest))?.common)
-    if (common === undefined) continue
-    tables.set(digest, common)
-    return { table: digest, root: rootOf(base, common) }
-  }
-  for (const index of choice) {
-    const { digest, key } = index.file
-    if (tables.has(digest)) continue
-    tables.set(digest, undefined)
-    try {
-      const { common } = await makeTable(reading, index)
-      tables.set(digest, common)
-      return { table: digest, root: rootOf(index.base, common) }
-    } catch (error) {
-      refused.push(`${key} cannot be read: ${explainError(error)}`)
+  /** Of one index in several packings, the first whose table is there or can be made. */
+  async ofOne(
+    choice: readonly PackedIndex[],
+    { base, refused }: { readonly base: string; readonly refused: string[] },
+  ): Promise<AdoptedIndex | undefined> {
+    for (const { digest } of choice) {
+      const known = this.#common.has(digest)
+      const common = known ? this.#common.get(digest) : await this.#existing(digest)
+      if (common === undefined) continue
+      this.#common.set(digest, common)
+      return { table: digest, root: rootOf(base, common) }
     }
-  }
-  return undefined
-}
-
-async function makeTable(reading: Reading, { file, kind }: UsableIndex): Promise<Table> {
-  const { places, mostTableBytes } = reading
-  if (reading.left <= 0) throw new Error('the indexes of its Release file unpack to too much')
-  const hash = createHash('sha256')
-  const packed = createReadStream(places.blob(file.digest), { highWaterMark: 256 * 1024 })
-  const hashed = async function* (): AsyncGenerator<Uint8Array> {
-    for await (const chunk of packed) {
-      hash.update(chunk)
-      yield chunk
+    for (const index of choice) {
+      const { digest, path } = index
+      if (this.#common.has(digest)) continue
+      this.#common.set(digest, undefined)
+      try {
+        const common = await this.#make(index)
+        this.#common.set(digest, common)
+        return { table: digest, root: rootOf(base, common) }
+      } catch (error) {
+        refused.push(`${base}/${path} cannot be read: ${explainError(error)}`)
+      }
     }
+    return undefined
   }
-  const unpacked = async function* (): AsyncGenerator<Uint8Array> {
-    const most = Math.min(usualLimits.most, reading.left)
+
+  async #make({ digest, kind }: PackedIndex): Promise<string> {
+    if (this.#left <= 0) throw new Error('the indexes of its Release file unpack to too much')
+    const sha256 = createHash('sha256')
+    const builder = new TableBuilder(this.#mostBytes)
+    for await (const { path, size, digests } of indexedFiles(
+      kind,
+      this.#unpacked(digest, sha256),
+    )) {
+      if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
+    }
+    if (sha256.digest('hex') !== digest) throw new Error('its content is not what it says')
+    return this.#write(digest, builder)
+  }
+
+  /** The content of an index, unpacked; as it is read, its bytes are hashed. */
+  async *#unpacked(digest: string, sha256: Hash): AsyncGenerator<Uint8Array> {
+    const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: 256 * 1024 })
+    const hashed = async function* (): AsyncGenerator<Uint8Array> {
+      for await (const chunk of packed) {
+        sha256.update(chunk)
+        yield chunk
+      }
+    }
+    const most = Math.min(usualLimits.most, this.#left)
     for await (const chunk of decompress(hashed(), { ...usualLimits, most })) {
-      reading.left -= chunk.length
+      this.#left -= chunk.length
       yield chunk
     }
   }
-  const builder = new TableBuilder(mostTableBytes)
-  for await (const { path, size, digests } of indexedFiles(kind, unpacked())) {
-    if (digests.sha256 !== undefined) builder.add(path, { size, digest: digests.sha256 })
+
+  /** The common directory of the table that is there; undefined when it is damaged or too large. */
+  async #existing(digest: string): Promise<string | undefined> {
+    const path = tablePath(this.#layout, digest)
+    const file = await readBounded(path, this.#mostBytes).catch(() => undefined)
+    return file && Table.read(file.bytes)?.common
   }
-  // A decoder may stop before the end of the file.
-  for await (const chunk of packed) hash.update(chunk)
-  if (hash.digest('hex') !== file.digest) throw new Error('its content is not what it says')
-  return writeTable(places, file.digest, builder)
+
+  /** Answers the common directory. */
+  async #write(digest: string, builder: TableBuilder): Promise<string> {
+    const path = tablePath(this.#layout, digest)
+    await writeFileAtomically(path, builder.finish(), { durable: false })
+    return builder.common
+  }
 }
 
-/** The table that is there; undefined when it is damaged or too large. */
-async function readTable(
-  { places, mostTableBytes }: Reading,
-  digest: string,
-): Promise<Table | undefined> {
-  const path = tablePath(places, digest)
-  const { size } = (await stat(path).catch(() => undefined)) ?? {}
-  if (size === undefined || size > mostTableBytes) return undefined
-  const file = await readFile(path).catch(() => undefined)
-  return file && Table.read(file)
+/** Clients wait for adoptions, but hits come first. */
+const niceness = 5
+
+async function answer(job: Job): Promise<Answer> {
+  try {
+    return { adoption: await adopt(job) }
+  } catch (error) {
+    return { failed: explainError(error) }
+  }
 }
 
-async function writeTable(places: Layout, digest: string, builder: TableBuilder): Promise<Table> {
-  const bytes = builder.finish()
-  await writeFileAtomically(tablePath(places, digest), bytes, { durable: false })
-  const table = Table.read(bytes)
-  if (table === undefined) throw new Error('a table that was just made cannot be read')
-  return table
-}
-
-/** How the files of tables end. */
-export const tableSuffix = '.table'
-
-/** The file of the table of the index with this SHA-256. */
-export function tablePath(places: Pick<Layout, 'suites'>, digest: string): string {
-  return join(places.suites, `${digest}${tableSuffix}`)
+// Without a parent it is not a thread and does nothing.
+if (parentPort !== null) {
+  const port = parentPort
+  lowerPriority(niceness)
+  port.on('message', (job: Job) => void answer(job).then(found => port.postMessage(found)))
 }

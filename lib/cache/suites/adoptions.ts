@@ -8,7 +8,7 @@ import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
-import type { Job, Missing } from './adopt.ts'
+import type { Adoption, Job, Missing } from './adopt.ts'
 import {
   byHashPath,
   type Content,
@@ -25,21 +25,24 @@ import { mostTableBytes } from './table.ts'
 import type { Tables } from './tables.ts'
 import { AdoptionThread } from './thread.ts'
 
-interface AdoptionsParts {
+/** What the adoption of suites needs of the rest of the service. */
+export interface SuiteMeans {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'get' | 'put'>
-  readonly known: KnownSuites
-  readonly tables: Tables
   /** Bytes of memory for tables. */
   readonly memory: number
-  /** Undefined when nothing below is to be compared. */
+  /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
   readonly policyOf: (at: string) => Policy | undefined
+  readonly snapshotDays: () => number
+}
+
+interface AdoptionsParts extends SuiteMeans {
+  readonly known: KnownSuites
+  readonly tables: Tables
   /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
   readonly askedAt: (digest: string) => Milliseconds | undefined
-  /** For how many days past generations are kept. */
-  readonly snapshotDays: () => number
   /** Told after every adoption, of the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
@@ -95,14 +98,10 @@ export class Adoptions {
     this.#underWay.set(at, underWay)
   }
 
-  /**
-   * The same when a file of the suite has come: a Release file or signature with this SHA-256, or an index. Not when the
-   * adoption has failed lately with what the suite has.
-   */
-  came(at: string, digest?: string): void {
+  /** The same when a Release file with this SHA-256 has come, unless the adoption has failed with it lately. */
+  came(at: string, digest: string): void {
     const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
-    const same = digest === undefined ? !this.#underWay.has(at) : digests.includes(digest)
-    if (!same || this.#parts.clock.elapsed() >= until) this.queue(at)
+    if (!digests.includes(digest) || this.#parts.clock.elapsed() >= until) this.queue(at)
   }
 
   /** Settles when the suite in the directory with this key is adopted; undefined when it does not wait to be. */
@@ -133,12 +132,9 @@ export class Adoptions {
         await this.#adopt(at)
       }
     } catch (error) {
-      if (!this.#closed) {
-        this.#parts.log.warn('a suite could not be adopted', {
-          suite: at,
-          because: explainError(error),
-        })
-      }
+      const because = explainError(error)
+      if (!this.#closed)
+        this.#parts.log.warn('a suite could not be adopted', { suite: at, because })
     } finally {
       this.#underWay.delete(at)
       if (this.#underWay.size === 0) this.#removing = this.#clear()
@@ -146,7 +142,7 @@ export class Adoptions {
   }
 
   async #adopt(at: string): Promise<void> {
-    const { known, log, clock, policyOf, cacheDirectory, memory, onAdopted } = this.#parts
+    const { known, log, clock, policyOf, onAdopted } = this.#parts
     await this.#removing
     const policy = policyOf(at)
     const releases = policy === undefined ? [] : await this.#releases(at)
@@ -156,16 +152,13 @@ export class Adoptions {
       return onAdopted()
     }
     const [adopted] = suite?.generations ?? []
-    const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
-    const job: Job = { ...about, at, releases, adopted, policy }
     const begun = clock.elapsed()
     // Until it has succeeded.
     this.#failed.set(at, {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
     })
-    const { generation: found, refused } = await this.#thread.run(job)
-    this.#warn(at, refused)
+    const { generation: found } = await this.#work({ at, releases, adopted, policy })
     if (found === undefined) return
     this.#failed.delete(at)
     const before = new Map(adopted?.contents.map(listed => [listed.path, this.#lastAsked(listed)]))
@@ -179,12 +172,9 @@ export class Adoptions {
     onAdopted(next)
     await this.#anchor(at, generation)
     const { signature, release, indexes } = generation
+    const { is, ...by } = signature
     log.info('adopted a suite', {
-      suite: at,
-      release: release.digest,
-      signature: signature.is,
-      ...(signature.by !== undefined && { by: signature.by }),
-      indexes: indexes.length,
+      ...{ suite: at, release: release.digest, signature: is, ...by, indexes: indexes.length },
       milliseconds: Math.round(clock.elapsed() - begun),
     })
   }
@@ -195,22 +185,15 @@ export class Adoptions {
    * adopted one has expired.
    */
   async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
-    const { known, clock, policyOf, cacheDirectory, memory } = this.#parts
+    const { known, clock, policyOf } = this.#parts
     await this.pending(at)
     const policy = policyOf(at)
     const [adopted] = known.at(at)?.generations ?? []
     if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
     const now = clock.now()
     const used = adopted.contents.filter(listed => this.#lastAsked(listed) > now - unused)
-    const about = { adopted, policy, now, inUse: used.map(({ path }) => path) }
-    const { missing, refused } = await this.#thread.run({
-      ...about,
-      cacheDirectory,
-      mostTableBytes: mostTableBytes(memory),
-      at,
-      releases: [release],
-    })
-    this.#warn(at, refused)
+    const inUse = used.map(({ path }) => path)
+    const { missing } = await this.#work({ at, releases: [release], adopted, policy, inUse })
     if (missing !== undefined || policy.verify === 'require') return missing
     // It is not adopted. Clients get it all the same: they cannot use the one before.
     const expired = (adopted.validUntil ?? Number.POSITIVE_INFINITY) < now
@@ -238,23 +221,28 @@ export class Adoptions {
     return Math.max(asked, this.#parts.askedAt(digest) ?? 0)
   }
 
-  #warn(suite: string, refused: readonly string[]): void {
-    for (const because of refused) {
-      this.#parts.log.warn('verification of a suite', { suite, because })
+  /** Has the thread do a job, and logs what it refuses. */
+  async #work(job: Omit<Job, 'cacheDirectory' | 'mostTableBytes' | 'now'>): Promise<Adoption> {
+    const { cacheDirectory, memory, clock, log } = this.#parts
+    const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
+    const adoption = await this.#thread.run({ ...job, ...about })
+    for (const because of adoption.refused) {
+      log.warn('verification of a suite', { suite: job.at, because })
     }
+    return adoption
   }
 
   /** What the store has of the suite's Release files. */
-  async #releases(at: string): Promise<Job['releases']> {
+  async #releases(at: string): Promise<readonly ReleaseFile[]> {
     const { store } = this.#parts
     const [inRelease, release, signature] = await Promise.all(
       ['InRelease', 'Release', 'Release.gpg'].map(name => store.get(`${at}/${name}`)),
     )
-    const signedBy = signature && { signedBy: named(signature) }
-    return [
-      ...(inRelease ? [{ name: 'InRelease' as const, ...named(inRelease) }] : []),
-      ...(release ? [{ name: 'Release' as const, ...named(release), ...signedBy }] : []),
-    ]
+    const found: ReleaseFile[] = []
+    if (inRelease) found.push({ name: 'InRelease', ...named(inRelease) })
+    const signedBy = signature && named(signature)
+    if (release) found.push({ name: 'Release', ...named(release), signedBy })
+    return found
   }
 
   /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */

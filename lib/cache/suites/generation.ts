@@ -9,7 +9,7 @@ import { decodedUrl, parentOf } from '../archive/path.ts'
 import { isDigest } from '../store/disk/layout.ts'
 import { canonicalUri } from '../store/key.ts'
 
-/** Content: bytes and SHA-256. */
+/** Content: its bytes, and its SHA-256 in lower-case hex. */
 export interface Content {
   readonly size: number
   readonly digest: string
@@ -54,8 +54,8 @@ export interface Listed extends Content {
 /** What one Release file says, as far as it was read. */
 export interface Generation {
   readonly release: ReleaseFile
-  readonly date: Milliseconds | undefined
-  readonly validUntil: Milliseconds | undefined
+  readonly date?: Milliseconds | undefined
+  readonly validUntil?: Milliseconds | undefined
   readonly byHash: boolean
   readonly signature: Signature
   readonly adopted: Milliseconds
@@ -94,6 +94,11 @@ export function baseOf({ at }: Pick<Suite, 'at'>): string {
   return decodedUrl(at) ?? at
 }
 
+/** The generation of a Release file with this SHA-256. */
+export function generationOf(suite?: Suite, release?: string): Generation | undefined {
+  return suite?.generations.find(({ release: { digest } }) => digest === release)
+}
+
 /** The key of the directory of a Release file or its signature; undefined for other files. */
 export function suiteOfRelease(key: string): string | undefined {
   return /\/(?:InRelease|Release|Release\.gpg)$/.test(key) ? parentOf(key) : undefined
@@ -107,10 +112,11 @@ export function succeeded(
   suite: Suite | undefined,
   { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
 ): Suite {
-  const [head] = suite?.generations ?? []
+  const before = suite?.generations ?? []
+  const [head] = before
   const again = head?.release.digest === next.release.digest
   const adopted = again ? Math.min(head.adopted, next.adopted) : next.adopted
-  const past = (suite?.generations ?? []).filter(one => one.release.digest !== next.release.digest)
+  const past = before.filter(({ release }) => release.digest !== next.release.digest)
   const since = next.adopted - days * day
   let files = 0
   const kept = past.filter(({ adopted: from, contents }, place) => {
@@ -142,81 +148,59 @@ export function decodeSuite(text: string): Suite | undefined {
   } catch {
     return undefined
   }
-  if (!isRecord(value) || value['version'] !== version) return undefined
+  return isSuite(value) ? { at: value.at, generations: value.generations } : undefined
+}
+
+function isSuite(value: unknown): value is Suite {
+  if (!isRecord(value) || value['version'] !== version) return false
   const { at, generations } = value
-  if (typeof at !== 'string' || !Array.isArray(generations)) return undefined
-  const read = generations.map(readGeneration)
-  if (read.length === 0 || !read.every(one => one !== undefined)) return undefined
-  return { at, generations: read }
+  return (
+    isText(at) &&
+    Array.isArray(generations) &&
+    generations.length > 0 &&
+    generations.every(isGeneration)
+  )
 }
 
-function readGeneration(value: unknown): Generation | undefined {
-  if (!isRecord(value)) return undefined
-  const { date, validUntil, byHash, adopted } = value
-  const release = readReleaseFile(value['release'])
-  const signature = readSignature(value['signature'])
-  const indexes = readList(value['indexes'], readIndex)
-  const contents = readList(value['contents'], readListed)
-  if (release === undefined || signature === undefined || typeof adopted !== 'number') return
-  if (indexes === undefined || contents === undefined) return undefined
-  return {
-    release,
-    date: typeof date === 'number' ? date : undefined,
-    validUntil: typeof validUntil === 'number' ? validUntil : undefined,
-    byHash: byHash === true,
-    signature,
-    adopted,
-    indexes,
-    contents,
-  }
+type Check = (value: unknown) => boolean
+
+const isText: Check = value => typeof value === 'string'
+const isNumber: Check = value => typeof value === 'number'
+const isSha256: Check = value => typeof value === 'string' && isDigest(value)
+
+function oneOf(...values: readonly unknown[]): Check {
+  return value => values.includes(value)
 }
 
-function readReleaseFile(value: unknown): ReleaseFile | undefined {
-  if (!isRecord(value)) return undefined
-  const { name } = value
-  if (name !== 'InRelease' && name !== 'Release') return undefined
-  const content = readContent(value)
-  const signedBy = readContent(value['signedBy'])
-  return content && { name, ...content, ...(signedBy && { signedBy }) }
+function optional(is: Check): Check {
+  return value => value === undefined || is(value)
 }
 
-function readContent(value: unknown): Content | undefined {
-  if (!isRecord(value)) return undefined
-  const { digest, size } = value
-  if (typeof digest !== 'string' || !isDigest(digest) || typeof size !== 'number') return undefined
-  return { digest, size }
+function listOf(is: Check): Check {
+  return value => Array.isArray(value) && value.every(is)
 }
 
-function readSignature(value: unknown): Signature | undefined {
-  if (!isRecord(value)) return undefined
-  const { is, by } = value
-  const known = findings.find(one => one === is)
-  if (known === undefined) return undefined
-  return typeof by === 'string' ? { is: known, by } : { is: known }
+function recordOf(members: Readonly<Record<string, Check>>): Check {
+  const checks = Object.entries(members)
+  return value => isRecord(value) && checks.every(([name, is]) => is(value[name]))
 }
 
-const findings = ['good', 'unknown-key', 'bad', 'unsigned', 'unchecked'] as const
+const content = { digest: isSha256, size: isNumber }
 
-function readIndex(value: unknown): AdoptedIndex | undefined {
-  if (!isRecord(value)) return undefined
-  const { table, root } = value
-  if (typeof table !== 'string' || !isDigest(table) || typeof root !== 'string') return undefined
-  return { table, root }
-}
-
-function readListed(value: unknown): Listed | undefined {
-  if (!isRecord(value)) return undefined
-  const { path, asked } = value
-  const content = readContent(value)
-  if (content === undefined || typeof path !== 'string') return undefined
-  return { path, ...content, ...(typeof asked === 'number' && { asked }) }
-}
-
-function readList<One>(
-  value: unknown,
-  read: (one: unknown) => One | undefined,
-): readonly One[] | undefined {
-  if (!Array.isArray(value)) return undefined
-  const all = value.map(read)
-  return all.every(one => one !== undefined) ? all : undefined
-}
+const isGeneration = recordOf({
+  release: recordOf({
+    ...content,
+    name: oneOf('InRelease', 'Release'),
+    signedBy: optional(recordOf(content)),
+  }),
+  date: optional(isNumber),
+  validUntil: optional(isNumber),
+  byHash: oneOf(true, false),
+  signature: recordOf({
+    is: oneOf('good', 'unknown-key', 'bad', 'unsigned', 'unchecked'),
+    by: optional(isText),
+  }),
+  adopted: isNumber,
+  indexes: listOf(recordOf({ table: isSha256, root: isText })),
+  contents: listOf(recordOf({ ...content, path: isText, asked: optional(isNumber) })),
+})

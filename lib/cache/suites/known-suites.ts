@@ -1,12 +1,14 @@
 /**
  * The suites that are known, with their generations. Each is kept in a file on disk.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
-import type { Disk, Surroundings } from '../store/disk/disk.ts'
+import { directoriesOf } from '../archive/path.ts'
+import type { Surroundings } from '../store/disk/disk.ts'
 import { baseOf, decodeSuite, encodeSuite, type Generation, type Suite } from './generation.ts'
+import { readSmall } from './tables.ts'
 
 /** An index that may name a file, with the Release that names the index. */
 export interface Source {
@@ -18,13 +20,17 @@ export interface Source {
 /** Clients may ask for any number of directories; beyond this the suite adopted longest ago is forgotten. */
 const mostSuites = 1000
 
+/** Largest file of a suite that is read, bytes: some thousand digests. */
+const mostBytes = 16 * 1024 * 1024
+
 export class KnownSuites {
   readonly #parts: Surroundings
   /** By the key of their directory; the one adopted longest ago first. */
   readonly #suites = new Map<string, Suite>()
+  /** By the decoded URL of their directory. */
   readonly #bases = new Map<string, Suite>()
-  readonly #sources = new Map<string, readonly Source[]>()
-  #named = new Set<string>()
+  readonly #sources = new Map<string, Source[]>()
+  readonly #named = new Set<string>()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -38,13 +44,13 @@ export class KnownSuites {
       const suites: Suite[] = []
       for (const name of await disk.names(layout.suites)) {
         if (!name.endsWith(suffix)) continue
-        const suite = decodeSuite(await readText(disk, join(layout.suites, name)))
+        const text = await readSmall(disk, join(layout.suites, name), mostBytes)
+        const suite = text && decodeSuite(text.toString())
         if (suite !== undefined && fileName(suite.at) === name) suites.push(suite)
       }
       const adopted = ({ generations }: Suite): number => generations[0]?.adopted ?? 0
-      for (const suite of suites.sort((a, b) => adopted(a) - adopted(b))) {
-        known.#suites.set(suite.at, suite)
-      }
+      suites.sort((a, b) => adopted(a) - adopted(b))
+      for (const suite of suites) known.#suites.set(suite.at, suite)
     } catch (error) {
       log.warn('cannot read what is known of suites', { because: explainError(error) })
     }
@@ -60,14 +66,17 @@ export class KnownSuites {
     return this.#suites.size
   }
 
-  /** The suite in the directory with this key. */
   at(key: string): Suite | undefined {
     return this.#suites.get(key)
   }
 
-  /** The suite in the directory with this decoded URL. */
-  based(base: string): Suite | undefined {
-    return this.#bases.get(base)
+  /** The suite in whose directory a decoded URL lies, and the path from there on. */
+  above(name: string): { readonly suite: Suite; readonly path: string } | undefined {
+    for (const base of directoriesOf(name)) {
+      const suite = this.#bases.get(base)
+      if (suite !== undefined) return { suite, path: name.slice(base.length + 1) }
+    }
+    return undefined
   }
 
   /** The adopted indexes whose paths begin at a decoded URL, those of the newest Release first. */
@@ -82,38 +91,30 @@ export class KnownSuites {
 
   /** Names of the tables that are needed, those of past generations last. */
   tables(): ReadonlySet<string> {
-    const tables = new Set<string>()
-    for (const { generations } of this.#suites.values()) {
-      const [adopted] = generations
-      if (adopted !== undefined) tables.add(adopted.release.digest)
-      for (const { table } of adopted?.indexes ?? []) tables.add(table)
-    }
-    for (const { generations } of this.#suites.values()) {
-      for (const { release } of generations) tables.add(release.digest)
-    }
-    return tables
+    const suites = this.all
+    return new Set([
+      ...suites.flatMap(({ generations: [adopted] }) =>
+        adopted === undefined
+          ? []
+          : [adopted.release.digest, ...adopted.indexes.map(({ table }) => table)],
+      ),
+      ...suites.flatMap(({ generations }) => generations.map(({ release }) => release.digest)),
+    ])
   }
 
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
     this.#suites.set(suite.at, suite)
-    const [oldest] = this.#suites.keys()
-    if (this.#suites.size > mostSuites && oldest !== undefined) this.#suites.delete(oldest)
     this.#index()
     const path = join(this.#parts.layout.suites, fileName(suite.at))
     await this.#try(() => writeFileAtomically(path, encodeSuite(suite), { durable: false }))
-    if (this.#suites.size >= mostSuites && oldest !== undefined) await this.#remove(oldest)
+    const [oldest] = this.#suites.keys()
+    if (this.#suites.size > mostSuites && oldest !== undefined) await this.forget(oldest)
   }
 
-  /** Forgets a suite. */
   async forget(at: string): Promise<void> {
     if (!this.#suites.delete(at)) return
     this.#index()
-    await this.#remove(at)
-  }
-
-  async #remove(at: string): Promise<void> {
-    if (this.#suites.has(at)) return
     await this.#try(() => this.#parts.disk.remove(join(this.#parts.layout.suites, fileName(at))))
   }
 
@@ -128,8 +129,7 @@ export class KnownSuites {
   #index(): void {
     this.#bases.clear()
     this.#sources.clear()
-    this.#named = new Set()
-    const byRoot = new Map<string, Source[]>()
+    this.#named.clear()
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
       for (const { release, contents } of suite.generations) {
@@ -138,18 +138,13 @@ export class KnownSuites {
       }
       const [generation] = suite.generations
       for (const { table, root } of generation?.indexes ?? []) {
-        const same = byRoot.get(root) ?? []
+        const same = this.#sources.get(root) ?? []
         if (generation !== undefined) same.push({ suite, generation, table })
-        byRoot.set(root, same)
+        this.#sources.set(root, same)
       }
     }
-    for (const [root, sources] of byRoot) {
-      const date = ({ generation }: Source): number => generation.date ?? 0
-      this.#sources.set(
-        root,
-        sources.sort((a, b) => date(b) - date(a)),
-      )
-    }
+    const date = ({ generation }: Source): number => generation.date ?? 0
+    for (const sources of this.#sources.values()) sources.sort((a, b) => date(b) - date(a))
   }
 }
 
@@ -158,19 +153,5 @@ const none: readonly Source[] = []
 const suffix = '.json'
 
 function fileName(at: string): string {
-  return `${createHash('sha256').update(at).digest('hex').slice(0, 16)}${suffix}`
-}
-
-/** Largest file of a suite that is read, bytes: some thousand digests. */
-const mostBytes = 16 * 1024 * 1024
-
-async function readText(disk: Disk, path: string): Promise<string> {
-  const file = await disk.openIfThere(path)
-  if (file === undefined) return ''
-  try {
-    const { size } = await file.look()
-    return size > mostBytes ? '' : (await file.bytes(0, size)).toString()
-  } finally {
-    file.close()
-  }
+  return `${hash('sha256', at).slice(0, 16)}${suffix}`
 }

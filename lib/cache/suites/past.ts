@@ -4,15 +4,9 @@
 
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
-import { type ArchivePath, decodedUrl, directoriesOf } from '../archive/path.ts'
-import {
-  byHashPath,
-  type Content,
-  type Generation,
-  generationAt,
-  keyIn,
-  type Suite,
-} from './generation.ts'
+import { type ArchivePath, decodedUrl } from '../archive/path.ts'
+import type { Content, Generation } from './generation.ts'
+import { byHashPath, generationAt, keyIn } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import { ahead } from './policy.ts'
 import { pathName } from './table.ts'
@@ -41,37 +35,22 @@ export class Past {
   find(key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> {
     const { known, clock } = this.#parts
     if (moment > clock.now() + ahead) return { sentence: 'This date lies in the future.' }
-    const name = kind === 'by-hash' || kind === 'pool' ? undefined : decodedUrl(key)
-    for (const base of name === undefined ? [] : directoriesOf(name)) {
-      const suite = known.based(base)
-      if (suite === undefined || name === undefined) continue
-      return this.#inSuite(suite, name.slice(base.length + 1), { key, kind, moment })
-    }
-    return changing.has(kind) ? { sentence: 'No generation of this suite is kept.' } : { key }
-  }
-
-  #inSuite(
-    suite: Suite,
-    path: string,
-    asked: { readonly key: string; readonly kind: ArchivePath['kind']; readonly moment: number },
-  ): AsOf | Promise<AsOf> {
-    const { key, kind, moment } = asked
+    if (kind === 'by-hash' || kind === 'pool') return { key }
+    const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
+    const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}
+    if (suite === undefined) return without('No generation of this suite is kept.')
     const generation = generationAt(suite, moment)
     if (generation === undefined) {
-      const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString()
-      const sentence = `The oldest generation of this suite that is kept is that of ${oldest.slice(0, 10)}.`
-      return changing.has(kind) ? { sentence } : { key }
+      const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
+      return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
     return whenReady(this.#content(generation, path), content => {
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }
-      return changing.has(kind)
-        ? { sentence: 'The Release file of that day does not name this file.' }
-        : { key }
+      return without('The Release file of that day does not name this file.')
     })
   }
 
-  /** What a generation says of a path. */
   #content(
     { release, contents }: Generation,
     path: string,

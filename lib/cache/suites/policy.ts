@@ -21,36 +21,31 @@ export type Judged = Pick<Release, 'date' | 'validUntil'> & { readonly signature
 /** Clocks of archives run a little ahead. */
 export const ahead: Milliseconds = day
 
+/** What a Release file is judged by. */
+interface Measure {
+  readonly policy: Policy
+  readonly adopted: Generation | undefined
+  readonly now: Milliseconds
+}
+
 /** Why a Release file may not be adopted, in words; undefined when it may. */
 export function acceptable(
   { date, validUntil, signature }: Judged,
-  {
-    policy,
-    adopted,
-    now,
-  }: {
-    readonly policy: Policy
-    readonly adopted: Generation | undefined
-    readonly now: Milliseconds
-  },
+  { policy, adopted, now }: Measure,
 ): string | undefined {
-  const required = policy.verify === 'require'
   const distrust = distrusted(signature, policy)
   if (distrust !== undefined) return distrust
   if (date !== undefined && date > now + ahead) {
     return `it is dated in the future (${new Date(date).toISOString()})`
   }
-  if (required && validUntil !== undefined && validUntil < now) {
+  if (policy.verify === 'require' && validUntil !== undefined && validUntil < now) {
     return `it was valid until ${new Date(validUntil).toISOString()}`
   }
   return olderThan({ date, signature }, adopted)
 }
 
 /** Why a Release file with such a signature does not count, in words; undefined when it does. */
-export function distrusted(
-  { is }: Signature,
-  { verify }: Pick<Policy, 'verify'>,
-): string | undefined {
+export function distrusted({ is }: Signature, { verify }: Policy): string | undefined {
   if (is === 'bad') return 'its signature does not fit it'
   return verify === 'require' && is !== 'good' ? unproven[is] : undefined
 }

@@ -3,16 +3,20 @@
  * openpgp, which is loaded when there is a keyring.
  */
 import { createHash } from 'node:crypto'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Key } from 'openpgp'
 import type { Milliseconds } from '../../async/clock.ts'
-import type { CheckSignature } from './adopt.ts'
+import { readBounded } from '../../bounded-file.ts'
 import type { Signature } from './generation.ts'
 import { ahead } from './policy.ts'
 
 /** Checks a Release file, signed in place unless a detached signature is given. Never rejects for what the file contains. */
-export const checkSignature: CheckSignature = async (release, detached, { keyrings, now }) => {
+export async function checkSignature(
+  release: Buffer,
+  detached: Buffer | undefined,
+  { keyrings, now }: { readonly keyrings: readonly string[]; readonly now: Milliseconds },
+): Promise<Signature> {
   const inPlace = detached === undefined
   const text = release.toString('utf8')
   if (inPlace && !text.startsWith('-----BEGIN PGP SIGNED MESSAGE-----')) return { is: 'unsigned' }
@@ -20,7 +24,7 @@ export const checkSignature: CheckSignature = async (release, detached, { keyrin
   const files = await keyFiles(keyrings)
   if (files.length === 0 && inPlace) return { is: 'unchecked' }
   const openpgp = await import('openpgp')
-  const keys = await readKeys(files)
+  const keys = await readKeys(files, openpgp)
   try {
     if (inPlace) {
       const message = await openpgp.readCleartextMessage({ cleartextMessage: text })
@@ -114,31 +118,27 @@ async function keyFiles(keyrings: readonly string[]): Promise<readonly string[]>
 /** Largest keyring that is read, bytes. */
 const mostKeyringBytes = 16 * 1024 * 1024
 
-async function readKeys(files: readonly string[]): Promise<Key[]> {
-  const openpgp = await import('openpgp')
+async function readKeys(
+  files: readonly string[],
+  openpgp: typeof import('openpgp'),
+): Promise<readonly Key[]> {
   const keys: Key[] = []
   for (const file of files) {
     try {
-      const content = await readFile(file)
-      if (content.length > mostKeyringBytes) continue
+      const { bytes: content } = await readBounded(file, mostKeyringBytes)
       const read = content.includes('-----BEGIN PGP')
         ? await openpgp.readKeys({ armoredKeys: content.toString('latin1') })
         : await openpgp.readKeys({ binaryKeys: new Uint8Array(content) })
       keys.push(...read)
     } catch {
-      // A file that holds no keys, such as a keybox of GnuPG, is passed over as apt does.
+      // A file that is too long or holds no keys, such as a keybox of GnuPG, is passed over as apt does.
     }
   }
   return keys
 }
 
 /** Names of the hash algorithms of OpenPGP (RFC 9580 section 9.5). */
-const hashNames: Readonly<Record<number, string>> = {
-  2: 'sha1',
-  8: 'sha256',
-  9: 'sha384',
-  10: 'sha512',
-}
+const hashNames: Record<number, string> = { 2: 'sha1', 8: 'sha256', 9: 'sha384', 10: 'sha512' }
 
 /**
  * Whether the two bytes of the digest that stand in a signature packet of version 4 are those of the content (RFC 9580 sections
@@ -154,8 +154,5 @@ function wasMadeFor(content: Buffer, packet: Buffer): boolean {
   const trailer = Buffer.from([4, 0xff, 0, 0, 0, 0])
   trailer.writeUInt32BE(hashed, 2)
   const hash = createHash(name).update(content).update(packet.subarray(0, hashed)).update(trailer)
-  return hash
-    .digest()
-    .subarray(0, 2)
-    .equals(packet.subarray(left, left + 2))
+  return packet.subarray(left, left + 2).equals(hash.digest().subarray(0, 2))
 }

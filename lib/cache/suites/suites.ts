@@ -3,56 +3,38 @@
  * (docs/decisions/0030-what-adopted-indexes-say.md).
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
-import type { Logger } from '../../log/log.ts'
-import {
-  type ArchivePath,
-  decodedUrl,
-  directoriesOf,
-  packageIndexOf,
-  parentOf,
-} from '../archive/path.ts'
+import type { ArchivePath } from '../archive/path.ts'
+import { decodedUrl, directoriesOf, packageIndexOf, parentOf } from '../archive/path.ts'
 import { Disk } from '../store/disk/disk.ts'
 import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
-import { Adoptions } from './adoptions.ts'
-import { type Generation, type ReleaseFile, type Suite, suiteOfRelease } from './generation.ts'
+import { Adoptions, type SuiteMeans } from './adoptions.ts'
+import type { Content, Generation, ReleaseFile, Suite } from './generation.ts'
+import { baseOf, generationOf, suiteOfRelease } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { KnownSuites, type Source } from './known-suites.ts'
 import { Past } from './past.ts'
-import type { Policy } from './policy.ts'
-import { type Named, pathName, type Table } from './table.ts'
+import { pathName, type Table } from './table.ts'
 import { Tables } from './tables.ts'
 
 /** What an index says about a file, and where it says so. */
-export interface Claim extends Named {
+export interface Claim extends Content {
   /** Key of the directory of the Release file that names the index. */
   readonly suite: string
   readonly generation: Generation
 }
 
-interface SuitesParts {
-  readonly cacheDirectory: string
-  readonly clock: Clock
-  readonly log: Logger
-  readonly store: Pick<Store, 'get' | 'put'>
-  /** Bytes of memory for tables. */
-  readonly memory: number
+interface SuitesParts extends SuiteMeans {
   /** How long a request waits for the adoption of a suite that may name its file. */
   readonly wait: () => Milliseconds
-  /** How a suite is judged, by the key of its directory; undefined when nothing below is to be compared. */
-  readonly policyOf: (at: string) => Policy | undefined
-  /** For how many days past generations are kept; they are not unless told. */
-  readonly snapshotDays?: () => number
-  readonly onAdopted?: (suite: Suite) => void
+  readonly onAdopted: (suite: Suite) => void
 }
 
-/** A file that is asked for. */
 interface AskedFile {
   readonly key: string
   readonly archive: ArchivePath
@@ -66,6 +48,7 @@ const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 
 const mostAsked = 10_000
 /** The part of the time from Date to Valid-Until in which it comes close. */
 const lastPart = 0.1
+
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: Past
@@ -91,10 +74,9 @@ export class Suites {
       known,
       tables,
       askedAt: digest => this.#asked.get(digest),
-      snapshotDays: parts.snapshotDays ?? (() => 0),
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
-        if (suite !== undefined) parts.onAdopted?.(suite)
+        if (suite !== undefined) parts.onAdopted(suite)
       },
     })
   }
@@ -133,9 +115,7 @@ export class Suites {
 
   /** The generation that a stored Release file belongs to. */
   generationOf({ key, digest }: Entry): Generation | undefined {
-    const at = suiteOfRelease(key)
-    const suite = at === undefined ? undefined : this.#known.at(at)
-    return suite?.generations.find(({ release }) => release.digest === digest)
+    return generationOf(this.#known.at(suiteOfRelease(key) ?? ''), digest)
   }
 
   /** From when on the origin is asked about a Release file however fresh it is: its Valid-Until comes close. */
@@ -146,7 +126,7 @@ export class Suites {
   }
 
   /** What a Release file that has come in place of another lacks; undefined when it may not be adopted. */
-  async prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
+  prepare(at: string, release: ReleaseFile): Promise<Missing | undefined> {
     return this.#adoptions.prepare(at, release)
   }
 
@@ -197,8 +177,8 @@ export class Suites {
     return inTime(adopted, clock, wait()).then(done => (done ? this.#find(name, asked) : undefined))
   }
 
-  async close(): Promise<void> {
-    await this.#adoptions.close()
+  close(): Promise<void> {
+    return this.#adoptions.close()
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
@@ -217,25 +197,19 @@ export class Suites {
 
   /** The signature that belongs to the Release the client was given. */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
-    const at = parentOf(key)
-    const digest = this.#given.to(client, at)
-    const generation = this.#known.at(at)?.generations.find(one => one.release.digest === digest)
+    const suite = parentOf(key)
+    const generation = generationOf(this.#known.at(suite), this.#given.to(client, suite))
     const { signedBy } = generation?.release ?? {}
-    return generation && signedBy && { ...signedBy, suite: at, generation }
+    return generation && signedBy && { ...signedBy, suite, generation }
   }
 
   /** What the Release the client was given says about an index under its plain name. */
   #findIndex(name: string, client: Client): Claim | undefined | Promise<Claim | undefined> {
-    for (const base of directoriesOf(name)) {
-      const suite = this.#known.based(base)
-      if (suite === undefined) continue
-      const digest = this.#given.to(client, suite.at)
-      const generation = suite.generations.find(({ release }) => release.digest === digest)
-      if (generation === undefined) return undefined
-      const source = { suite, generation, table: generation.release.digest }
-      return this.#ask([source], pathName(name.slice(base.length + 1)))
-    }
-    return undefined
+    const { suite, path = '' } = this.#known.above(name) ?? {}
+    const generation = suite && generationOf(suite, this.#given.to(client, suite.at))
+    if (suite === undefined || generation === undefined) return undefined
+    const source = { suite, generation, table: generation.release.digest }
+    return this.#ask([source], pathName(path))
   }
 
   /** What the indexes of packages say about a file. */
@@ -247,6 +221,7 @@ export class Suites {
     return undefined
   }
 
+  /** What the first of these indexes that names a path says about it; at once when the tables are in memory. */
   #ask(sources: readonly Source[], path: Buffer): Claim | undefined | Promise<Claim | undefined> {
     for (const source of sources) {
       const table = this.#tables.hot(source.table)
@@ -281,13 +256,12 @@ export class Suites {
     const index = indexKinds.has(archive.kind)
     if (this.#adoptions.count === 0 || (stored !== undefined && !index)) return undefined
     for (const at of this.#adoptions.waiting) {
-      const base = decodedUrl(at) ?? at
+      const base = baseOf({ at })
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
       if (!name.startsWith(`${root}/`)) continue
-      const given = index && this.#given.to(client, at)
-      const known = this.#known.at(at)?.generations ?? []
-      const adopted = known.some(({ release }) => release.digest === given)
+      const given = index ? this.#given.to(client, at) : undefined
+      const adopted = generationOf(this.#known.at(at), given) !== undefined
       if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
     }
     return undefined

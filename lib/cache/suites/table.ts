@@ -9,20 +9,12 @@
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-
-/** What an index says about a path. */
-export interface Named {
-  /** Bytes. */
-  readonly size: number
-  /** SHA-256, lower-case hex. */
-  readonly digest: string
-}
+import type { Content } from './generation.ts'
 
 const magic = Buffer.from('cachesvc-table-1')
 const headerBytes = 32
 const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
-/** Where the digest of the content stands in a row. */
 const digestAt = nameBytes + 6
 const numberBytes = 4
 /** No index needs more, by far: these are more than a million rows. */
@@ -50,7 +42,7 @@ export class TableBuilder {
   }
 
   /** Throws a RangeError when an index names more than can be. */
-  add(path: string, { size, digest }: Named): void {
+  add(path: string, { size, digest }: Content): void {
     const room = this.#mostBytes - headerBytes - Buffer.byteLength(path)
     if ((this.#count + 1) * (rowBytes + numberBytes) > room) {
       throw new RangeError(
@@ -65,7 +57,7 @@ export class TableBuilder {
     }
     pathName(path).copy(this.#rows, at, 0, nameBytes)
     this.#rows.writeUIntBE(size, at + nameBytes, 6)
-    this.#rows.write(digest, at + nameBytes + 6, 'hex')
+    this.#rows.write(digest, at + digestAt, 'hex')
     this.#count += 1
     this.#common = commonDirectory(this.#common, path)
   }
@@ -73,46 +65,45 @@ export class TableBuilder {
   /** The table. A path that was named twice with different contents is in it no more. */
   finish(): Buffer {
     const rows = this.#rows
-    const name = (row: number): Buffer => rows.subarray(row * rowBytes, row * rowBytes + nameBytes)
-    const order = Array.from({ length: this.#count }, (_, row) => row)
-    order.sort((a, b) => name(a).compare(name(b)))
-    const kept: number[] = []
-    for (let i = 0; i < order.length; ) {
-      const first = order[i] ?? 0
-      let next = i + 1
-      let same = true
-      for (; next < order.length && name(order[next] ?? 0).equals(name(first)); next += 1) {
-        same &&= rowOf(rows, order[next] ?? 0).equals(rowOf(rows, first))
-      }
-      if (same) kept.push(first)
-      i = next
+    const compare = (a = 0, b = 0, begin = 0, end = rowBytes): number => {
+      const [one, other] = [a * rowBytes, b * rowBytes]
+      return rows.compare(rows, other + begin, other + end, one + begin, one + end)
     }
-    const common = Buffer.from(this.#common ?? '')
-    const numbers = headerBytes + common.length + kept.length * rowBytes
+    const sorted = Array.from({ length: this.#count }, (_, row) => row).sort((a, b) =>
+      compare(a, b),
+    )
+    const distinct = sorted.filter((row, i) => i === 0 || compare(row, sorted[i - 1]) !== 0)
+    const isNamesake = (row: number, other: number | undefined): boolean =>
+      other !== undefined && compare(row, other, 0, nameBytes) === 0
+    const kept = distinct.filter(
+      (row, i) => !isNamesake(row, distinct[i - 1]) && !isNamesake(row, distinct[i + 1]),
+    )
+    const byContent = kept.map((_, i) => i).sort((a, b) => compare(kept[a], kept[b], digestAt))
+    const common = Buffer.from(this.common)
+    const begin = headerBytes + common.length
+    const numbers = begin + kept.length * rowBytes
     const table = Buffer.alloc(numbers + kept.length * numberBytes)
     common.copy(table, headerBytes)
-    kept.forEach((row, i) => {
-      rowOf(rows, row).copy(table, headerBytes + common.length + i * rowBytes)
-    })
-    const content = (row = 0): Buffer => rowOf(rows, row).subarray(digestAt)
-    const byContent = kept.map((_, i) => i)
-    byContent.sort((a, b) => content(kept[a]).compare(content(kept[b])))
-    byContent.forEach((row, i) => {
+    for (const [i, row] of kept.entries()) {
+      rows.copy(table, begin + i * rowBytes, row * rowBytes, (row + 1) * rowBytes)
+    }
+    for (const [i, row] of byContent.entries()) {
       table.writeUInt32BE(row, numbers + i * numberBytes)
-    })
+    }
     magic.copy(table)
     table.writeUInt32BE(kept.length, 16)
     table.writeUInt32BE(crc32(table.subarray(headerBytes)), 20)
     table.writeUInt32BE(common.length, 24)
     return table
   }
+
+  /** The longest directory that all paths so far lie in; empty when there is none. */
+  get common(): string {
+    return this.#common ?? ''
+  }
 }
 
-function rowOf(rows: Buffer, row: number): Buffer {
-  return rows.subarray(row * rowBytes, (row + 1) * rowBytes)
-}
-
-/** The longest directory that all paths so far lie in; empty when there is none. */
+/** The longest directory that a path and those before it lie in. */
 function commonDirectory(before: string | undefined, path: string): string {
   let common = before ?? path.slice(0, Math.max(0, path.lastIndexOf('/')))
   while (common !== '' && !(path.startsWith(common) && path[common.length] === '/')) {
@@ -127,9 +118,9 @@ export class Table {
   readonly bytes: number
   /** The directory all its paths lie in; empty when there is none. */
   readonly common: string
+  readonly count: number
   readonly #rows: Buffer
   readonly #byContent: Buffer
-  readonly #count: number
 
   private constructor(file: Buffer, rows: number, count: number) {
     const numbers = rows + count * rowBytes
@@ -137,7 +128,7 @@ export class Table {
     this.common = file.toString('utf8', headerBytes, rows)
     this.#rows = file.subarray(rows, numbers)
     this.#byContent = file.subarray(numbers)
-    this.#count = count
+    this.count = count
   }
 
   /** The table in a file; undefined when the file is damaged or none. */
@@ -150,24 +141,18 @@ export class Table {
     return new Table(file, rows, count)
   }
 
-  get count(): number {
-    return this.#count
-  }
-
   /** What the index says about a path, given its `pathName`. */
-  find(name: Buffer): Named | undefined {
+  find(name: Buffer): Content | undefined {
     const row = this.#rowOf(name)
     if (row === undefined) return undefined
-    const at = row * rowBytes + nameBytes
-    return {
-      size: this.#rows.readUIntBE(at, 6),
-      digest: this.#rows.toString('hex', at + 6, at + 6 + 32),
-    }
+    const [at, end] = [row * rowBytes, (row + 1) * rowBytes]
+    const size = this.#rows.readUIntBE(at + nameBytes, 6)
+    return { size, digest: this.#rows.toString('hex', at + digestAt, end) }
   }
 
   /** Whether the index names content with this SHA-256, in bytes. */
   names(digest: Buffer): boolean {
-    let [low, high] = [0, this.#count - 1]
+    let [low, high] = [0, this.count - 1]
     while (low <= high) {
       const middle = (low + high) >> 1
       const at = this.#byContent.readUInt32BE(middle * numberBytes) * rowBytes + digestAt
@@ -186,7 +171,7 @@ export class Table {
   #rowOf(name: Buffer): number | undefined {
     const rows = this.#rows
     const wanted = name.readUInt32BE(0)
-    let [low, high] = [0, this.#count - 1]
+    let [low, high] = [0, this.count - 1]
     let [least, most] = [0, 0x1_0000_0000]
     for (let step = 0; low <= high; step += 1) {
       const share = step < 8 && most > least ? (wanted - least) / (most - least) : 0.5

@@ -1,16 +1,24 @@
 /**
  * Keeps tables of adopted indexes in memory, within a bound, and reads them when they are needed.
  */
+import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { explainError, systemCode } from '../../errors.ts'
-import type { Surroundings } from '../store/disk/disk.ts'
-import { tablePath, tableSuffix } from './adopt.ts'
+import type { Disk, Surroundings } from '../store/disk/disk.ts'
+import type { Layout } from '../store/disk/layout.ts'
 import { mostTableBytes, Table } from './table.ts'
 
 interface TablesParts extends Surroundings {
   /** Bytes of memory. */
   readonly memory: number
+}
+
+const suffix = '.table'
+
+/** The file of the table of the index with this SHA-256. */
+export function tablePath(layout: Layout, digest: string): string {
+  return join(layout.suites, `${digest}${suffix}`)
 }
 
 export class Tables {
@@ -34,10 +42,11 @@ export class Tables {
   /** The same, read from disk if need be. Undefined when it is missing, damaged or too large; then it is removed. Never rejects. */
   load(digest: string): Promise<Table | undefined> {
     return this.#loads.run(digest, async () => {
-      const { disk, layout, log } = this.#parts
+      const { disk, layout, log, memory } = this.#parts
       const path = tablePath(layout, digest)
       try {
-        const table = await this.#read(path)
+        const file = await readSmall(disk, path, mostTableBytes(memory))
+        const table = file && Table.read(file)
         if (table !== undefined) this.#memory.set(digest, table)
         else await disk.remove(path)
         return table
@@ -68,8 +77,8 @@ export class Tables {
     const { disk, layout, log } = this.#parts
     try {
       for (const name of await disk.names(layout.suites)) {
-        const digest = name.slice(0, -tableSuffix.length)
-        if (!name.endsWith(tableSuffix) || needed.has(digest)) continue
+        const digest = name.slice(0, -suffix.length)
+        if (!name.endsWith(suffix) || needed.has(digest)) continue
         this.#memory.delete(digest)
         await disk.remove(tablePath(layout, digest))
       }
@@ -78,16 +87,20 @@ export class Tables {
       log.warn('cannot remove tables of indexes', { because: explainError(error) })
     }
   }
+}
 
-  async #read(path: string): Promise<Table | undefined> {
-    const file = await this.#parts.disk.openIfThere(path)
-    if (file === undefined) return undefined
-    try {
-      const { size } = await file.look()
-      if (size > mostTableBytes(this.#parts.memory)) return undefined
-      return Table.read(await file.bytes(0, size))
-    } finally {
-      file.close()
-    }
+/** A whole file; undefined when it is not there or has more than `most` bytes. */
+export async function readSmall(
+  disk: Disk,
+  path: string,
+  most: number,
+): Promise<Buffer | undefined> {
+  const file = await disk.openIfThere(path)
+  if (file === undefined) return undefined
+  try {
+    const { size } = await file.look()
+    return size > most ? undefined : await file.bytes(0, size)
+  } finally {
+    file.close()
   }
 }

@@ -4,13 +4,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Adoption, Job } from './adopt.ts'
-
-/** What the thread answers a job. */
-export type Answer =
-  | { readonly adoption: Adoption }
-  /** Why it failed, in words. */
-  | { readonly failed: string }
+import type { Adoption, Answer, Job } from './adopt.ts'
 
 /** A Release of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
@@ -30,9 +24,7 @@ interface Waiting {
 export class AdoptionThread {
   readonly #clock: Clock
   readonly #start: () => Worker
-  /** Clients wait for these: they go before adoptions. */
-  readonly #preparations: Waiting[] = []
-  readonly #adoptions: Waiting[] = []
+  readonly #waiting: Waiting[] = []
   #running: Waiting | undefined
   #worker: Worker | undefined
   #cancelTimer: (() => void) | undefined
@@ -47,8 +39,7 @@ export class AdoptionThread {
   run(job: Job): Promise<Adoption> {
     if (this.#closed) return Promise.reject(new Error('the service stops'))
     return new Promise((resolve, reject) => {
-      const queue = job.inUse === undefined ? this.#adoptions : this.#preparations
-      queue.push({ job, resolve, reject })
+      this.#waiting.push({ job, resolve, reject })
       if (this.#running === undefined) this.#next()
     })
   }
@@ -56,17 +47,18 @@ export class AdoptionThread {
   async close(): Promise<void> {
     this.#closed = true
     const worker = this.#worker
-    const waiting = [...this.#preparations.splice(0), ...this.#adoptions.splice(0)]
     const error = new Error('the service stops')
+    for (const { reject } of this.#waiting.splice(0)) reject(error)
     this.#fail(error)
     this.#cancelTimer?.()
-    for (const { reject } of waiting) reject(error)
     await worker?.terminate()
   }
 
   #next(): void {
     this.#cancelTimer?.()
-    this.#running = this.#preparations.shift() ?? this.#adoptions.shift()
+    // Clients wait for preparations: they go before adoptions.
+    const first = this.#waiting.findIndex(({ job }) => job.inUse !== undefined)
+    this.#running = this.#waiting.splice(Math.max(0, first), 1)[0]
     if (this.#running === undefined) {
       this.#cancelTimer = this.#clock.after(idle, () => {
         void this.#worker?.terminate()
@@ -113,7 +105,7 @@ export class AdoptionThread {
 }
 
 function startWorker(): Worker {
-  return new Worker(new URL('./worker.js', import.meta.url), {
+  return new Worker(new URL('./adopt.js', import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
   })
 }

@@ -7,23 +7,18 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { ProgressLine } from '../cli/progress.ts'
 import type { Config } from '../config/config.ts'
 import { size } from '../figures.ts'
-import { Evictor, fateFacts } from './remove-wrong.ts'
-import { type Progress, reportText, type VerificationReport, type Wrong } from './report.ts'
+import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
+import { type Progress, reportText, type VerificationReport } from './report.ts'
 import { verifyInThread } from './thread.ts'
 
-interface VerifyOptions {
-  /** Report as JSON. */
-  readonly json: boolean
-  /** Remove nothing. */
-  readonly dryRun: boolean
-}
-
-/** A failure when something was wrong, or not signed as the settings require it. */
+/**
+ * A failure when something was wrong, or not signed as the settings require it. Reports as JSON when told to, and removes nothing
+ * with `dryRun`.
+ */
 export async function verifyRepos(
-  config: Config,
-  { json, dryRun }: VerifyOptions,
+  { cacheDirectory: directory, archives, suites }: Config,
+  { json, dryRun }: { readonly json: boolean; readonly dryRun: boolean },
 ): Promise<ExitCode> {
-  const directory = config.cacheDirectory
   const log = createLog({ level: 'warn', to: process.stderr })
   const evictor = new Evictor({ directory, clock: systemClock, log })
   const line = new ProgressLine(process.stderr)
@@ -31,41 +26,43 @@ export async function verifyRepos(
   const interrupted = (): void => stop.abort(new Error('interrupted'))
   process.once('SIGINT', interrupted)
   process.once('SIGTERM', interrupted)
+  const removals: Promise<Fate>[] = []
   let report: VerificationReport
   try {
     report = await verifyInThread({
       directory,
       rate: 0,
-      settings: { archives: config.archives, suites: config.suites },
+      settings: { archives, suites },
       signal: stop.signal,
       log,
-      onProgress: progress => {
-        line.show(progressText(progress))
-      },
+      onProgress: progress => line.show(progressText(progress)),
       onWrong: wrong => {
-        if (!dryRun) evictor.evict(wrong)
+        if (!dryRun) removals.push(evictor.evict(wrong))
       },
     })
   } finally {
     line.end()
-    await evictor.finished()
+    await Promise.all(removals)
     process.off('SIGINT', interrupted)
     process.off('SIGTERM', interrupted)
   }
-  const fateOf = (wrong: Wrong) =>
-    fateFacts(evictor.fateOf(wrong) ?? { evicted: false, because: 'only reported' })
+  // Everything wrong was told in the order of the report.
+  const fates = await Promise.all(removals)
+  const facts = new Map(report.wrong.map((one, i) => [one, fateFacts(fates[i] ?? onlyReported)]))
   if (json) {
     const { version, ...rest } = report
-    const wrong = report.wrong.map(one => ({ ...one, ...fateOf(one) }))
+    const wrong = [...facts].map(([one, fate]) => ({ ...one, ...fate }))
     const found = { version, directory, dryRun, ...rest, wrong }
     await print(`${JSON.stringify(found, undefined, 2)}\n`)
   } else if (report.files === 0) await print(`${directory} holds nothing to check\n`)
-  else await print(reportText(report, wrong => fateWords(fateOf(wrong))))
+  else await print(reportText(report, one => fateWords(facts.get(one)?.kept)))
   const refused = report.repositories.some(one => one.refused !== undefined)
   return report.wrong.length === 0 && !refused ? exitCodes.success : exitCodes.failure
 }
 
-function fateWords({ kept }: ReturnType<typeof fateFacts>): string {
+const onlyReported: Fate = { evicted: false, because: 'only reported' }
+
+function fateWords(kept: string | undefined): string {
   return kept === undefined ? 'removed' : `not removed: ${kept}`
 }
 

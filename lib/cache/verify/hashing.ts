@@ -4,9 +4,9 @@
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { iterate } from '../../bytes/source.ts'
-import type { StoredFile } from '../archive/suite-layout.ts'
 import type { Examined, HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
+import type { StoredFile } from './inventory.ts'
 
 export class HashedContents {
   readonly #store: ReadableStore
@@ -24,28 +24,26 @@ export class HashedContents {
 
   /** Whether a file's content is what it is stored under, and what else it hashes to. */
   async examine(file: StoredFile, algorithms: readonly HashAlgorithm[]): Promise<Examined> {
-    const name = nameOf(file)
+    const { digest, size } = file
+    // Entries may disagree about the length of one content; one of them is then wrong.
+    const name = `${digest} ${size}`
     const known = this.#known.get(name)
-    if (known !== undefined && known.found !== 'whole') return known
-    if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
+    if (known !== undefined) {
+      if (known.found !== 'whole' || algorithms.every(one => known.digests.has(one))) return known
+    }
     const before = this.#done
-    const examined = await this.#store.examine(file.digest, {
-      size: file.size,
-      algorithms: ['sha256', ...algorithms],
+    const examined = await this.#store.examine(digest, {
+      size,
+      algorithms: [...new Set<HashAlgorithm>(['sha256', ...algorithms])],
       onRead: bytes => {
         if (known === undefined) this.#tell(this.#done + bytes)
         return this.#pace(bytes)
       },
     })
-    if (known === undefined) this.#tell(before + file.size)
-    const result = checked(file, examined, digestsIn(known))
+    if (known === undefined) this.#tell(before + size)
+    const result = checked(examined, digest, known)
     this.#known.set(name, result)
     return result
-  }
-
-  /** What a file's content hashes to, as far as it was asked for. */
-  digestsOf(file: StoredFile): ReadonlyMap<HashAlgorithm, string> {
-    return digestsIn(this.#known.get(nameOf(file)))
   }
 
   /** The content in pieces. Throws when it is gone. */
@@ -67,28 +65,15 @@ export class HashedContents {
 }
 
 /** What was found, with the digests known before; content that is not what it is stored under is broken. */
-function checked(
-  { digest }: StoredFile,
-  examined: Examined,
-  before: ReadonlyMap<HashAlgorithm, string>,
-): Examined {
+function checked(examined: Examined, digest: string, known: Examined | undefined): Examined {
   if (examined.found !== 'whole') return examined
   const found = examined.digests.get('sha256')
-  return found === digest
-    ? { found: 'whole', digests: new Map([...before, ...examined.digests]) }
-    : { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
+  if (found !== digest) {
+    return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
+  }
+  const before = known?.found === 'whole' ? known.digests : []
+  return { found: 'whole', digests: new Map([...before, ...examined.digests]) }
 }
-
-/** Entries may disagree about the length of one content; one of them is then wrong. */
-function nameOf({ digest, size }: StoredFile): string {
-  return `${digest} ${size}`
-}
-
-function digestsIn(examined: Examined | undefined): ReadonlyMap<HashAlgorithm, string> {
-  return examined?.found === 'whole' ? examined.digests : none
-}
-
-const none: ReadonlyMap<HashAlgorithm, string> = new Map()
 
 /** Shorter pauses are put off until they add up to this. */
 const shortest: Milliseconds = 20

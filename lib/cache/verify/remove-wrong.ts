@@ -26,13 +26,10 @@ export async function evictFrom(
   log: Logger,
 ): Promise<Fate> {
   const { key, digest, because } = wrong
-  let fate: Fate
-  try {
-    const gone = await store.evict(key, { digest, content: because === 'content' })
-    fate = gone ? { evicted: true } : kept('it was replaced meanwhile')
-  } catch (error) {
-    fate = kept(explainError(error))
-  }
+  const fate = await store.evict(key, { digest, content: because === 'content' }).then(
+    gone => (gone ? { evicted: true as const } : kept('it was replaced meanwhile')),
+    (error: unknown) => kept(explainError(error)),
+  )
   log.warn(warningWords, { ...wrong, ...fateFacts(fate) })
   return fate
 }
@@ -54,13 +51,7 @@ export function readEvictRequest(request: unknown): Wrong | undefined {
   const { key, digest, because, sentence, according } = wrong
   if (typeof key !== 'string' || typeof digest !== 'string' || !isDigest(digest)) return undefined
   if (typeof sentence !== 'string' || !isWrongBecause(because)) return undefined
-  return {
-    key,
-    digest,
-    because,
-    sentence,
-    ...(typeof according === 'string' ? { according } : {}),
-  }
+  return { key, digest, because, sentence, ...(typeof according === 'string' && { according }) }
 }
 
 /** How often an owner that came between the question and the lock is waited for. */
@@ -72,40 +63,30 @@ type EvictorOptions = Pick<StoreOptions, 'directory' | 'clock' | 'log'>
 /** Removes wrong files for a process that does not own the directory. */
 export class Evictor {
   readonly #options: EvictorOptions
-  readonly #fates = new Map<string, Fate>()
-  readonly #waiting: Wrong[] = []
-  #working: Promise<void> | undefined
+  readonly #waiting: { readonly wrong: Wrong; readonly settle: (fate: Fate) => void }[] = []
+  #working = false
 
   constructor(options: EvictorOptions) {
     this.#options = options
   }
 
-  /** Begins to remove it. */
-  evict(wrong: Wrong): void {
-    this.#waiting.push(wrong)
-    this.#working ??= this.#work().finally(() => {
-      this.#working = undefined
+  /** Removes a file as soon as those before it are; answers what became of it. */
+  evict(wrong: Wrong): Promise<Fate> {
+    return new Promise(settle => {
+      this.#waiting.push({ wrong, settle })
+      if (!this.#working) void this.#work()
     })
   }
 
-  /** Resolves when every file has its fate. */
-  async finished(): Promise<void> {
-    while (this.#working !== undefined) await this.#working
-  }
-
-  /** What became of a wrong file; undefined for one this was not asked to remove. */
-  fateOf(wrong: Wrong): Fate | undefined {
-    return this.#fates.get(idOf(wrong))
-  }
-
   async #work(): Promise<void> {
-    let trial = 1
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+    this.#working = true
+    for (let trial = 1; this.#waiting[0] !== undefined; ) {
       try {
         const { directory, clock } = this.#options
-        const reply = await askOwner(directory, { do: 'evict', wrong: next }, clock)
+        const request = { do: 'evict', wrong: this.#waiting[0].wrong }
+        const reply = await askOwner(directory, request, clock)
         if (reply === undefined) await this.#evictWaiting()
-        else this.#settle(readFate(reply.answer))
+        else this.#waiting.shift()?.settle(readFate(reply.answer))
         trial = 1
       } catch (error) {
         const owned = error instanceof Failure && error.code === 'directory-in-use'
@@ -113,31 +94,25 @@ export class Evictor {
           // An owner took the lock after it was asked: it will soon listen. The timers of the clock would let the process end.
           await new Promise(resolve => setTimeout(resolve, pause))
           trial += 1
-        } else while (this.#waiting.length > 0) this.#settle(kept(explainError(error)))
+        } else for (const { settle } of this.#waiting.splice(0)) settle(kept(explainError(error)))
       }
     }
+    this.#working = false
   }
 
   async #evictWaiting(): Promise<void> {
     const store = await openStore({ ...this.#options, memory: 0 })
-    try {
-      for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-        this.#settle(await evictFrom(store, next, this.#options.log))
-      }
-    } finally {
-      await store.close()
+    const settled: (() => void)[] = []
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      const { settle, wrong } = next
+      const fate = await evictFrom(store, wrong, this.#options.log)
+      settled.push(() => settle(fate))
     }
+    // A caller that waits for the fate of a file may need the lock next.
+    await store.close().finally(() => {
+      for (const settle of settled) settle()
+    })
   }
-
-  /** The fate of the file that has waited longest. */
-  #settle(fate: Fate): void {
-    const wrong = this.#waiting.shift()
-    if (wrong !== undefined) this.#fates.set(idOf(wrong), fate)
-  }
-}
-
-function idOf({ key, digest }: Wrong): string {
-  return `${key} ${digest}`
 }
 
 function readFate(answer: unknown): Fate {

@@ -5,22 +5,18 @@ import { formatDuration } from '../../config/units.ts'
 import { countOf, size } from '../figures.ts'
 import type { Signature } from '../suites/generation.ts'
 
-/**
- * - content: the bytes on disk are not those that were stored, or not there
- * - release: a file called like a Release file that is not one
- * - signature: a Release file that is not what a known key has signed
- * - index, stale-index: an index that is not what its Release file lists; stale when the Release file is younger
- * - package: a package or source file that is not what the index lists
- * - by-hash: a file that is not what its own name says
- */
-type WrongBecause =
-  | 'content'
-  | 'release'
-  | 'signature'
-  | 'index'
-  | 'stale-index'
-  | 'package'
-  | 'by-hash'
+/** What can be wrong with a file. Its content: the bytes on disk are not those that were stored, or not there. */
+const whatIsWrong = {
+  content: 'damaged',
+  release: 'no Release file',
+  signature: 'not what was signed',
+  index: 'not what its Release file names',
+  'stale-index': 'older than its Release file',
+  package: 'not what its index names',
+  'by-hash': 'not what its name says',
+} as const
+
+type WrongBecause = keyof typeof whatIsWrong
 
 export function isWrongBecause(value: unknown): value is WrongBecause {
   return typeof value === 'string' && Object.hasOwn(whatIsWrong, value)
@@ -31,19 +27,20 @@ export interface Wrong {
   /** The SHA-256 it is stored under. */
   readonly digest: string
   readonly because: WrongBecause
-  /** What was expected and what was found. */
   readonly sentence: string
   /** Key of the file that says so, when it is another. */
   readonly according?: string
 }
 
-/**
- * - no-index: no stored index names it
- * - weak: only MD5 or SHA-1 is known of it
- * - unreadable: this process could not read it, which says nothing about the file
- * - changed: it was replaced or removed meanwhile
- */
-type UncheckedBecause = 'no-index' | 'weak' | 'unreadable' | 'changed'
+/** Why a file was not checked. That this process could not read it says nothing about the file. */
+const whyUnchecked = {
+  'no-index': 'whole, but named by no stored index (Release files never are)',
+  weak: 'known by MD5 or SHA-1 only',
+  unreadable: 'could not be read',
+  changed: 'changed meanwhile',
+} as const
+
+export type UncheckedBecause = keyof typeof whyUnchecked
 
 /** One suite or flat repository. */
 export interface RepositoryReport {
@@ -65,7 +62,6 @@ export interface VerificationReport {
   /** Moments as RFC 3339 writes them. */
   readonly started: string
   readonly finished: string
-  /** Entries looked at. */
   readonly files: number
   /** Different contents read, and their bytes. */
   readonly contents: number
@@ -83,7 +79,6 @@ export interface VerificationReport {
 /** How far a check has come. */
 export interface Progress {
   readonly doing: 'listing' | 'reading'
-  /** Bytes of contents. */
   readonly done: number
   readonly total: number
   readonly wrong: number
@@ -92,57 +87,35 @@ export interface Progress {
 /** The log line of every wrong file. */
 export const warningWords = 'repository-verification warning'
 
-const whatIsWrong: Readonly<Record<WrongBecause, string>> = {
-  content: 'damaged',
-  release: 'no Release file',
-  signature: 'not what was signed',
-  index: 'not what its Release file names',
-  'stale-index': 'older than its Release file',
-  package: 'not what its index names',
-  'by-hash': 'not what its name says',
-}
-
-const whyUnchecked: ReadonlyArray<readonly [because: UncheckedBecause, words: string]> = [
-  ['no-index', 'whole, but named by no stored index (Release files never are)'],
-  ['weak', 'known by MD5 or SHA-1 only'],
-  ['unreadable', 'could not be read'],
-  ['changed', 'changed meanwhile'],
-]
-
-/** The report for people: a line for everything wrong, every suite and everything unread, and the figures. `fate` says what became of a wrong file. */
+/** The report for people: a line for everything wrong, every suite and everything unread, then figures. `fate` says what became of a file. */
 export function reportText(report: VerificationReport, fate: (wrong: Wrong) => string): string {
   const lines = report.wrong.map(wrong => {
     return `${wrong.key}: ${whatIsWrong[wrong.because]}: ${wrong.sentence} (${fate(wrong)})`
   })
   for (const { release, signature, refused } of report.repositories) {
     const use = refused === undefined ? '' : `, so it is not used (archives[].verify is require)`
-    lines.push(`${release}: ${signatureWords(signature)}${use}`)
+    const by = signature?.is === 'good' ? ` by ${signature.by?.toUpperCase()}` : ''
+    lines.push(`${release}: ${signatureWords[signature?.is ?? 'off']}${by}${use}`)
   }
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
   const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))
   const suites = countOf(report.repositories.length, 'suite')
-  const unchecked = whyUnchecked.filter(([because]) => report.unchecked[because] > 0)
   lines.push(
     `${countOf(report.files, 'file')}, ${size(report.bytes)}, ${suites}, in ${took}`,
     `${report.confirmed} confirmed by an index or by name, ${report.wrong.length} wrong`,
-    ...unchecked.map(([because, words]) => `${report.unchecked[because]} ${words}`),
   )
+  for (const because of Object.keys(whyUnchecked) as UncheckedBecause[]) {
+    const count = report.unchecked[because]
+    if (count > 0) lines.push(`${count} ${whyUnchecked[because]}`)
+  }
   return lines.map(line => `${line}\n`).join('')
 }
 
-function signatureWords(signature: Signature | undefined): string {
-  switch (signature?.is) {
-    case undefined:
-      return 'signature not checked (archives[].verify is off)'
-    case 'good':
-      return `signed by ${signature.by?.toUpperCase()}`
-    case 'bad':
-      return 'signature bad'
-    case 'unknown-key':
-      return 'key not known'
-    case 'unsigned':
-      return 'not signed'
-    case 'unchecked':
-      return 'signature not checked (there is no keyring)'
-  }
+const signatureWords: Readonly<Record<Signature['is'] | 'off', string>> = {
+  good: 'signed',
+  bad: 'signature bad',
+  'unknown-key': 'key not known',
+  unsigned: 'not signed',
+  unchecked: 'signature not checked (there is no keyring)',
+  off: 'signature not checked (archives[].verify is off)',
 }

@@ -10,11 +10,8 @@ import { explainError, systemCode } from '../../errors.ts'
 import { isCount, isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
-import {
-  type LastVerification,
-  type Verification,
-  verificationFigures,
-} from '../operations/sources.ts'
+import type { LastVerification, Verification } from '../operations/sources.ts'
+import { verificationFigures } from '../operations/sources.ts'
 import type { Store } from '../store/store.ts'
 import { evictFrom, type Fate } from './remove-wrong.ts'
 import type { VerificationReport, Wrong } from './report.ts'
@@ -27,7 +24,6 @@ interface ScheduleOptions {
   readonly log: Logger
   /** Asked anew each time. */
   readonly settings: () => Pick<Config, 'archives' | 'suites' | 'verification'>
-  /** Told of every repository-verification warning. */
   readonly onWarning: () => void
   /** Runs a check; in a thread unless told. */
   readonly run?: typeof verifyInThread
@@ -48,13 +44,13 @@ export class VerificationSchedule implements Verification {
   readonly #options: ScheduleOptions
   readonly #stop = new AbortController()
   #notBefore: Milliseconds
-  #last: LastVerification | undefined
+  last: LastVerification | undefined
   #running: Promise<void> | undefined
   #stopLooking: () => void = () => undefined
 
   private constructor(options: ScheduleOptions, last: LastVerification | undefined) {
     this.#options = options
-    this.#last = last
+    this.last = last
     this.#notBefore = options.clock.now() + afterStart
   }
 
@@ -63,10 +59,6 @@ export class VerificationSchedule implements Verification {
     const schedule = new VerificationSchedule(options, await readLast(options))
     schedule.#stopLooking = repeat(options.clock, lookInterval, () => schedule.#look())
     return schedule
-  }
-
-  get last(): LastVerification | undefined {
-    return this.#last
   }
 
   get running(): boolean {
@@ -99,15 +91,15 @@ export class VerificationSchedule implements Verification {
     const now = this.#options.clock.now()
     const { interval } = this.#options.settings().verification
     if (interval === 0 || now < this.#notBefore) return false
-    const since = this.#last === undefined ? Number.POSITIVE_INFINITY : now - this.#last.finished
+    const since = this.last === undefined ? Number.POSITIVE_INFINITY : now - this.last.finished
     // A check that ended in the future ended before the clock was set back.
     return since >= interval || since < 0
   }
 
   async #verify(): Promise<void> {
-    const { directory, clock, log, settings, run = verifyInThread } = this.#options
+    const { directory, clock, log, run = verifyInThread } = this.#options
     const { signal } = this.#stop
-    const { archives, suites, verification } = settings()
+    const { archives, suites, verification } = this.#options.settings()
     let evicting: Promise<unknown> = Promise.resolve()
     try {
       log.info('verification: begins')
@@ -122,10 +114,10 @@ export class VerificationSchedule implements Verification {
         },
       })
       await evicting
-      this.#last = lastOf(report)
+      this.last = lastOf(report)
       const { unchecked, unread } = report
-      log.info('verification: finished', { ...this.#last, ...unchecked, unread: unread.length })
-      const text = `${JSON.stringify({ version: fileVersion, ...this.#last })}\n`
+      log.info('verification: finished', { ...this.last, ...unchecked, unread: unread.length })
+      const text = `${JSON.stringify({ version: fileVersion, ...this.last })}\n`
       await writeFileAtomically(join(directory, fileName), text).catch(error => {
         log.warn('cannot write down the last verification', { because: explainError(error) })
       })
@@ -138,21 +130,17 @@ export class VerificationSchedule implements Verification {
 }
 
 function lastOf(report: VerificationReport): LastVerification {
-  const finished = Date.parse(report.finished)
   const { files, bytes, repositories, confirmed, wrong } = report
-  return {
-    finished,
-    took: finished - Date.parse(report.started),
-    files,
-    bytes,
-    suites: repositories.length,
-    confirmed,
-    wrong: wrong.length,
-  }
+  const finished = Date.parse(report.finished)
+  const took = finished - Date.parse(report.started)
+  const found = { files, bytes, suites: repositories.length, confirmed, wrong: wrong.length }
+  return { finished, took, ...found }
 }
 
-async function readLast(options: ScheduleOptions): Promise<LastVerification | undefined> {
-  const { directory, log } = options
+async function readLast({
+  directory,
+  log,
+}: ScheduleOptions): Promise<LastVerification | undefined> {
   try {
     return decode(JSON.parse(await readFile(join(directory, fileName), 'utf8')))
   } catch (error) {

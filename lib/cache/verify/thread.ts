@@ -17,10 +17,10 @@ export interface Task {
 
 /** What it tells. When the check fails, the thread ends with the error. */
 export type Message =
-  | { readonly tell: 'progress'; readonly progress: Progress }
-  | { readonly tell: 'wrong'; readonly wrong: Wrong }
-  | { readonly tell: 'warning'; readonly message: string; readonly facts: LogFacts | undefined }
-  | { readonly tell: 'report'; readonly report: VerificationReport }
+  | { readonly progress: Progress }
+  | { readonly wrong: Wrong }
+  | { readonly warning: string; readonly facts: LogFacts | undefined }
+  | { readonly report: VerificationReport }
 
 export interface ThreadOptions extends Task {
   readonly signal: AbortSignal
@@ -39,15 +39,9 @@ export function verifyInThread(options: ThreadOptions): Promise<VerificationRepo
   const task: Task = { directory, rate, settings }
   const program = new URL('./worker.js', import.meta.url)
   return inThread(program, { task, heapMegabytes, signal }, (message: Message, resolve) => {
-    switch (message.tell) {
-      case 'progress':
-        return onProgress?.(message.progress)
-      case 'wrong':
-        return onWrong(message.wrong)
-      case 'warning':
-        return log.warn(message.message, message.facts)
-      case 'report':
-        return resolve(message.report)
-    }
+    if ('progress' in message) onProgress?.(message.progress)
+    else if ('wrong' in message) onWrong(message.wrong)
+    else if ('warning' in message) log.warn(message.warning, message.facts)
+    else resolve(message.report)
   })
 }

@@ -9,27 +9,21 @@
 import type { Clock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
-import type { ListedFile } from '../archive/listed-file.ts'
-import { indexedFiles } from '../archive/package-index.ts'
-import {
-  currentReleases,
-  indexChoices,
-  type KnownRelease,
-  type ListedStored,
-  rootsOf,
-  type StoredFile,
-  storedOf,
-  type UsableIndex,
-  unsignedIndexes,
-} from '../archive/suite-layout.ts'
+import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
+import { currentReleases, indexChoices, rootsOf } from '../archive/suite-layout.ts'
 import type { HashAlgorithm } from '../store/disk/examine.ts'
 import type { ReadableStore } from '../store/reading.ts'
 import type { Policy } from '../suites/policy.ts'
 import { HashedContents } from './hashing.ts'
-import { Inventory } from './inventory.ts'
-import { judge, needsSha512, type Verdict } from './judge.ts'
-import { type JudgedRelease, readStoredRelease } from './releases.ts'
-import type { Progress, RepositoryReport, VerificationReport, Wrong } from './report.ts'
+import { Inventory, type ListedStored, type StoredFile, type StoredIndex } from './inventory.ts'
+import { type JudgedRelease, judge, readStoredRelease, type Verdict } from './judge.ts'
+import type {
+  Progress,
+  RepositoryReport,
+  UncheckedBecause,
+  VerificationReport,
+  Wrong,
+} from './report.ts'
 
 export interface VerifyParts {
   readonly store: ReadableStore
@@ -82,27 +76,25 @@ class Verification {
     await this.#checkNames()
     const releases = await this.#readReleases()
     const repositories: RepositoryReport[] = []
-    const choices: (readonly UsableIndex[])[] = []
+    const choices: (readonly StoredIndex[])[] = []
     const trusted = currentReleases(releases.filter(({ refused }) => refused === undefined))
-    for (const known of currentReleases([...trusted, ...withoutTrusted(releases, trusted)])) {
-      const { refused, signature } = known
-      const claims =
-        refused === undefined ? [...storedOf(known, name => this.#inventory.named(name))] : []
-      const right = await this.#checkIndexes(known, claims)
-      choices.push(...indexChoices(known.base, right))
+    const others = releases.filter(({ base }) => trusted.every(one => one.base !== base))
+    for (const known of [...trusted, ...currentReleases(others)]) {
+      const { file, base, refused, signature } = known
+      const claims = refused === undefined ? [...this.#inventory.listedBy(known)] : []
+      const right = await this.#checkIndexes(file, claims)
+      const named = right.map(({ file, listed: { path } }) => ({ ...file, file, path, base }))
+      choices.push(...indexChoices(named))
       const { suite, date } = known.release
       repositories.push({
-        release: known.file.key,
-        suite,
+        ...{ release: file.key, suite, signature, refused },
         date: date === undefined ? undefined : new Date(date).toISOString(),
-        signature,
-        refused,
         indexes: claims.length,
         indexesRight: right.length,
       })
     }
     await this.#checkPackages(choices)
-    const unsigned = unsignedIndexes(this.#inventory.packageIndexes, releases)
+    const unsigned = this.#inventory.indexesOutside(releases)
     await this.#checkPackages(unsigned.map(index => [index]))
     await this.#checkContents()
     return {
@@ -124,10 +116,9 @@ class Verification {
   async #checkNames(): Promise<void> {
     for (const { file, expected } of this.#inventory.byHash) {
       const { algorithm, hex } = expected
-      const more = algorithm === 'sha256' ? [] : [algorithm]
-      if (!(await this.#isWhole(file, more))) continue
-      const found =
-        algorithm === 'sha256' ? file.digest : this.#contents.digestsOf(file).get(algorithm)
+      const digests = await this.#digests(file, [algorithm])
+      if (digests === undefined) continue
+      const found = digests.get(algorithm)
       const sentence = `its ${algorithm} is ${found} and its name says ${hex}`
       if (found === hex) this.#confirmed.add(file)
       else await this.#report(file, 'by-hash', { sentence })
@@ -137,12 +128,13 @@ class Verification {
   /** The Release files of suites. */
   async #readReleases(): Promise<readonly JudgedRelease[]> {
     const { clock, policyOf } = this.#parts
-    const around = { contents: this.#contents, inventory: this.#inventory, policyOf }
+    const [contents, inventory] = [this.#contents, this.#inventory]
     const found: JudgedRelease[] = []
-    for (const one of this.#inventory.releases) {
+    for (const one of inventory.releases) {
       const { file } = one
-      if (!(await this.#isWhole(file))) continue
-      const read = await readStoredRelease(one, { ...around, now: clock.now() })
+      if ((await this.#digests(file)) === undefined) continue
+      const around = { contents, inventory, policyOf, now: clock.now() }
+      const read = await readStoredRelease(one, around)
       if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
       else if ('because' in read) await this.#report(file, read.because, read)
       // Those of single components list nothing; they are listed themselves.
@@ -153,25 +145,25 @@ class Verification {
 
   /** Compares indexes with the Release file; answers the claims that are right. */
   async #checkIndexes(
-    known: KnownRelease,
+    according: StoredFile,
     claims: readonly ListedStored[],
   ): Promise<readonly ListedStored[]> {
     const right: ListedStored[] = []
     for (const claim of claims) {
       const { file, listed } = claim
       if (this.#settled.has(file)) continue
-      const more: HashAlgorithm[] = listed.digests.sha512 === undefined ? [] : ['sha512']
-      if (!(await this.#isWhole(file, more))) continue
-      const verdict = judge(file, listed, this.#contents.digestsOf(file))
+      const digests = await this.#digests(file, listed.digests.sha512 ? ['sha512'] : [])
+      if (digests === undefined) continue
+      const verdict = judge(file, listed, digests)
       if (verdict.is === 'right') right.push(claim)
-      const because = file.validated < known.file.stored ? 'stale-index' : 'index'
-      await this.#conclude(file, because, { verdict, according: known.file })
+      const because = file.validated < according.stored ? 'stale-index' : 'index'
+      await this.#conclude(file, because, { verdict, according })
     }
     return right
   }
 
   /** Compares packages with indexes. Of each choice one is read; what was confirmed before stays confirmed. */
-  async #checkPackages(choices: ReadonlyArray<readonly UsableIndex[]>): Promise<void> {
+  async #checkPackages(choices: ReadonlyArray<readonly StoredIndex[]>): Promise<void> {
     const said = new Map<StoredFile, Said>()
     for (const choice of choices) await this.#readOne(choice, said)
     for (const [file, words] of said) {
@@ -190,10 +182,10 @@ class Verification {
     else await this.#report(file, because, { ...verdict, according })
   }
 
-  async #readOne(choice: readonly UsableIndex[], said: Map<StoredFile, Said>): Promise<void> {
+  async #readOne(choice: readonly StoredIndex[], said: Map<StoredFile, Said>): Promise<void> {
     const failed: Unread[] = []
     for (const index of choice) {
-      if (!(await this.#isWhole(index.file))) continue
+      if ((await this.#digests(index.file)) === undefined) continue
       try {
         return await this.#readIndex(index, said)
       } catch (error) {
@@ -204,14 +196,15 @@ class Verification {
   }
 
   /** Notes what an index says about stored files. Throws when it cannot be read to its end. */
-  async #readIndex(index: UsableIndex, said: Map<StoredFile, Said>): Promise<void> {
-    const roots = rootsOf(index.base).map(root => ({
-      root,
-      right: 0,
-      verdicts: new Map<StoredFile, Verdict>(),
-    }))
-    const chunks = decompress(this.#contents.read(index.file))
-    for await (const listed of indexedFiles(index.kind, chunks)) {
+  async #readIndex(
+    { file: according, kind, base }: StoredIndex,
+    said: Map<StoredFile, Said>,
+  ): Promise<void> {
+    const roots = rootsOf(base).map(root => {
+      return { root, right: 0, verdicts: new Map<StoredFile, Verdict>() }
+    })
+    const chunks = decompress(this.#contents.read(according))
+    for await (const listed of indexedFiles(kind, chunks)) {
       for (const at of roots) {
         for (const file of this.#inventory.named(`${at.root}/${listed.path}`)) {
           const verdict = await this.#judgePackage(file, listed)
@@ -225,13 +218,15 @@ class Verification {
     for (const [file, verdict] of best.verdicts) {
       const before = said.get(file)
       if (before === undefined || better(verdict, before.verdict) === verdict) {
-        said.set(file, { verdict, according: index.file })
+        said.set(file, { verdict, according })
       }
     }
   }
 
   async #judgePackage(file: StoredFile, listed: ListedFile): Promise<Verdict> {
-    if (!needsSha512(listed)) return judge(file, listed)
+    const { sha512, sha256 } = listed.digests
+    if (sha512 === undefined || sha256 !== undefined) return judge(file, listed)
+    // The index gives SHA-512 alone: the content has to be read.
     const examined = await this.#contents.examine(file, ['sha512'])
     return examined.found === 'whole' ? judge(file, listed, examined.digests) : { is: 'unchecked' }
   }
@@ -240,21 +235,25 @@ class Verification {
   async #checkContents(): Promise<void> {
     for (const files of this.#inventory.contents.values()) {
       for (const file of files) {
-        if (!(await this.#isWhole(file)) || this.#settled.has(file)) continue
-        if (!this.#confirmed.has(file)) this.#settle(file, 'no-index')
+        const digests = await this.#digests(file)
+        if (digests === undefined || this.#settled.has(file) || this.#confirmed.has(file)) continue
+        this.#settle(file, 'no-index')
       }
     }
   }
 
-  /** Whether a file has the content it was stored with; what has not is reported, once. */
-  async #isWhole(file: StoredFile, more: readonly HashAlgorithm[] = []): Promise<boolean> {
-    const examined = await this.#contents.examine(file, more)
-    if (examined.found === 'whole') return true
+  /** What the content of a file hashes to. Undefined when it is not what was stored, which is reported once. */
+  async #digests(
+    file: StoredFile,
+    algorithms: readonly HashAlgorithm[] = [],
+  ): Promise<ReadonlyMap<HashAlgorithm, string> | undefined> {
+    const examined = await this.#contents.examine(file, algorithms)
+    if (examined.found === 'whole') return examined.digests
     this.#confirmed.delete(file)
-    if (this.#settled.has(file)) return false
+    if (this.#settled.has(file)) return undefined
     if (examined.found === 'unknown') this.#settle(file, 'unreadable')
     else await this.#report(file, 'content', { sentence: examined.because })
-    return false
+    return undefined
   }
 
   async #report(
@@ -268,13 +267,13 @@ class Verification {
     }
     this.#settled.add(file)
     const { key, digest } = file
-    const said = according === undefined ? {} : { according: according.key }
+    const said = according && { according: according.key }
     const wrong: Wrong = { key, digest, because, sentence, ...said }
     this.#wrong.push(wrong)
     this.#parts.onWrong(wrong)
   }
 
-  #settle(file: StoredFile, because: keyof VerificationReport['unchecked']): void {
+  #settle(file: StoredFile, because: UncheckedBecause): void {
     this.#settled.add(file)
     this.#unchecked[because] += 1
   }
@@ -283,14 +282,6 @@ class Verification {
     const total = this.#inventory.bytes
     this.#parts.onProgress({ doing, done, total, wrong: this.#wrong.length })
   }
-}
-
-/** The Release files of suites that have no trusted one. */
-function withoutTrusted(
-  releases: readonly JudgedRelease[],
-  trusted: readonly JudgedRelease[],
-): readonly JudgedRelease[] {
-  return releases.filter(({ base }) => trusted.every(one => one.base !== base))
 }
 
 /** Of two verdicts about one file the one that counts. */

@@ -20,7 +20,7 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
   lowerPriority(niceness)
   const log: Logger = {
     ...silentLog,
-    warn: (message, facts) => tell({ tell: 'warning', message, facts }),
+    warn: (warning, facts) => tell({ warning, facts }),
     child: () => log,
   }
   const store = await openStoreForReading({ directory, clock: systemClock, log })
@@ -35,11 +35,11 @@ async function work(port: MessagePort, { directory, rate, settings }: Task): Pro
         const now = performance.now()
         if (now - last < progressInterval) return
         last = now
-        tell({ tell: 'progress', progress })
+        tell({ progress })
       },
-      onWrong: wrong => tell({ tell: 'wrong', wrong }),
+      onWrong: wrong => tell({ wrong }),
     })
-    tell({ tell: 'report', report })
+    tell({ report })
   } finally {
     await store.close()
   }

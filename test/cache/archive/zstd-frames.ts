@@ -1,6 +1,5 @@
 import t from 'tap'
 import { decompress } from '../../../lib/cache/archive/decompress.ts'
-import { ZstdFrames } from '../../../lib/cache/archive/zstd-frames.ts'
 
 const magic = '28b52ffd'
 /** One byte of content, the last block. */
@@ -11,47 +10,45 @@ const checked = `${magic}0400${last}ffffffff`
 const skippable = `502a4d1804000000${magic}`
 const halfGigabyte = `${magic}0098${last}`
 
-function windowOf(hex: string, piece: number): number {
-  const frames = new ZstdFrames()
+/** What is unpacked of a stream that comes in pieces; an error says why it cannot be. */
+async function unpacked(hex: string, piece: number): Promise<string> {
   const bytes = Buffer.from(hex, 'hex')
-  for (let at = 0; at < bytes.length; at += piece) frames.look(bytes.subarray(at, at + piece))
-  return frames.window
+  const packed = async function* () {
+    for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece)
+  }
+  const chunks: Uint8Array[] = []
+  for await (const chunk of decompress(packed())) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
 }
 
-t.test('the window of every frame is seen, wherever it begins', async t => {
-  const cases: ReadonlyArray<readonly [string, string, number]> = [
-    ['one', small, 1024],
-    ['a mantissa', `${magic}000f${last}`, 2048 + 7 * 256],
-    ['one segment', `${magic}a000001000${last}`, 2 ** 20],
-    ['a dictionary', `${magic}01000a${last}${halfGigabyte}`, 2 ** 29],
-    ['the second', small + halfGigabyte, 2 ** 29],
-    ['behind a checksum', checked + halfGigabyte, 2 ** 29],
-    ['behind one that is skipped', skippable + halfGigabyte, 2 ** 29],
-    ['behind a run', `${magic}0000${'02f0ff'}41${'03f0ff'}42${halfGigabyte}`, 2 ** 29],
-    ['behind two blocks', `${magic}0000${'100000'}4141${last}${halfGigabyte}`, 2 ** 29],
-    ['not what lies in content', `${magic}0000${'a10000'}${halfGigabyte}${'00'.repeat(10)}`, 1024],
+t.test('a window over 128 MiB is refused, wherever its frame begins', async t => {
+  const cases: ReadonlyArray<readonly [words: string, hex: string, refused: boolean]> = [
+    ['one', small, false],
+    ['the largest', `${magic}0088${last}`, false],
+    ['a mantissa', `${magic}0089${last}`, true],
+    ['the largest segment', `${magic}a000000008${last}`, false],
+    ['one segment', `${magic}a001000008${last}`, true],
+    ['a dictionary', `${magic}01000a${last}${halfGigabyte}`, true],
+    ['the second', small + halfGigabyte, true],
+    ['behind a checksum', checked + halfGigabyte, true],
+    ['behind one that is skipped', small + skippable + halfGigabyte, true],
+    ['behind a run', `${magic}0000${'02f0ff'}41${'03f0ff'}42${halfGigabyte}`, true],
+    ['behind two blocks', `${magic}0000${'100000'}4141${last}${halfGigabyte}`, true],
+    ['not what lies in content', `${magic}0000${'a10000'}${halfGigabyte}${'00'.repeat(10)}`, false],
   ]
-  for (const [words, hex, wanted] of cases) {
-    for (const piece of [1, 3, 1000]) t.equal(windowOf(hex, piece), wanted, words)
+  for (const [words, hex, refused] of cases) {
+    for (const piece of [1, 3, 1000]) {
+      const because = await unpacked(hex, piece).then(() => '', String)
+      t.equal(/its window is larger/.test(because), refused, `${words}: ${because}`)
+    }
   }
 })
 
 t.test('frames one behind the other are one content, whatever Node can do itself', async t => {
-  const packed = (async function* () {
-    yield Buffer.from(small.repeat(3), 'hex')
-  })()
-  const unpacked: Uint8Array[] = []
-  for await (const chunk of decompress(packed)) unpacked.push(chunk)
-  t.equal(Buffer.concat(unpacked).toString(), 'AAA')
+  for (const piece of [1, 3, 1000]) t.equal(await unpacked(small.repeat(3), piece), 'AAA')
 })
 
 t.test('a later frame that asks for too much is refused like the first', async t => {
-  const unpack = async () => {
-    const packed = (async function* () {
-      yield Buffer.from(`${small}${magic}00a8`, 'hex')
-      yield Buffer.from(`${last}${'00'.repeat(20)}`, 'hex')
-    })()
-    for await (const _ of decompress(packed));
-  }
-  await t.rejects(unpack(), { name: 'DecompressError' })
+  const refused = { name: 'DecompressError', code: 'too-large' }
+  await t.rejects(unpacked(`${small}${magic}00a8${last}${'00'.repeat(20)}`, 19), refused)
 })

@@ -102,9 +102,7 @@ t.test('beside an owner, the owner removes', async t => {
   store.answerCommands(answer)
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
   const wrong = wrongOf(digest)
-  evictor.evict(wrong)
-  await evictor.finished()
-  t.strictSame(evictor.fateOf(wrong), { evicted: true })
+  t.strictSame(await evictor.evict(wrong), { evicted: true })
   t.equal(await store.get(key), undefined, 'also in the memory of the owner')
   t.equal(warnings, 1)
   t.match(log.lines, [{ message: 'repository-verification warning' }])
@@ -115,14 +113,11 @@ t.test('without an owner, the lock is taken for the removal alone', async t => {
   const wrong = wrongOf((await keep(store, key, bytesOf(100))).digest)
   await store.close()
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
-  evictor.evict(wrong)
   const absent = { ...wrong, key: `${key}.absent` }
-  evictor.evict(absent)
-  await evictor.finished()
-  t.strictSame(
-    [wrong, absent].map(one => evictor.fateOf(one)),
-    [{ evicted: true }, { evicted: true }],
-  )
+  t.strictSame(await Promise.all([wrong, absent].map(one => evictor.evict(one))), [
+    { evicted: true },
+    { evicted: true },
+  ])
   const again = await opened(t, { directory })
   t.equal(await again.store.get(key), undefined)
 })
@@ -131,14 +126,10 @@ t.test('an owner that cannot be asked keeps its files', { timeout: 20_000 }, asy
   const { store, directory } = await opened(t)
   const wrong = wrongOf((await keep(store, key, bytesOf(100))).digest)
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
-  evictor.evict(wrong)
-  await evictor.finished()
-  t.match(evictor.fateOf(wrong), { evicted: false, because: /in use by process/ })
+  t.match(await evictor.evict(wrong), { evicted: false, because: /in use by process/ })
   t.ok(await store.get(key))
   store.answerCommands(async () => 'what?')
-  evictor.evict(wrong)
-  await evictor.finished()
-  t.match(evictor.fateOf(wrong), { evicted: false, because: /cannot do that/ })
+  t.match(await evictor.evict(wrong), { evicted: false, because: /cannot do that/ })
 })
 
 t.test('a request is taken only when it is well-formed', async t => {

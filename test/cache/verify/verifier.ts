@@ -196,6 +196,14 @@ t.test('an archive without a Release file is held against its index', async t =>
   t.strictSame(await (await stored(t, files)).wrong(), [`${alpha} package`])
 })
 
+t.test('an archive without a Release file, with an escape in its directory', async t => {
+  const files = tinyArchive({ base: '', packages: { 'a_1_all.deb': 'a' }, directory: '' })
+  files.delete('Release')
+  const { put, check } = await stored(t, new Map())
+  await put(files, `${site}/c%2B%2B`)
+  t.equal((await check()).confirmed, 1)
+})
+
 t.test('what is garbage is told, and stops nothing', async t => {
   const bomb = gzipSync(Buffer.alloc(300 << 20))
   const bz2 = Buffer.from('BZh9 is no beginning of a block')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { indexedFiles, type PackageIndex } from '../../../lib/cache/archive/package-index.ts'
+import { indexedFiles, type PackageIndex } from '../../../lib/cache/archive/listed-file.ts'
 
 const a = 'a'.repeat(64)
 const b = 'b'.repeat(64)
