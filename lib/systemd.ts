@@ -54,20 +54,18 @@ export function inheritedSockets(
 
 /** A notifier for the manager named in NOTIFY_SOCKET; one that does nothing when there is none. */
 export function createNotifier(environment: Environment, pid: number, log: Logger): Notifier {
-  const socket = environment['NOTIFY_SOCKET'] ?? ''
   // A path or, with "@", an abstract name; systemd-notify understands both, and vsock beside them.
-  if (socket === '') return silentNotifier
-
-  let failed = false
+  const managed = (environment['NOTIFY_SOCKET'] ?? '') !== ''
+  let silent = !managed
   let last: Promise<void> = Promise.resolve()
   let alive: Promise<void> | undefined
   const send = (...assignments: readonly string[]): Promise<void> => {
     last = last.then(async () => {
-      if (failed) return
+      if (silent) return
       const error = await runNotify(assignments, environment)
       if (error === undefined) return
       // A run that was merely slow may do better next time; a program that is not there will not.
-      failed = systemCode(error) === 'ENOENT'
+      silent = systemCode(error) === 'ENOENT'
       log.warn(`${PROGRAM} failed; the service manager has not heard of us`, { error })
     })
     return last
@@ -78,7 +76,7 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
     // CLOCK_MONOTONIC is what hrtime counts on Linux; Type=notify-reload wants it to pair the messages.
     reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`),
     stopping: status => send('STOPPING=1', `STATUS=${oneLine(status)}`),
-    watchdog: watchdogInterval(environment, pid),
+    watchdog: managed ? watchdogInterval(environment, pid) : undefined,
     alive() {
       alive ??= send('WATCHDOG=1').finally(() => {
         alive = undefined
@@ -86,16 +84,6 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
       return alive
     },
   }
-}
-
-const nothing = () => Promise.resolve()
-
-const silentNotifier: Notifier = {
-  ready: nothing,
-  reloading: nothing,
-  stopping: nothing,
-  watchdog: undefined,
-  alive: nothing,
 }
 
 /** Half of WATCHDOG_USEC, as sd_watchdog_enabled(3) advises. */
