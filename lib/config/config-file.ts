@@ -7,6 +7,7 @@
  *   UTF-8, and a file is one document.
  * - `key:` without a value counts as absent: authors comment out the lines below it.
  */
+import { isUtf8 } from 'node:buffer'
 import {
   type Document,
   isAlias,
@@ -15,14 +16,13 @@ import {
   isScalar,
   isSeq,
   LineCounter,
-  type Node,
   parseDocument,
   visit,
   type YAMLError,
   // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
-import { explainError, systemCode } from '../errors.ts'
+import { explainError, whyUnreadable } from '../errors.ts'
 import { isRecord } from '../json.ts'
 import { type Check, type Remark, remarkText } from './reading.ts'
 
@@ -43,27 +43,22 @@ export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<
   } catch (error) {
     return failed(`${path}: ${whyUnreadable(error)}`)
   }
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return failed(`${path}: is not UTF-8 text; save it in that encoding`)
-  }
-  return decodeConfig(text, path, check)
+  if (!isUtf8(bytes)) return failed(`${path}: is not UTF-8 text; save it in that encoding`)
+  return decodeConfig(new TextDecoder().decode(bytes), path, check)
 }
 
 /** Checks the text of a configuration file; `name` is what messages call it. */
 export function decodeConfig<T>(text: string, name: string, check: Check<T>): Loaded<T> {
-  const lines = new LineCounter()
+  const lineCounter = new LineCounter()
   const document = parseDocument(text, {
-    lineCounter: lines,
+    lineCounter,
     logLevel: 'error',
     prettyErrors: false,
     stringKeys: true,
     uniqueKeys: true,
   })
   const place = (offset: number): string => {
-    const { line, col } = lines.linePos(offset)
+    const { line, col } = lineCounter.linePos(offset)
     return `${name}:${Math.max(1, line)}:${Math.max(1, col)}`
   }
 
@@ -80,22 +75,20 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     found = withoutEmpty(document.toJS({ maxAliasCount: MOST_ALIAS_NODES }))
   } catch (error) {
     const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
-    const why =
-      alias === undefined
-        ? 'it is nested too deeply, or has too many aliases'
-        : `put *${alias} in quotes`
-    return failed(`${name}: ${why}`)
+    if (alias !== undefined) return failed(`${name}: put *${alias} in quotes`)
+    return failed(`${name}: it is nested too deeply, or has too many aliases`)
   }
 
   const checked = check(found ?? {})
-  const line = (remark: Remark): string =>
-    `${place(offsetOf(document, remark))}: ${remarkText(remark)}`
-  const inOrder = (remarks: readonly Remark[]): readonly string[] =>
-    [...remarks].sort((a, b) => offsetOf(document, a) - offsetOf(document, b)).map(line)
-  const warnings = inOrder(checked.warnings)
+  const lines = (remarks: readonly Remark[]): readonly string[] =>
+    remarks
+      .map(remark => ({ remark, offset: offsetOf(document, remark) }))
+      .sort((a, b) => a.offset - b.offset)
+      .map(({ remark, offset }) => `${place(offset)}: ${remarkText(remark)}`)
+  const warnings = lines(checked.warnings)
   return checked.ok
-    ? { ok: true, value: checked.value, warnings }
-    : { ok: false, problems: inOrder(checked.problems), warnings }
+    ? { ...checked, warnings }
+    : { ...checked, warnings, problems: lines(checked.problems) }
 }
 
 /** Where a remark points: its value or key, or the nearest part of the file around it. */
@@ -106,9 +99,7 @@ function offsetOf(document: Document, remark: Remark): number {
     const last = i === remark.path.length - 1
     if (isAlias(node)) node = node.resolve(document)
     if (isMap(node)) {
-      const pair = node.items.find(
-        ({ key }) => (isScalar(key) ? String(key.value) : undefined) === step,
-      )
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
       if (pair === undefined) return offset
       offset = startOf(pair.key) ?? offset
       node = pair.value
@@ -122,7 +113,7 @@ function offsetOf(document: Document, remark: Remark): number {
 }
 
 function startOf(node: unknown): number | undefined {
-  return isNode(node) ? (node as Node).range?.[0] : undefined
+  return isNode(node) ? node.range?.[0] : undefined
 }
 
 /** The same tree without the keys that have no value. */
@@ -175,49 +166,27 @@ function isFlow(node: unknown): boolean {
 }
 
 function yamlSentence(code: string, message: string): string {
-  switch (code) {
-    case 'DUPLICATE_KEY':
-      return 'this key is written twice in the same mapping; remove one of them'
-    case 'TAB_AS_INDENT':
-      return 'a tab cannot indent YAML; use spaces'
-    case 'MULTIPLE_DOCS':
-      return 'a second document begins here; a configuration file is one document'
-    case 'RESOURCE_EXHAUSTION':
-      return 'this is nested too deeply'
-    case 'TAG_RESOLVE_FAILED':
-      return `${message}; tags are not used here, remove it`
-    case 'BAD_SCALAR_START':
-      return 'a value cannot begin with this character: put the value in quotes'
-    case 'BAD_DQ_ESCAPE':
-      return 'a backslash in double quotes begins an escape, and this is none: use single quotes'
-    case 'BAD_INDENT':
-      return 'this line is not indented as the lines above; entries of one group begin in the same column'
-    case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'this line is not indented as the lines above, or a value with a colon and a space in it needs quotes'
-    case 'UNEXPECTED_TOKEN':
-      return 'this character is not expected here: put values that have it in quotes'
-    case 'MISSING_CHAR':
-    case 'MULTILINE_IMPLICIT_KEY':
-      return 'this is neither `key: value` nor part of the line above; is a colon missing?'
-    default:
-      return `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
-  }
+  if (code === 'TAG_RESOLVE_FAILED') return `${message}; tags are not used here, remove it`
+  return yamlSentences[code] ?? `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
 }
 
-function whyUnreadable(error: unknown): string {
-  switch (systemCode(error)) {
-    case 'ENOENT':
-      return 'there is no such file'
-    case 'EACCES':
-    case 'EPERM':
-      return 'may not be read by this user; check its owner and permissions'
-    case 'ENOTDIR':
-      return 'a part of this path is not a directory'
-    case undefined:
-      return explainError(error)
-    default:
-      return `cannot be read: ${explainError(error)}`
-  }
+const notAKey = 'this is neither `key: value` nor part of the line above; is a colon missing?'
+
+const yamlSentences: Readonly<Record<string, string>> = {
+  DUPLICATE_KEY: 'this key is written twice in the same mapping; remove one of them',
+  TAB_AS_INDENT: 'a tab cannot indent YAML; use spaces',
+  MULTIPLE_DOCS: 'a second document begins here; a configuration file is one document',
+  RESOURCE_EXHAUSTION: 'this is nested too deeply',
+  BAD_SCALAR_START: 'a value cannot begin with this character: put the value in quotes',
+  BAD_DQ_ESCAPE:
+    'a backslash in double quotes begins an escape, and this is none: use single quotes',
+  BAD_INDENT:
+    'this line is not indented as the lines above; entries of one group begin in the same column',
+  BLOCK_AS_IMPLICIT_KEY:
+    'this line is not indented as the lines above, or a value with a colon and a space in it needs quotes',
+  UNEXPECTED_TOKEN: 'this character is not expected here: put values that have it in quotes',
+  MISSING_CHAR: notAKey,
+  MULTILINE_IMPLICIT_KEY: notAKey,
 }
 
 function failed(...problems: readonly string[]): Loaded<never> {

@@ -9,16 +9,6 @@ export type Block =
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'entry'; readonly term: string; readonly blocks: readonly Block[] }
 
-interface ManPage {
-  /** `cachesvc.yaml` */
-  readonly name: string
-  readonly section: number
-  /** What stands in the middle of the head of the page. */
-  readonly title: string
-  readonly summary: string
-  readonly blocks: readonly Block[]
-}
-
 export const heading = (text: string, level: 2 | 3 = 2): Block => ({ kind: 'heading', level, text })
 export const code = (text: string): Block => ({ kind: 'code', text })
 export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
@@ -31,7 +21,7 @@ export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
 export function markdown(title: string, blocks: readonly Block[]): string {
   let level = 1
   const written = blocks.map(block => {
-    if (typeof block === 'object' && block.kind === 'heading') level = block.level
+    if (typeof block !== 'string' && block.kind === 'heading') level = block.level
     return markdownBlock(block, level)
   })
   return `# ${title}\n\n${written.join('\n\n')}\n`
@@ -55,17 +45,17 @@ function markdownBlock(block: Block, level: number): string {
 /** The date in the head of every man page: of their last revision as a whole. */
 const edition = '2026-11-22'
 
-/** The page as man(7) source, clean under `groff -man -ww`. */
-export function manPage(page: ManPage): string {
+/** The page of the configuration file `name` as man(7) source, clean under `groff -man -ww`. */
+export function manPage(name: string, summary: string, blocks: readonly Block[]): string {
   const head = [
     '.\\" Written from the settings of the program: change them, not this file.',
-    `.TH ${page.name.toUpperCase()} ${page.section} "${edition}" "cachesvc" "${page.title}"`,
+    `.TH ${name.toUpperCase()} 5 "${edition}" "cachesvc" "File formats"`,
     // A setting broken at a hyphen cannot be copied.
     '.nh',
     '.SH NAME',
-    `${roffText(page.name)} \\- ${roffText(page.summary)}`,
+    `${roffText(name)} \\- ${roffText(summary)}`,
   ]
-  const body = page.blocks.map(roffBlock).join('\n')
+  const body = blocks.map(roffBlock).join('\n')
   // A heading begins a paragraph by itself.
   return `${[...head, body.replaceAll(/^(\.S[HS] .*)\n\.PP$/gm, '$1')].join('\n')}\n`
 }
@@ -91,11 +81,10 @@ function roffInEntry(block: Block, index: number): string {
 
 /** Running text: a sentence begins a line, as man(7) asks, and lines are short; literal words are bold. */
 function roffText(text: string): string {
-  const parts = text.split('`')
-  const marked = parts
+  return text
+    .split('`')
     .map((part, i) => (i % 2 === 1 ? `\\fB${roffLiteral(part)}\\fR` : roffEscape(part)))
     .join('')
-  return marked
     .split(/(?<=[.?]) (?=[A-Z`\\])/)
     .flatMap(sentence => sentence.match(/.{1,78}(?:\s|$)|\S+/g) ?? [])
     .map(line => protectLine(line.trimEnd()))

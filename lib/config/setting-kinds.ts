@@ -58,16 +58,14 @@ export function integer(least: number, most: number, what = 'a whole number'): K
 export const port: Kind<number> = integer(1, 65_535, 'a port')
 
 /** A duration between two bounds, in milliseconds. */
-export function duration(least: string, most: string): Kind<number> {
-  const reading = { parse: parseDuration, format: formatDuration, example: '30s or 5m' }
-  return measure('duration', { ...reading, least, most })
-}
+export const duration = measure('duration', {
+  parse: parseDuration,
+  format: formatDuration,
+  example: '30s or 5m',
+})
 
 /** A size between two bounds, in bytes. */
-export function size(least: string, most: string): Kind<number> {
-  const reading = { parse: parseSize, format: formatSize, example: '64K or 2G' }
-  return measure('size', { ...reading, least, most })
-}
+export const size = measure('size', { parse: parseSize, format: formatSize, example: '64K or 2G' })
 
 /** An absolute path, normalised. */
 export const absolutePath: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, readPath)
@@ -87,25 +85,26 @@ interface Measure {
   readonly parse: (text: string) => Read<number>
   readonly format: (value: number) => string
   readonly example: string
-  readonly least: string
-  readonly most: string
 }
 
-function measure(name: string, { parse, format, example, ...bounds }: Measure): Kind<number> {
-  const least = certain(parse(bounds.least))
-  const most = certain(parse(bounds.most))
-  const range = `${bounds.least} to ${bounds.most}`
-  const what = `a ${name} from ${range}`
-  return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
-    if (typeof found !== 'string' && typeof found !== 'number') {
-      return expected(found, what, `such as ${example}`)
-    }
-    const read = parse(String(found))
-    if (!read.ok) return expected(found, what, read.problem)
-    if (read.value >= least && read.value <= most) return read
-    const taken = format(read.value)
-    return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
-  })
+/** The kinds of what is written as a number and a unit, each between two bounds. */
+function measure(name: string, { parse, format, example }: Measure) {
+  return (lower: string, upper: string): Kind<number> => {
+    const least = certain(parse(lower))
+    const most = certain(parse(upper))
+    const range = `${lower} to ${upper}`
+    const what = `a ${name} from ${range}`
+    return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
+      if (typeof found !== 'string' && typeof found !== 'number') {
+        return expected(found, what, `such as ${example}`)
+      }
+      const read = parse(String(found))
+      if (!read.ok) return expected(found, what, read.problem)
+      if (read.value >= least && read.value <= most) return read
+      const taken = format(read.value)
+      return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
+    })
+  }
 }
 
 /** The value of a bound that is written in the source. */

@@ -30,11 +30,10 @@ export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
   const { name, settings, source, document, summary, introduction, example, end } = file
   const written = `<!-- Written by \`npm run manual\` from ${source}: change that, not this file. -->`
   const blocks = [...introduction, heading('Settings'), ...settingBlocks(file), ...example]
-  const page = { name, section: 5, title: 'File formats', summary, blocks: [...blocks, ...end] }
   const schema = `packaging/${name.replace('.yaml', '.schema.json')}`
   return new Map([
     [document.path, markdown(document.title, [written, ...blocks])],
-    [`man/${name}.5`, manPage(page)],
+    [`man/${name}.5`, manPage(name, summary, [...blocks, ...end])],
     [schema, `${JSON.stringify(jsonSchema(settings, name), null, 2)}\n`],
   ])
 }
