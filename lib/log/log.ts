@@ -59,14 +59,17 @@ const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
+  const { to, level = 'info' } = options
   // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
-  const form = options.form ?? (options.to === undefined && isatty(1) ? 'plain' : 'json')
+  const form = options.form ?? (to === undefined && isatty(1) ? 'plain' : 'json')
   const lines = new GatheredLines((bytes, done) => write(1, bytes, done), MOST_WAITING)
-  const to = options.to ?? lines
-  return logOf({
-    level: ranks[options.level ?? 'info'],
-    write: form === 'json' ? jsonWriter(to) : plainWriter(to),
-    flush: deadline => lines.flush(deadline),
+  const writer = form === 'json' ? jsonWriter : plainWriter
+  const shared: Shared = { level: ranks[level], write: writer(to ?? lines) }
+  return Object.assign(loggerOf(shared, none), {
+    setLevel(next: LogLevel) {
+      shared.level = ranks[next]
+    },
+    flush: (deadline = 1000) => lines.flush(deadline),
   })
 }
 
@@ -84,7 +87,6 @@ export const silentLog: Logger = {
 interface Shared {
   level: number
   readonly write: Write
-  readonly flush: (deadline: number) => Promise<void>
 }
 
 /** `own` facts are clean already, `more` are not. */
@@ -93,15 +95,6 @@ type Write = (level: LogLevel, message: string, own: LogFacts, more: LogFacts) =
 const none: LogFacts = {}
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
-
-function logOf(shared: Shared): Log {
-  return Object.assign(loggerOf(shared, none), {
-    setLevel(level: LogLevel) {
-      shared.level = ranks[level]
-    },
-    flush: (deadline = 1000) => shared.flush(deadline),
-  })
-}
 
 /** A logger that adds its own facts, which are clean, to every line. */
 function loggerOf(shared: Shared, own: LogFacts): Logger {

@@ -3,6 +3,7 @@
  * the length of the text.
  */
 import { explainError, Failure, systemCode } from '../errors.ts'
+import { isRecord, type JsonObject } from '../json.ts'
 
 /** What is written in place of a secret. */
 export const redacted = '[redacted]'
@@ -110,46 +111,39 @@ function redactEscapedUrl(value: string): string {
     : value
 }
 
-type CleanFacts = Readonly<Record<string, unknown>>
-
 /** The same facts without secrets, of bounded size, errors taken apart. */
-export function clean(facts: CleanFacts): CleanFacts {
+export function clean(facts: JsonObject): JsonObject {
+  return cleanMembers(facts, DEEPEST, Number.POSITIVE_INFINITY)
+}
+
+function cleanMembers(of: JsonObject, depth: number, most: number): JsonObject {
   const out: Record<string, unknown> = {}
-  for (const name of Object.keys(facts)) {
-    const value = facts[name]
-    if (value === undefined) continue
-    out[name] = isSecretName(name) ? redacted : cleanValue(value, DEEPEST)
+  const names = Object.keys(of)
+  if (names.length > most) names.length = most
+  for (const name of names) {
+    const value = of[name]
+    if (value !== undefined) out[name] = isSecretName(name) ? redacted : cleanValue(value, depth)
   }
   return out
 }
 
-function cleanValue(value: unknown, depth: number): unknown {
-  switch (typeof value) {
-    case 'string':
-      return cleanText(value)
-    case 'bigint':
-      return String(value)
-    case 'object':
-      break
-    default:
-      return typeof value === 'function' || typeof value === 'symbol' ? String(typeof value) : value
-  }
-  if (value === null) return null
+/** The value of a fact whose name is not that of a secret, as `clean` makes it. */
+export function cleanValue(value: unknown, depth = DEEPEST): unknown {
+  if (typeof value === 'string') return cleanText(value)
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'function' || typeof value === 'symbol') return typeof value
   if (value instanceof Error) return cleanError(value, depth)
   if (value instanceof Date)
     return Number.isNaN(value.getTime()) ? 'invalid date' : value.toISOString()
+  if (typeof value !== 'object' || value === null) return value
   if (depth === 0) return '[deeper]'
   if (Array.isArray(value))
     return value.slice(0, MOST_MEMBERS).map(member => cleanValue(member, depth - 1))
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
-  const out: Record<string, unknown> = {}
-  for (const [name, member] of Object.entries(value).slice(0, MOST_MEMBERS)) {
-    out[name] = isSecretName(name) ? redacted : cleanValue(member, depth - 1)
-  }
-  return out
+  return isRecord(value) ? cleanMembers(value, depth - 1, MOST_MEMBERS) : value
 }
 
-function cleanError(error: Error, depth: number): CleanFacts {
+function cleanError(error: Error, depth: number): JsonObject {
   const failure = error instanceof Failure ? { fault: error.fault, ...error.facts } : {}
   return {
     name: error.name,
