@@ -67,7 +67,8 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     // A mistake in the syntax makes further errors behind it. A deeply nested file has one for each level.
     const mistake = errors.findIndex(({ code }) => !meaningful.has(code))
     const first = errors.slice(0, mistake < 0 ? 5 : mistake + 1)
-    return failed(...first.map(error => yamlProblem(error, { document, text, place })))
+    const told = first.map(error => yamlProblem(error, document, text))
+    return failed(...told.map(({ at, problem }) => `${place(at)}: ${problem}`))
   }
 
   let found: unknown
@@ -131,21 +132,16 @@ const meaningful: ReadonlySet<string> = new Set([
   'RESOURCE_EXHAUSTION',
 ])
 
-interface YamlText {
-  readonly document: Document
-  readonly text: string
-  readonly place: (offset: number) => string
-}
-
 /** What is wrong and where. What is never closed is told where it begins: the parser notices much later. */
-function yamlProblem({ code, message, pos: [at] }: YAMLError, where: YamlText): string {
-  if (/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
-    const opened = openedBefore(at, where.document)
-    const mark = where.text.charAt(opened)
-    const end = mark === '[' ? ']' : mark === '{' ? '}' : mark
-    return `${where.place(opened)}: the ${mark} that begins here is not closed: a ${end} is missing, or the lines up to it are not indented`
+function yamlProblem({ code, message, pos: [at] }: YAMLError, document: Document, text: string) {
+  if (!/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
+    return { at, problem: yamlSentence(code, message) }
   }
-  return `${where.place(at)}: ${yamlSentence(code, message)}`
+  const opened = openedBefore(at, document)
+  const mark = text.charAt(opened)
+  const end = mark === '[' ? ']' : mark === '{' ? '}' : mark
+  const problem = `the ${mark} that begins here is not closed: a ${end} is missing, or the lines up to it are not indented`
+  return { at: opened, problem }
 }
 
 /** Where the innermost quoted text, list or mapping begins that reaches up to an offset. */

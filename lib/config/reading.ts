@@ -82,24 +82,17 @@ export function nearest(typed: string, known: readonly string[]): string | undef
 
 /** Insertions, deletions, replacements and swaps of neighbours between two short words (optimal string alignment). */
 function editDistance(a: string, b: string): number {
-  let before: number[] = []
-  let previous = Array.from({ length: b.length + 1 }, (_, j) => j)
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? 0
   for (let i = 1; i <= a.length; i += 1) {
-    const current = [i]
+    const row = [i]
+    rows.push(row)
     for (let j = 1; j <= b.length; j += 1) {
-      const same = a[i - 1] === b[j - 1]
-      let cost = Math.min(
-        (previous[j] ?? 0) + 1,
-        (current[j - 1] ?? 0) + 1,
-        (previous[j - 1] ?? 0) + (same ? 0 : 1),
-      )
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
-        cost = Math.min(cost, (before[j - 2] ?? 0) + 1)
-      }
-      current.push(cost)
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swaps = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swapped = swaps ? at(i - 2, j - 2) + 1 : replaced
+      row.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, swapped))
     }
-    before = previous
-    previous = current
   }
-  return previous[b.length] ?? 0
+  return at(a.length, b.length)
 }
