@@ -55,12 +55,35 @@ export function networkOf(address: string): string {
 export function isPublicAddress(address: string): boolean {
   const groups = parse(address)
   if (groups === undefined) return false
-  networks ??= publicNetworks()
-  const { specialIPv4, globalUnicast, specialIPv6 } = networks
+  special ??= AddressSet.fromCidrs(specialIPv4)
   const carried = carriedIPv4(groups)
-  if (carried.length > 0) return !carried.some(within => specialIPv4.has(within))
-  return globalUnicast.has(address) && !specialIPv6.has(address)
+  for (const within of carried) if (special.has(within)) return false
+  if (carried.length > 0) return true
+  // 2000::/3 is the only space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast,
+  // local-use NAT64, discard-only and everything not yet assigned lie outside; the protocol assignments of 2001::/23 (benchmarks,
+  // ORCHID, AMT) inside.
+  const [first = 0, second = 0] = groups
+  return first >> 13 === 1 && !(first === 0x2001 && second < 0x200)
 }
+
+/** The addresses of `specialIPv4`, made when they are first asked. */
+let special: AddressSet | undefined
+
+/** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
+const specialIPv4 = [
+  '0.0.0.0/8', // this network
+  '10.0.0.0/8', // private
+  '100.64.0.0/10', // shared by carriers, CGNAT
+  '127.0.0.0/8', // loopback
+  '169.254.0.0/16', // link-local; clouds keep credentials there
+  '172.16.0.0/12', // private
+  '192.0.0.0/24', // IETF protocol assignments
+  '192.88.99.0/24', // 6to4 relays, withdrawn
+  '192.168.0.0/16', // private
+  '198.18.0.0/15', // benchmarks of network devices, and the made-up answers of some resolvers
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
+]
 
 /** The IPv4 addresses an IPv6 address is made of; none for plain IPv6. */
 function carriedIPv4(groups: Groups): readonly string[] {
@@ -206,36 +229,4 @@ function zero(groups: Groups, from: number, to: number): boolean {
 function ipv4At(groups: Groups, at: number): string {
   const [high = 0, low = 0] = groups.slice(at)
   return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
-}
-
-/** The networks that decide what is public, made when they are first asked. */
-let networks: ReturnType<typeof publicNetworks> | undefined
-
-function publicNetworks() {
-  return {
-    /** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
-    specialIPv4: AddressSet.fromCidrs([
-      '0.0.0.0/8', // this network
-      '10.0.0.0/8', // private
-      '100.64.0.0/10', // shared by carriers, CGNAT
-      '127.0.0.0/8', // loopback
-      '169.254.0.0/16', // link-local; clouds keep credentials there
-      '172.16.0.0/12', // private
-      '192.0.0.0/24', // IETF protocol assignments
-      '192.88.99.0/24', // 6to4 relays, withdrawn
-      '192.168.0.0/16', // private
-      '198.18.0.0/15', // benchmarks of network devices, and the made-up answers of some resolvers
-      '224.0.0.0/4', // multicast
-      '240.0.0.0/4', // reserved, and broadcast
-    ]),
-    /**
-     * The only IPv6 space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast, local-use
-     * NAT64, discard-only and everything not yet assigned lie outside.
-     */
-    globalUnicast: AddressSet.fromCidrs(['2000::/3']),
-    /** What is special within global unicast: IANA IPv6 Special-Purpose Address Registry. */
-    specialIPv6: AddressSet.fromCidrs([
-      '2001::/23', // IETF protocol assignments: benchmarks, ORCHID, AMT, …
-    ]),
-  }
 }
