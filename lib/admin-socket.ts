@@ -154,7 +154,12 @@ async function claim(
     const owner = held === 0 ? undefined : await ownerOf(`${lock}.${held}`, clock)
     if (owner !== undefined) throw inUse(property, owner)
     const mine = held + 1
-    if (!(await linked(bound, `${lock}.${mine}`))) continue
+    try {
+      await link(bound, `${lock}.${mine}`)
+    } catch (error) {
+      if (systemCode(error) === 'EEXIST') continue
+      throw error
+    }
     if ((await highest(lock)) > mine) {
       await rm(`${lock}.${mine}`, { force: true })
       continue
@@ -175,16 +180,6 @@ async function numbers(lock: string): Promise<readonly number[]> {
 
 async function highest(lock: string): Promise<number> {
   return Math.max(0, ...(await numbers(lock)))
-}
-
-async function linked(from: string, to: string): Promise<boolean> {
-  try {
-    await link(from, to)
-    return true
-  } catch (error) {
-    if (systemCode(error) === 'EEXIST') return false
-    throw error
-  }
 }
 
 /** The process that listens there, in words; undefined when none does. */
