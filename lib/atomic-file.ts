@@ -7,9 +7,6 @@ import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { systemCode } from './errors.ts'
 
-/** How temporary names begin, so that a start-up sweep can tell them from everything else. */
-export const temporaryPrefix = '.tmp-'
-
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
@@ -30,10 +27,8 @@ export async function writeFileAtomically(
   content: string | Uint8Array,
   options: AtomicWriteOptions = {},
 ): Promise<void> {
-  const temporary = join(
-    dirname(path),
-    `${temporaryPrefix}${randomBytes(8).toString('hex')}-${basename(path)}`,
-  )
+  const name = `.tmp-${randomBytes(8).toString('hex')}-${basename(path)}`
+  const temporary = join(dirname(path), name)
   const { durable = true, owner } = options
   try {
     await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
@@ -60,8 +55,7 @@ async function claim(temporary: string, path: string): Promise<void> {
     await link(temporary, path)
   } catch (error) {
     if (!NO_LINKS.includes(systemCode(error) ?? '')) throw error
-    await rename(temporary, path)
-    return
+    return rename(temporary, path)
   }
   await rm(temporary, { force: true })
 }

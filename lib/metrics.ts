@@ -38,9 +38,8 @@ export class Metrics {
   readonly #registry = new Registry()
   readonly #histograms: Array<() => string> = []
 
-  /** With `process`, also memory, CPU, open files and delay of the event loop of this process. */
-  constructor(options: { readonly process?: boolean } = {}) {
-    if (options.process !== true) return
+  /** What is measured of the process: memory, CPU, open files and delay of its event loop. */
+  constructor() {
     collectDefaultMetrics({ register: this.#registry })
     for (const name of misnamed) this.#registry.removeSingleMetric(name)
   }

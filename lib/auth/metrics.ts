@@ -55,7 +55,7 @@ const OUTCOMES: ReadonlySet<unknown> = new Set([
 ])
 
 export class AuthMetrics {
-  readonly #metrics = new Metrics({ process: true })
+  readonly #metrics = new Metrics()
   readonly #saml: () => SamlReadings
   readonly #requests = this.#metrics.counter({
     name: 'authproxy_requests_total',
