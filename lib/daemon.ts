@@ -102,7 +102,7 @@ type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notif
 function lifeOf({ log, start, clock, notifier }: LifeParts) {
   const stopping = new AbortController()
   const hurrying = new AbortController()
-  const hurried = fired(hurrying.signal)
+  const hurried = fired(hurrying.signal).then(() => undefined)
   let service: Service | undefined
   let crashed = false
   let begun = (): void => {}
@@ -227,6 +227,10 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     await pause(clock, START_GRACE, hurrying.signal)
   }
 
+  function fired(signal: AbortSignal): Promise<void> {
+    return pause(clock, Number.POSITIVE_INFINITY, signal)
+  }
+
   /** Tells the watchdog of the service manager, if there is one, that the daemon is alive. */
   function beat(): void {
     if (notifier.watchdog === undefined) return
@@ -237,11 +241,4 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   function code(): ExitCode {
     return crashed || hurrying.signal.aborted ? exitCodes.failure : exitCodes.success
   }
-}
-
-function fired(signal: AbortSignal): Promise<undefined> {
-  return new Promise(settle => {
-    if (signal.aborted) settle(undefined)
-    else signal.addEventListener('abort', () => settle(undefined), { once: true })
-  })
 }
