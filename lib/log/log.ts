@@ -8,6 +8,7 @@
  */
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
+import { isRecord } from '../json.ts'
 import { GatheredLines } from './gathered-lines.ts'
 import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
@@ -129,14 +130,12 @@ function jsonWriter(to: LineWriter): Write {
 
 function plainWriter(to: LineWriter): Write {
   return (level, message, own, more) => {
-    const facts = { ...own, ...clean(more) }
+    const { error, ...others } = { ...own, ...clean(more) }
     const time = new Date().toISOString().slice(11, 23)
-    const { error, ...others } = facts
     const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)
     const trace = error === undefined ? '' : `\n    ${plainTrace(error)}`
-    to.write(
-      `${time} ${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}\n`,
-    )
+    const text = `${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}`
+    to.write(`${time} ${text}\n`)
   }
 }
 
@@ -146,8 +145,7 @@ function plainValue(value: unknown): string {
 }
 
 function plainTrace(error: unknown): string {
-  const stack =
-    typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined
+  const stack = isRecord(error) ? error['stack'] : undefined
   const text = typeof stack === 'string' ? stack : JSON.stringify(error)
   return text.split('\n').map(printable).join('\n    ')
 }

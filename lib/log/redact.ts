@@ -94,21 +94,19 @@ function endOf(text: string, from: number, delimiters: string): number {
 }
 
 function redactQuery(text: string): string {
-  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) =>
-    isSecretName(String(name))
-      ? `${mark}${name}=${redacted}`
-      : `${mark}${name}=${redactEscapedUrl(String(value))}`,
-  )
+  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) => {
+    const shown = isSecretName(String(name)) ? redacted : redactEscapedUrl(String(value))
+    return `${mark}${name}=${shown}`
+  })
 }
 
 /** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
 function redactEscapedUrl(value: string): string {
   const lower = value.toLowerCase()
-  const from = lower.indexOf('%2f%2f') + '%2f%2f'.length
+  const from = lower.indexOf('%2f%2f')
   const to = lower.lastIndexOf('%40')
-  return from >= '%2f%2f'.length && to >= from
-    ? `${value.slice(0, from)}${redacted}${value.slice(to)}`
-    : value
+  if (from < 0 || to < from) return value
+  return `${value.slice(0, from + '%2f%2f'.length)}${redacted}${value.slice(to)}`
 }
 
 /** The same facts without secrets, of bounded size, errors taken apart. */
@@ -144,26 +142,23 @@ export function cleanValue(value: unknown, depth = DEEPEST): unknown {
 }
 
 function cleanError(error: Error, depth: number): JsonObject {
+  const { name, message, cause, stack } = error
+  const code = systemCode(error)
   const failure = error instanceof Failure ? { fault: error.fault, ...error.facts } : {}
   return {
-    name: error.name,
-    message: cleanText(error.message === '' ? explainError(error) : error.message),
-    ...(systemCode(error) === undefined ? {} : { code: systemCode(error) }),
+    name,
+    message: cleanText(message === '' ? explainError(error) : message),
+    ...(code === undefined ? {} : { code }),
     ...(depth > 0 ? clean(failure) : {}),
-    ...(error.cause === undefined || depth === 0
-      ? {}
-      : { cause: cleanValue(error.cause, depth - 1) }),
-    ...(error.stack === undefined ? {} : { stack: cleanText(error.stack) }),
+    ...(cause === undefined || depth === 0 ? {} : { cause: cleanValue(cause, depth - 1) }),
+    ...(stack === undefined ? {} : { stack: cleanText(stack) }),
   }
 }
 
 /** Text of bounded length without credentials in its URLs. */
 export function cleanText(text: string): string {
-  const short =
-    text.length > LONGEST_TEXT
-      ? `${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`
-      : text
-  return redactUrl(short)
+  if (text.length <= LONGEST_TEXT) return redactUrl(text)
+  return redactUrl(`${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`)
 }
 
 /** Text with its control characters written out, so that text from clients cannot control a reader's terminal. */
