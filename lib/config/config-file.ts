@@ -23,7 +23,6 @@ import {
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
-import { isRecord } from '../json.ts'
 import { type Check, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
@@ -73,7 +72,7 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
 
   let found: unknown
   try {
-    found = withoutEmpty(document.toJS({ maxAliasCount: MOST_ALIAS_NODES }))
+    found = document.toJS({ maxAliasCount: MOST_ALIAS_NODES, reviver: withoutEmpty })
   } catch (error) {
     const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
     if (alias !== undefined) return failed(`${name}: put *${alias} in quotes`)
@@ -117,12 +116,9 @@ function startOf(node: unknown): number | undefined {
   return isNode(node) ? node.range?.[0] : undefined
 }
 
-/** The same tree without the keys that have no value. */
-function withoutEmpty(found: unknown): unknown {
-  if (Array.isArray(found)) return found.map(withoutEmpty)
-  if (!isRecord(found)) return found
-  const kept = Object.entries(found).filter(([, value]) => value !== null)
-  return Object.fromEntries(kept.map(([key, value]) => [key, withoutEmpty(value)]))
+/** Leaves out the keys of a mapping that have no value. */
+function withoutEmpty(this: unknown, _: unknown, value: unknown): unknown {
+  return value === null && !Array.isArray(this) ? undefined : value
 }
 
 /** Errors after which the rest of the file is still understood. */
