@@ -68,16 +68,13 @@ export function keyPath(path: Path): string {
 
 /** The known word that is most like the one typed; undefined when none is alike enough to be meant. */
 export function nearest(typed: string, known: readonly string[]): string | undefined {
-  let best: string | undefined
-  let bestDistance = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3)) + 1
-  for (const word of known) {
-    const distance = editDistance(typed.slice(0, 64).toLowerCase(), word.toLowerCase())
-    if (distance < bestDistance) {
-      best = word
-      bestDistance = distance
-    }
-  }
-  return best
+  const most = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3))
+  const meant = typed.slice(0, 64).toLowerCase()
+  const [best] = known
+    .map(word => ({ word, distance: editDistance(meant, word.toLowerCase()) }))
+    .filter(({ distance }) => distance <= most)
+    .sort((a, b) => a.distance - b.distance)
+  return best?.word
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours between two short words (optimal string alignment). */

@@ -19,9 +19,11 @@ export const boolean: Kind<boolean> = kind(
 )
 
 /** Any text that messages may quote; `secretText` is for the rest. */
-export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
-  typeof found === 'string' ? right(found) : expected(found, 'text', inQuotes(found)),
-)
+export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found => {
+  if (typeof found === 'string') return right(found)
+  const isPlain = typeof found === 'number' || typeof found === 'boolean'
+  return expected(found, 'text', isPlain ? `put it between quotes: "${found}"` : undefined)
+})
 
 /** Text that no message may quote. */
 export const secretText: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
@@ -111,10 +113,4 @@ function measure(name: string, { parse, format, example }: Measure) {
 function certain(read: Read<number>): number {
   if (read.ok) return read.value
   throw new TypeError(read.problem)
-}
-
-function inQuotes(found: unknown): string | undefined {
-  return typeof found === 'number' || typeof found === 'boolean'
-    ? `put it between quotes: "${found}"`
-    : undefined
 }
