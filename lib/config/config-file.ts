@@ -11,6 +11,7 @@ import { isUtf8 } from 'node:buffer'
 import {
   type Document,
   isAlias,
+  isCollection,
   isMap,
   isNode,
   isScalar,
@@ -146,15 +147,13 @@ function openedBefore(at: number, document: Document): number {
   visit(document, {
     Node: (_, node) => {
       const [start = at, end = at] = node.range ?? []
-      const opens = (isScalar(node) && node.type?.startsWith('QUOTE') === true) || isFlow(node)
+      const opens = isCollection(node)
+        ? node.flow === true
+        : isScalar(node) && node.type?.startsWith('QUOTE') === true
       if (opens && start <= at && end >= at && (found === at || start > found)) found = start
     },
   })
   return found
-}
-
-function isFlow(node: unknown): boolean {
-  return (isMap(node) || isSeq(node)) && node.flow === true
 }
 
 function yamlSentence(code: string, message: string): string {
