@@ -24,13 +24,10 @@ import {
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
 import { explainError, whyUnreadable } from '../errors.ts'
-import { type Check, type Remark, remarkText } from './reading.ts'
+import { type Check, type Checked, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
-export type Loaded<T> = (
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly problems: readonly string[] }
-) & { readonly warnings: readonly string[] }
+export type Loaded<T> = Checked<T, string>
 
 const LARGEST_FILE = 1024 * 1024
 const MOST_ALIAS_NODES = 100

@@ -77,12 +77,8 @@ function settingEntry(setting: SettingManual, remark: string | undefined): reado
   const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}${range === undefined ? '' : `, ${range}`}`
   const fallback = setting.defaultText ?? defaultText(setting.default)
   const given = setting.required === true ? 'Required.' : `Default: ${fallback}.`
-  const facts = [`${type}.`, given, remark]
-  return [
-    facts.filter(fact => fact !== undefined).join(' '),
-    ...setting.manual,
-    ...(example === undefined ? [] : [code(example)]),
-  ]
+  const facts = `${type}. ${given}${remark === undefined ? '' : ` ${remark}`}`
+  return [facts, ...setting.manual, ...(example === undefined ? [] : [code(example)])]
 }
 
 /** The default as it would be written; nothing at all is called so. */
@@ -97,18 +93,13 @@ export function jsonSchema(settings: Settings<unknown>, title: string): JsonObje
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...schemaOf(settings), title }
 }
 
+/** Members that are undefined are not written. */
 function schemaOf({ page, members }: Settings<unknown>): JsonObject {
-  const object = members === undefined ? {} : objectSchema(members)
-  if ('group' in page) {
-    return { ...object, ...(page.group === '' ? {} : { description: page.group }) }
-  }
+  const object = members && objectSchema(members)
+  if ('group' in page) return { ...object, description: page.group || undefined }
   const { json, manual, default: fallback } = page.setting
-  return {
-    ...json,
-    ...(members === undefined ? {} : { items: object }),
-    ...(fallback === undefined ? {} : { default: fallback }),
-    description: manual.join('\n\n'),
-  }
+  const items = object && { items: object }
+  return { ...json, ...items, default: fallback, description: manual.join('\n\n') }
 }
 
 function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonObject {
@@ -117,7 +108,7 @@ function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonO
   return {
     type: 'object',
     properties: Object.fromEntries(entries.map(([name, member]) => [name, schemaOf(member)])),
-    ...(required.length > 0 ? { required } : {}),
+    required: required.length > 0 ? required : undefined,
     additionalProperties: false,
   }
 }

@@ -46,10 +46,10 @@ export interface Remark {
 }
 
 /** What a schema says of a whole file: the values, or what is wrong with them. */
-type Checked<T> = (
+export type Checked<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly problems: readonly Remark[] }
-) & { readonly warnings: readonly Remark[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] }
+) & { readonly warnings: readonly Problem[] }
 
 export type Check<T> = (found: unknown) => Checked<T>
 
