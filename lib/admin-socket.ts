@@ -112,10 +112,7 @@ export async function own(
   }
 }
 
-/**
- * What the owner of a directory answers; undefined when no process owns it, or its owner takes no commands. Throws when it
- * refuses or does not answer.
- */
+/** What the owner of a directory answers; undefined without an owner that takes commands. Throws when it refuses or is silent. */
 export async function askOwner(
   directory: string,
   request: unknown,

@@ -46,10 +46,7 @@ export async function writeFileAtomically(
   if (durable) await withFile(dirname(path), 'r', undefined, directory => directory.sync())
 }
 
-/**
- * A link takes a name only when it is free. Where the file system has no links, of two processes that come at once the later
- * replaces the file of the earlier.
- */
+/** A link takes a name only when it is free. Where there are no links, the later of two processes replaces the other's file. */
 async function claim(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path)

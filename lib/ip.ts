@@ -37,10 +37,7 @@ export function normaliseAddress(text: string): string | undefined {
   return groups === undefined ? undefined : format(groups)
 }
 
-/**
- * What counts as one client: an IPv4 address, or the /64 an IPv6 address is in, since a host there may use every address of
- * it. Text that is no address is left as it is.
- */
+/** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which a host may use. Other text stays. */
 export function networkOf(address: string): string {
   const groups = parse(address)
   if (groups === undefined || isMapped(groups)) return address

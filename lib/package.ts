@@ -20,10 +20,7 @@ export function packageVersion(): string {
   return manifestEntry('version')
 }
 
-/**
- * The home page of the project, `homepage` in package.json: `security.txt` and the foot of every page link to it. Reads the
- * file: ask once, at start.
- */
+/** The home page of the project, `homepage` in package.json. Reads the file: ask once, at start. */
 export function projectPage(): string {
   return manifestEntry('homepage')
 }

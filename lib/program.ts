@@ -24,18 +24,12 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
   return process.exit(code)
 }
 
-/**
- * Has stack traces name the lines of the sources, in modules that are loaded from now on. It costs time at every start, which
- * only a daemon takes.
- */
+/** Has stack traces name the lines of the sources, in modules loaded from now on. It takes time, which only a daemon spends. */
 export function traceSources(): void {
   process.setSourceMapsEnabled(true)
 }
 
-/**
- * Writes text and settles when it is written. A reader that has gone (`cachesvc --help | head -1`) is not an error; anything
- * else that fails is thrown.
- */
+/** Settles when the text is written, or its reader has gone (`cachesvc --help | head -1`). Throws what else goes wrong. */
 export function print(text: string, to: NodeJS.WritableStream = process.stdout): Promise<void> {
   return new Promise((settle, fail) => {
     const done = (error?: Error | null) => {

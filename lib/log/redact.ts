@@ -49,10 +49,7 @@ export function isSecretName(name: string): boolean {
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
 }
 
-/**
- * Any text with the userinfo of every URL in it replaced, and the values of query parameters that announce a secret. Text
- * without either comes back as it was.
- */
+/** Any text with the userinfo of its URLs and the values of secret query parameters replaced; other text as it was. */
 export function redactUrl(text: string): string {
   let out = text
   if (out.includes('//') && out.includes('@')) out = redactUserinfo(out)
