@@ -17,8 +17,9 @@
  * adds `answer`, or the reason against one as `because`, or neither when the owner takes no commands.
  */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { chmod, type FileHandle, link, open, readdir, rm } from 'node:fs/promises'
-import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import { createConnection, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Clock, Milliseconds } from './async/clock.ts'
@@ -66,8 +67,9 @@ export async function own(
   property: Property,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): Promise<AdminSocket> {
-  const place = await placeIn(property.directory)
-  const bound = join(place.base, `.lock-${randomBytes(8).toString('hex')}`)
+  const handle = await open(property.directory, 'r')
+  const base = shortPath(property.directory, handle)
+  const bound = join(base, `.lock-${randomBytes(8).toString('hex')}`)
   const sockets = new Set<Socket>()
   const owner = { pid: process.pid, host: hostname(), since: clock.now() }
   let handler: RequestHandler | undefined
@@ -81,12 +83,15 @@ export async function own(
   const release = async () => {
     for (const socket of sockets) socket.destroy()
     await new Promise<void>(resolve => server.close(() => resolve()))
-    await place.handle.close()
+    await handle.close()
   }
   try {
-    await listen(server, bound)
+    server.listen({ path: bound, exclusive: true })
+    await once(server, 'listening')
+    // A later error of the listening socket changes nothing about who owns the directory.
+    server.on('error', () => undefined)
     await chmod(bound, 0o600)
-    await claim(place.base, bound, { property, clock })
+    await claim(base, bound, { property, clock })
   } catch (error) {
     if (!cannotHoldSockets(error)) {
       await release()
@@ -107,24 +112,16 @@ export async function own(
   }
 }
 
-/**
- * What the owner of a directory answers; undefined when no process owns it, or its owner takes no commands. Throws when it
- * refuses or does not answer.
- */
+/** What the owner of a directory answers; undefined without an owner that takes commands. Throws when it refuses or is silent. */
 export async function askOwner(
   directory: string,
   request: unknown,
   clock: Clock,
 ): Promise<{ readonly answer: unknown } | undefined> {
-  let place: Place
+  let handle: FileHandle | undefined
   try {
-    place = await placeIn(directory)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
-  try {
-    const lock = join(place.base, wholeDirectory)
+    handle = await open(directory, 'r')
+    const lock = join(shortPath(directory, handle), wholeDirectory)
     const path = `${lock}.${await highest(lock)}`
     const reply = await exchange(path, request, { clock, time: answerTime })
     if ('because' in reply) throw new Error(String(reply['because']))
@@ -133,21 +130,13 @@ export async function askOwner(
     if (isUnowned(error)) return undefined
     throw error
   } finally {
-    await place.handle.close()
+    await handle?.close()
   }
 }
 
-interface Place {
-  /** A path to the directory that is short: socket paths end at 107 bytes. */
-  readonly base: string
-  /** Keeps the short path good. */
-  readonly handle: FileHandle
-}
-
-async function placeIn(directory: string): Promise<Place> {
-  const handle = await open(directory, 'r')
-  const base = process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : directory
-  return { base, handle }
+/** A path to the directory that is short while its handle is open: socket paths end at 107 bytes. */
+function shortPath(directory: string, { fd }: FileHandle): string {
+  return process.platform === 'linux' ? `/proc/self/fd/${fd}` : directory
 }
 
 /** Makes the socket `bound` the highest, unless the highest has a living owner. */
@@ -162,7 +151,12 @@ async function claim(
     const owner = held === 0 ? undefined : await ownerOf(`${lock}.${held}`, clock)
     if (owner !== undefined) throw inUse(property, owner)
     const mine = held + 1
-    if (!(await linked(bound, `${lock}.${mine}`))) continue
+    try {
+      await link(bound, `${lock}.${mine}`)
+    } catch (error) {
+      if (systemCode(error) === 'EEXIST') continue
+      throw error
+    }
     if ((await highest(lock)) > mine) {
       await rm(`${lock}.${mine}`, { force: true })
       continue
@@ -183,16 +177,6 @@ async function numbers(lock: string): Promise<readonly number[]> {
 
 async function highest(lock: string): Promise<number> {
   return Math.max(0, ...(await numbers(lock)))
-}
-
-async function linked(from: string, to: string): Promise<boolean> {
-  try {
-    await link(from, to)
-    return true
-  } catch (error) {
-    if (systemCode(error) === 'EEXIST') return false
-    throw error
-  }
 }
 
 /** The process that listens there, in words; undefined when none does. */
@@ -222,18 +206,6 @@ function inUse({ name, mend, directory }: Property, owner: string): Failure {
 
 function cannotHoldSockets(error: unknown): boolean {
   return ['EOPNOTSUPP', 'ENOTSUP', 'EPERM', 'EINVAL', 'ENOSYS'].includes(systemCode(error) ?? '')
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ path, exclusive: true }, () => {
-      server.off('error', reject)
-      // A later error of the listening socket changes nothing about who owns the directory.
-      server.on('error', () => undefined)
-      resolve()
-    })
-  })
 }
 
 /** The owner's side of a connection. */

@@ -7,9 +7,6 @@ import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { systemCode } from './errors.ts'
 
-/** How temporary names begin, so that a start-up sweep can tell them from everything else. */
-export const temporaryPrefix = '.tmp-'
-
 interface AtomicWriteOptions {
   /** Permission bits of the new file; 0o644 when not given. */
   readonly mode?: number
@@ -30,10 +27,8 @@ export async function writeFileAtomically(
   content: string | Uint8Array,
   options: AtomicWriteOptions = {},
 ): Promise<void> {
-  const temporary = join(
-    dirname(path),
-    `${temporaryPrefix}${randomBytes(8).toString('hex')}-${basename(path)}`,
-  )
+  const name = `.tmp-${randomBytes(8).toString('hex')}-${basename(path)}`
+  const temporary = join(dirname(path), name)
   const { durable = true, owner } = options
   try {
     await withFile(temporary, 'wx', options.mode ?? 0o644, async file => {
@@ -51,17 +46,13 @@ export async function writeFileAtomically(
   if (durable) await withFile(dirname(path), 'r', undefined, directory => directory.sync())
 }
 
-/**
- * A link takes a name only when it is free. Where the file system has no links, of two processes that come at once the later
- * replaces the file of the earlier.
- */
+/** A link takes a name only when it is free. Where there are no links, the later of two processes replaces the other's file. */
 async function claim(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path)
   } catch (error) {
     if (!NO_LINKS.includes(systemCode(error) ?? '')) throw error
-    await rename(temporary, path)
-    return
+    return rename(temporary, path)
   }
   await rm(temporary, { force: true })
 }

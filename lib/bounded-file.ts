@@ -5,13 +5,11 @@
 import { constants, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-interface BoundedFile {
-  readonly bytes: Buffer
-  readonly stats: Stats
-}
-
 /** The content of a regular file of at most `limit` bytes. Throws what the file system throws, or a sentence about the file. */
-export async function readBounded(path: string, limit: number): Promise<BoundedFile> {
+export async function readBounded(
+  path: string,
+  limit: number,
+): Promise<{ readonly bytes: Buffer; readonly stats: Stats }> {
   // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

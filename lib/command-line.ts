@@ -32,16 +32,13 @@ interface Command {
 }
 
 /** A program. Its first command is the one that runs when none is named. */
-export interface Program<
-  C extends Readonly<Record<string, Command>> = Readonly<Record<string, Command>>,
-  O extends Readonly<Record<string, Option>> = Readonly<Record<string, Option>>,
-> {
+export interface Program {
   readonly name: string
   /** Ways to call it, without its name. */
   readonly usage: readonly string[]
   readonly about: string
-  readonly commands: C
-  readonly options: O
+  readonly commands: Readonly<Record<string, Command>>
+  readonly options: Readonly<Record<string, Option>>
   /** What follows the options in the help text. */
   readonly notes?: string
 }
@@ -70,10 +67,7 @@ type Invocation<P extends Program> =
 export class WrongUsage extends Error {}
 
 /** The same table, with its own type. */
-export function program<
-  const C extends Readonly<Record<string, Command>>,
-  const O extends Readonly<Record<string, Option>>,
->(table: Program<C, O>): Program<C, O> {
+export function program<const P extends Program>(table: P): P {
   return table
 }
 
@@ -108,9 +102,9 @@ export function readArguments<P extends Program>(
   directory: string,
 ): Invocation<P> {
   const options: Program['options'] = { ...table.options, ...ownOptions }
-  const [first = ''] = argv
+  const [first = '', ...rest] = argv
   if (Object.hasOwn(table.commands, first) && table.commands[first]?.readsTheRest === true) {
-    return invocationOf<P>(first, argv.slice(1), {})
+    return invocationOf<P>(first, rest, {})
   }
   const given = new Map<string, unknown[]>()
   const words: string[] = []
@@ -118,7 +112,12 @@ export function readArguments<P extends Program>(
     if (token.kind === 'positional') words.push(token.value)
     if (token.kind !== 'option') continue
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined
-    if (option === undefined) throw unknownOption(table, token, Object.keys(options))
+    if (option === undefined) {
+      const near = token.rawName.startsWith('--')
+        ? nearest(token.name, Object.keys(options))
+        : undefined
+      throw unknown(table.name, `option ${quoted(token.rawName)}`, near && `--${near}`)
+    }
     given.set(token.name, [...(given.get(token.name) ?? []), readValue(option, token, directory)])
   }
   if (given.has('help')) return { run: 'help' }
@@ -129,20 +128,19 @@ export function readArguments<P extends Program>(
   for (const [name, option] of Object.entries(table.options)) {
     const found = given.get(name)
     if (found !== undefined && option.of !== undefined && !option.of.includes(run)) {
-      throw new WrongUsage(`--${name} is an option of ${spoken(option.of)} alone`)
+      // `a`, `a and b`, `a, b and c`.
+      const commands = new Intl.ListFormat('en-GB').format(option.of)
+      throw new WrongUsage(`--${name} is an option of ${commands} alone`)
     }
     if (option.value === undefined) values[name] = found !== undefined
     else if (option.many === true) values[name] = found ?? []
     else if (found !== undefined || option.default === undefined) values[name] = found?.at(-1)
-    else values[name] = readText(option, option.default, { rawName: `--${name}`, directory })
+    else {
+      const token = { rawName: `--${name}`, value: option.default, inlineValue: true }
+      values[name] = readValue(option, token, directory)
+    }
   }
   return invocationOf<P>(run, operands, values)
-}
-
-/** `a`, `a and b`, `a, b and c`. */
-function spoken(names: readonly string[]): string {
-  const others = names.slice(0, -1)
-  return others.length === 0 ? names.join() : `${others.join(', ')} and ${names.at(-1)}`
 }
 
 /** Every value was read by its entry in the table, which is where its type comes from. */
@@ -154,8 +152,7 @@ function invocationOf<P extends Program>(
   return { run: 'command', line: { run, operands, options } as unknown as CommandLine<P> }
 }
 
-type Token = ReturnType<typeof tokensOf>[number]
-type OptionToken = Extract<Token, { kind: 'option' }>
+type OptionToken = Extract<ReturnType<typeof tokensOf>[number], { kind: 'option' }>
 
 function tokensOf(argv: readonly string[], options: Program['options']) {
   const known = Object.entries(options).map(([name, { short, value }]) => {
@@ -172,31 +169,23 @@ function tokensOf(argv: readonly string[], options: Program['options']) {
 }
 
 function readValue(
-  option: Option,
-  { rawName, value, inlineValue }: OptionToken,
+  { value: wanted, read = right }: Option,
+  { rawName, value, inlineValue }: Pick<OptionToken, 'rawName' | 'value' | 'inlineValue'>,
   directory: string,
 ): unknown {
-  if (option.value === undefined) {
+  if (wanted === undefined) {
     if (value === undefined) return true
     throw new WrongUsage(`${rawName} takes no value`)
   }
   if (value === undefined || value === '') {
-    throw new WrongUsage(`${rawName} needs a value: ${rawName} ${option.value}`)
+    throw new WrongUsage(`${rawName} needs a value: ${rawName} ${wanted}`)
   }
   // "--config --listen" is a forgotten value more often than a file of that name.
   if (inlineValue !== true && value.startsWith('-') && value !== '-') {
     const mend = `write ${rawName}=${value} if you mean it`
     throw new WrongUsage(`${rawName} needs a value, found ${value}; ${mend}`)
   }
-  return readText(option, value, { rawName, directory })
-}
-
-function readText(
-  { read = text => right(text) }: Option,
-  text: string,
-  { rawName, directory }: { readonly rawName: string; readonly directory: string },
-): unknown {
-  const outcome = read(text, directory)
+  const outcome = read(value, directory)
   if (outcome.ok) return outcome.value
   throw new WrongUsage(`${rawName}: ${outcome.problem}`)
 }
@@ -217,7 +206,11 @@ function commandOf(
   const run = named ? typed : (names[0] ?? '')
   const operands = named ? others : words
   const expected = commands[run]?.operands?.split(' ') ?? []
-  if (!named && words.length > expected.length) throw unknownCommand(name, typed, names)
+  if (!named && words.length > expected.length) {
+    const near = nearest(typed, [...names, ...Object.keys(ownOptions)])
+    const option = near !== undefined && Object.hasOwn(ownOptions, near)
+    throw unknown(name, `command ${quoted(typed)}`, option ? `--${near}` : near)
+  }
   if (operands.length > expected.length) {
     const most = expected.length === 0 ? 'no argument' : expected.join(' ')
     throw new WrongUsage(`${run} takes ${most}, found ${quoted(operands.join(' '))}`)
@@ -228,24 +221,9 @@ function commandOf(
   return { run, operands }
 }
 
-function unknownCommand(program: string, typed: string, names: readonly string[]): WrongUsage {
-  const near = nearest(typed, [...names, 'help', 'version'])
-  const option = near === 'help' || near === 'version' ? `--${near}` : near
-  return new WrongUsage(`there is no command ${quoted(typed)}${meant(program, option)}`)
-}
-
-function unknownOption(
-  { name: program }: Program,
-  { name, rawName }: OptionToken,
-  names: readonly string[],
-): WrongUsage {
-  const near = rawName.startsWith('--') ? nearest(name, names) : undefined
-  const option = near === undefined ? undefined : `--${near}`
-  return new WrongUsage(`there is no option ${quoted(rawName)}${meant(program, option)}`)
-}
-
-function meant(program: string, near: string | undefined): string {
-  return near === undefined ? `; see ${program} --help` : `; did you mean ${near}?`
+function unknown(program: string, what: string, near: string | undefined): WrongUsage {
+  const mend = near === undefined ? `see ${program} --help` : `did you mean ${near}?`
+  return new WrongUsage(`there is no ${what}; ${mend}`)
 }
 
 /** Columns of a terminal. */
@@ -287,14 +265,6 @@ function entryText(label: string, text: string, column: number): string {
 
 /** Text in lines of at most `width` columns, each indented. */
 function wrapped(text: string, indent: number): string {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && indent + line.length + 1 + word.length > width) {
-      lines.push(line)
-      line = ''
-    }
-    line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line].map(one => `${' '.repeat(indent)}${one}\n`).join('')
+  const lines = text.match(new RegExp(`.{1,${width - indent}}(?: |$)|\\S+ ?`, 'g')) ?? []
+  return lines.map(line => `${' '.repeat(indent)}${line.trimEnd()}\n`).join('')
 }

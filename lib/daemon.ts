@@ -8,7 +8,9 @@
  * - An uncaught exception or an unhandled rejection ends the daemon with code 1: what state it left behind cannot be known, and
  *   the supervisor starts a clean one within a second. It still stops in order, within seconds: statistics are saved.
  */
+import type { EventEmitter } from 'node:events'
 import { type Clock, type Milliseconds, systemClock } from './async/clock.ts'
+import { inTime, pause } from './async/deadline.ts'
 import { explainError, Failure } from './errors.ts'
 import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
@@ -29,13 +31,8 @@ export function stopStep(
   deadline: Milliseconds,
   act: (deadline: AbortSignal) => Promise<unknown>,
 ): StopStep {
-  return {
-    name,
-    deadline: deadline + 1000,
-    stop: async () => {
-      await act(AbortSignal.timeout(deadline))
-    },
-  }
+  const stop = async () => void (await act(AbortSignal.timeout(deadline)))
+  return { name, deadline: deadline + 1000, stop }
 }
 
 /** A service that has been started. */
@@ -55,12 +52,6 @@ export interface Start {
   readonly signal: AbortSignal
 }
 
-/** The part of `process` a daemon listens to. */
-interface Signals {
-  on(event: string, listener: (...facts: unknown[]) => void): unknown
-  removeListener(event: string, listener: (...facts: unknown[]) => void): unknown
-}
-
 /** Reads the configuration again, as after SIGHUP. Answers what is wrong with it; nothing when it has taken effect. */
 export type Reload = () => Promise<readonly string[]>
 
@@ -68,7 +59,8 @@ export interface DaemonOptions {
   readonly log: Log
   /** Starts the service. It may call `reload` once it runs. */
   readonly start: (start: Start, reload: Reload) => Promise<Service>
-  readonly signals?: Signals
+  /** Where signals and uncaught errors come from: the process, unless given. */
+  readonly signals?: EventEmitter
   readonly environment?: Readonly<Record<string, string | undefined>>
   readonly clock?: Clock
   readonly notifier?: Notifier
@@ -82,19 +74,19 @@ const CRASH_GRACE = 5_000
 
 /** Runs a service until it is told to stop; answers the exit code. Never throws. */
 export async function serve(options: DaemonOptions): Promise<ExitCode> {
-  const { log, environment = process.env, clock = systemClock } = options
-  const signals: Signals = options.signals ?? process
+  const { log, start, environment = process.env, clock = systemClock } = options
+  const signals: EventEmitter = options.signals ?? process
   const notifier = options.notifier ?? createNotifier(environment, process.pid, log)
-  const life = lifeOf({ log, start: options.start, clock, notifier })
+  const life = lifeOf({ log, start, clock, notifier })
   // The daemon's timers do not keep a process alive, and a service that waits may have nothing else open.
   const keepAlive = setInterval(() => undefined, 60_000)
-  const listeners: ReadonlyArray<readonly [string, (...facts: unknown[]) => void]> = [
-    ['SIGTERM', () => life.stop('SIGTERM')],
-    ['SIGINT', () => life.stop('SIGINT')],
-    ['SIGHUP', () => void life.reload()],
-    ['uncaughtException', error => life.crash('uncaught exception', error)],
-    ['unhandledRejection', error => life.crash('unhandled rejection', error)],
-  ]
+  const listeners = Object.entries({
+    SIGTERM: () => life.stop('SIGTERM'),
+    SIGINT: () => life.stop('SIGINT'),
+    SIGHUP: () => void life.reload(),
+    uncaughtException: (error: unknown) => life.crash('uncaught exception', error),
+    unhandledRejection: (error: unknown) => life.crash('unhandled rejection', error),
+  })
   for (const [event, listener] of listeners) signals.on(event, listener)
   try {
     return await life.run(inheritedSockets(environment, process.pid))
@@ -105,24 +97,19 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   }
 }
 
-interface LifeParts {
-  readonly log: Log
-  readonly start: DaemonOptions['start']
-  readonly clock: Clock
-  readonly notifier: Notifier
-}
+type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>
 
 function lifeOf({ log, start, clock, notifier }: LifeParts) {
   const stopping = new AbortController()
   const hurrying = new AbortController()
-  const hurried = fired(hurrying.signal)
+  const hurried = fired(hurrying.signal).then(() => undefined)
   let service: Service | undefined
   let crashed = false
   let begun = (): void => {}
-  const ready = new Promise<void>(resolve => {
+  /** The start or the reload that is under way or over. */
+  let last: Promise<unknown> = new Promise<void>(resolve => {
     begun = resolve
   })
-  let reloading: ReturnType<Reload> | undefined
   let next: ReturnType<Reload> | undefined
 
   return { run, stop, crash, reload }
@@ -175,24 +162,14 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     if (!stopping.signal.aborted) stop(what)
   }
 
-  /** Reloads now, or after the reload under way, once for all calls that come meanwhile. Never rejects. */
+  /** Reloads after the start or the reload under way, once for all calls that come until then. Never rejects. */
   function reload(): Promise<readonly string[]> {
-    if (next !== undefined) return next
-    if (service !== undefined && reloading === undefined) return beginReload()
-    next = Promise.resolve(reloading ?? ready).then(() => {
+    next ??= last.then(() => {
       next = undefined
-      return beginReload()
+      return reloadOnce()
     })
+    last = next
     return next
-  }
-
-  function beginReload(): Promise<readonly string[]> {
-    reloading = Promise.resolve()
-      .then(reloadOnce)
-      .finally(() => {
-        reloading = undefined
-      })
-    return reloading
   }
 
   async function reloadOnce(): Promise<readonly string[]> {
@@ -240,22 +217,18 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   }
 
   /** The outcome of `work`; undefined after `deadline`, or at once when the daemon is to end at once. */
-  async function within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
-    let cancel = () => {}
-    const overdue = new Promise<undefined>(settle => {
-      cancel = clock.after(deadline, () => settle(undefined))
-    })
-    work.catch(() => undefined)
-    try {
-      return await Promise.race([work, overdue, hurried])
-    } finally {
-      cancel()
-    }
+  function within<T>(deadline: Milliseconds, work: Promise<T>): Promise<T | undefined> {
+    return Promise.race([inTime(work, clock, deadline), hurried])
   }
 
+  /** Settles when a start that is still under way is no longer waited for. */
   async function startOverdue(): Promise<undefined> {
     await fired(stopping.signal)
-    await within(START_GRACE, new Promise<never>(() => undefined))
+    await pause(clock, START_GRACE, hurrying.signal)
+  }
+
+  function fired(signal: AbortSignal): Promise<void> {
+    return pause(clock, Number.POSITIVE_INFINITY, signal)
   }
 
   /** Tells the watchdog of the service manager, if there is one, that the daemon is alive. */
@@ -268,11 +241,4 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
   function code(): ExitCode {
     return crashed || hurrying.signal.aborted ? exitCodes.failure : exitCodes.success
   }
-}
-
-function fired(signal: AbortSignal): Promise<undefined> {
-  return new Promise(settle => {
-    if (signal.aborted) settle(undefined)
-    else signal.addEventListener('abort', () => settle(undefined), { once: true })
-  })
 }

@@ -46,8 +46,10 @@ export function whyUnreadable(error: unknown): string {
 
 const unreadable: ReadonlyMap<string | undefined, string> = new Map([
   ['ENOENT', 'there is no such file'],
-  ['EACCES', 'this user may not read it'],
+  ['EACCES', 'this user may not read it; check its owner and permissions'],
+  ['EPERM', 'this user may not read it; check its owner and permissions'],
   ['EISDIR', 'it is a directory'],
+  ['ENOTDIR', 'a part of this path is not a directory'],
 ])
 
 /** The message of whatever was thrown, with the messages of its causes, in one line. */

@@ -37,10 +37,7 @@ export function normaliseAddress(text: string): string | undefined {
   return groups === undefined ? undefined : format(groups)
 }
 
-/**
- * What counts as one client: an IPv4 address, or the /64 an IPv6 address is in, since a host there may use every address of
- * it. Text that is no address is left as it is.
- */
+/** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which a host may use. Other text stays. */
 export function networkOf(address: string): string {
   const groups = parse(address)
   if (groups === undefined || isMapped(groups)) return address
@@ -55,12 +52,35 @@ export function networkOf(address: string): string {
 export function isPublicAddress(address: string): boolean {
   const groups = parse(address)
   if (groups === undefined) return false
-  networks ??= publicNetworks()
-  const { specialIPv4, globalUnicast, specialIPv6 } = networks
+  special ??= AddressSet.fromCidrs(specialIPv4)
   const carried = carriedIPv4(groups)
-  if (carried.length > 0) return !carried.some(within => specialIPv4.has(within))
-  return globalUnicast.has(address) && !specialIPv6.has(address)
+  for (const within of carried) if (special.has(within)) return false
+  if (carried.length > 0) return true
+  // 2000::/3 is the only space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast,
+  // local-use NAT64, discard-only and everything not yet assigned lie outside; the protocol assignments of 2001::/23 (benchmarks,
+  // ORCHID, AMT) inside.
+  const [first = 0, second = 0] = groups
+  return first >> 13 === 1 && !(first === 0x2001 && second < 0x200)
 }
+
+/** The addresses of `specialIPv4`, made when they are first asked. */
+let special: AddressSet | undefined
+
+/** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
+const specialIPv4 = [
+  '0.0.0.0/8', // this network
+  '10.0.0.0/8', // private
+  '100.64.0.0/10', // shared by carriers, CGNAT
+  '127.0.0.0/8', // loopback
+  '169.254.0.0/16', // link-local; clouds keep credentials there
+  '172.16.0.0/12', // private
+  '192.0.0.0/24', // IETF protocol assignments
+  '192.88.99.0/24', // 6to4 relays, withdrawn
+  '192.168.0.0/16', // private
+  '198.18.0.0/15', // benchmarks of network devices, and the made-up answers of some resolvers
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
+]
 
 /** The IPv4 addresses an IPv6 address is made of; none for plain IPv6. */
 function carriedIPv4(groups: Groups): readonly string[] {
@@ -78,30 +98,26 @@ function carriedIPv4(groups: Groups): readonly string[] {
 /** A set of networks. A single address without `/length` is a network of one. */
 export class AddressSet {
   // One list a family: a single BlockList would find IPv4 addresses in ::/0.
-  readonly #ipv4 = new BlockList()
-  readonly #ipv6 = new BlockList()
+  readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
   /** The same few addresses are asked for again and again; a look into a BlockList costs 5 µs, this 0.1. */
   readonly #answers = new LRUCache<string, boolean>({ max: 1024 })
 
-  private constructor(networks: readonly Network[]) {
-    for (const { address, prefix, family } of networks) {
-      this.#list(family).addSubnet(address, prefix, family)
-    }
-  }
-
   /** Throws a Failure on the first text that is no network. */
   static fromCidrs(list: readonly string[]): AddressSet {
-    return new AddressSet(
-      list.map(text => {
-        const network = parseNetwork(text)
-        if (typeof network !== 'string') return network
+    const set = new AddressSet()
+    for (const text of list) {
+      const network = parseNetwork(text)
+      if (typeof network === 'string') {
         throw new Failure(network, {
           code: 'cidr',
           fault: 'internal',
           publicText: 'The configuration is not usable.',
         })
-      }),
-    )
+      }
+      const { address, prefix, family } = network
+      set.#lists[family].addSubnet(address, prefix, family)
+    }
+    return set
   }
 
   /** Whether the address, in any spelling, lies in one of the networks. False for text that is no address. */
@@ -111,13 +127,9 @@ export class AddressSet {
     const normal = normaliseAddress(address)
     if (normal === undefined) return false
     const family = familyOf(normal)
-    const answer = this.#list(family).check(normal, family)
+    const answer = this.#lists[family].check(normal, family)
     this.#answers.set(address, answer)
     return answer
-  }
-
-  #list(family: Family): BlockList {
-    return family === 'ipv4' ? this.#ipv4 : this.#ipv6
   }
 }
 
@@ -214,36 +226,4 @@ function zero(groups: Groups, from: number, to: number): boolean {
 function ipv4At(groups: Groups, at: number): string {
   const [high = 0, low = 0] = groups.slice(at)
   return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
-}
-
-/** The networks that decide what is public, made when they are first asked. */
-let networks: ReturnType<typeof publicNetworks> | undefined
-
-function publicNetworks() {
-  return {
-    /** IPv4 that is not globally reachable: IANA IPv4 Special-Purpose Address Registry, multicast and what is reserved. */
-    specialIPv4: AddressSet.fromCidrs([
-      '0.0.0.0/8', // this network
-      '10.0.0.0/8', // private
-      '100.64.0.0/10', // shared by carriers, CGNAT
-      '127.0.0.0/8', // loopback
-      '169.254.0.0/16', // link-local; clouds keep credentials there
-      '172.16.0.0/12', // private
-      '192.0.0.0/24', // IETF protocol assignments
-      '192.88.99.0/24', // 6to4 relays, withdrawn
-      '192.168.0.0/16', // private
-      '198.18.0.0/15', // benchmarks of network devices, and the made-up answers of some resolvers
-      '224.0.0.0/4', // multicast
-      '240.0.0.0/4', // reserved, and broadcast
-    ]),
-    /**
-     * The only IPv6 space given out as global unicast. Loopback, unique-local, link-local, site-local, multicast, local-use
-     * NAT64, discard-only and everything not yet assigned lie outside.
-     */
-    globalUnicast: AddressSet.fromCidrs(['2000::/3']),
-    /** What is special within global unicast: IANA IPv6 Special-Purpose Address Registry. */
-    specialIPv6: AddressSet.fromCidrs([
-      '2001::/23', // IETF protocol assignments: benchmarks, ORCHID, AMT, …
-    ]),
-  }
 }

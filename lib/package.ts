@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isRecord } from './json.ts'
 
 /** Absolute path of the directory that holds package.json, templates/ and man/. Throws when the package is incomplete. */
 export function packageRoot(): string {
@@ -19,10 +20,7 @@ export function packageVersion(): string {
   return manifestEntry('version')
 }
 
-/**
- * The home page of the project, `homepage` in package.json: `security.txt` and the foot of every page link to it. Reads the
- * file: ask once, at start.
- */
+/** The home page of the project, `homepage` in package.json. Reads the file: ask once, at start. */
 export function projectPage(): string {
   return manifestEntry('homepage')
 }
@@ -30,9 +28,7 @@ export function projectPage(): string {
 function manifestEntry(name: string): string {
   const path = join(packageRoot(), 'package.json')
   const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'))
-  if (typeof manifest === 'object' && manifest !== null) {
-    const value: unknown = Object.entries(manifest).find(([key]) => key === name)?.[1]
-    if (typeof value === 'string') return value
-  }
+  const value = isRecord(manifest) ? manifest[name] : undefined
+  if (typeof value === 'string') return value
   throw new Error(`${path} names no ${name}`)
 }

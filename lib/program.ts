@@ -17,41 +17,30 @@ export async function run(name: string, main: () => Promise<ExitCode>): Promise<
   try {
     code = await main()
   } catch (error) {
-    await print(
-      `${name}: ${error instanceof Failure ? error.message : explainError(error)}\n`,
-      process.stderr,
-    )
+    const why = error instanceof Failure ? error.message : explainError(error)
+    await print(`${name}: ${why}\n`, process.stderr)
     code = exitCodes.failure
   }
   return process.exit(code)
 }
 
-/**
- * Has stack traces name the lines of the sources, in modules that are loaded from now on. It costs time at every start, which
- * only a daemon takes.
- */
+/** Has stack traces name the lines of the sources, in modules loaded from now on. It takes time, which only a daemon spends. */
 export function traceSources(): void {
   process.setSourceMapsEnabled(true)
 }
 
-/**
- * Writes text and settles when it is written. A reader that has gone (`cachesvc --help | head -1`) is not an error; anything
- * else that fails is thrown.
- */
+/** Settles when the text is written, or its reader has gone (`cachesvc --help | head -1`). Throws what else goes wrong. */
 export function print(text: string, to: NodeJS.WritableStream = process.stdout): Promise<void> {
   return new Promise((settle, fail) => {
-    const onError = (error: Error) => {
-      if (systemCode(error) === 'EPIPE') settle()
-      else fail(error)
+    const done = (error?: Error | null) => {
+      if (error && systemCode(error) !== 'EPIPE') fail(error)
+      else settle()
     }
-    // Without a listener the stream's own 'error' event would end the process. It comes after the callback: never removed.
-    to.once('error', onError)
+    // Without a listener the stream's own 'error' event would end the process. It comes after the callback.
+    to.once('error', done)
     to.write(text, error => {
-      if (error) onError(error)
-      else {
-        to.removeListener('error', onError)
-        settle()
-      }
+      if (!error) to.removeListener('error', done)
+      done(error)
     })
   })
 }

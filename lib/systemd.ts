@@ -10,6 +10,7 @@
  *   service goes on, as it would under any other supervisor.
  */
 import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { systemCode } from './errors.ts'
 import type { Logger } from './log/log.ts'
 
@@ -54,21 +55,27 @@ export function inheritedSockets(
 
 /** A notifier for the manager named in NOTIFY_SOCKET; one that does nothing when there is none. */
 export function createNotifier(environment: Environment, pid: number, log: Logger): Notifier {
-  const socket = environment['NOTIFY_SOCKET'] ?? ''
+  const { PATH = '/usr/bin:/bin', NOTIFY_SOCKET } = environment
   // A path or, with "@", an abstract name; systemd-notify understands both, and vsock beside them.
-  if (socket === '') return silentNotifier
-
-  let failed = false
+  const managed = (NOTIFY_SOCKET ?? '') !== ''
+  let silent = !managed
+  const options = {
+    env: { PATH, NOTIFY_SOCKET },
+    timeout: LONGEST_RUN,
+    killSignal: 'SIGKILL',
+  } as const
   let last: Promise<void> = Promise.resolve()
   let alive: Promise<void> | undefined
   const send = (...assignments: readonly string[]): Promise<void> => {
     last = last.then(async () => {
-      if (failed) return
-      const error = await runNotify(assignments, environment)
-      if (error === undefined) return
-      // A run that was merely slow may do better next time; a program that is not there will not.
-      failed = systemCode(error) === 'ENOENT'
-      log.warn(`${PROGRAM} failed; the service manager has not heard of us`, { error })
+      if (silent) return
+      try {
+        await promisify(execFile)(PROGRAM, assignments, options)
+      } catch (error) {
+        // A run that was merely slow may do better next time; a program that is not there will not.
+        silent = systemCode(error) === 'ENOENT'
+        log.warn(`${PROGRAM} failed; the service manager has not heard of us`, { error })
+      }
     })
     return last
   }
@@ -78,7 +85,7 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
     // CLOCK_MONOTONIC is what hrtime counts on Linux; Type=notify-reload wants it to pair the messages.
     reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`),
     stopping: status => send('STOPPING=1', `STATUS=${oneLine(status)}`),
-    watchdog: watchdogInterval(environment, pid),
+    watchdog: managed ? watchdogInterval(environment, pid) : undefined,
     alive() {
       alive ??= send('WATCHDOG=1').finally(() => {
         alive = undefined
@@ -88,36 +95,12 @@ export function createNotifier(environment: Environment, pid: number, log: Logge
   }
 }
 
-const nothing = () => Promise.resolve()
-
-const silentNotifier: Notifier = {
-  ready: nothing,
-  reloading: nothing,
-  stopping: nothing,
-  watchdog: undefined,
-  alive: nothing,
-}
-
 /** Half of WATCHDOG_USEC, as sd_watchdog_enabled(3) advises. */
 function watchdogInterval(environment: Environment, pid: number): number | undefined {
   const meant = environment['WATCHDOG_PID']
   if (meant !== undefined && meant !== String(pid)) return undefined
   const interval = Number(environment['WATCHDOG_USEC']) / 2000
   return Number.isFinite(interval) && interval >= 1 ? Math.min(interval, 2 ** 31 - 1) : undefined
-}
-
-function runNotify(assignments: readonly string[], environment: Environment): Promise<unknown> {
-  const options = {
-    env: {
-      PATH: environment['PATH'] ?? '/usr/bin:/bin',
-      NOTIFY_SOCKET: environment['NOTIFY_SOCKET'],
-    },
-    timeout: LONGEST_RUN,
-    killSignal: 'SIGKILL',
-  } as const
-  return new Promise(settle => {
-    execFile(PROGRAM, [...assignments], options, error => settle(error ?? undefined))
-  })
 }
 
 function oneLine(status: string): string {

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { temporaryPrefix, writeFileAtomically } from '../lib/atomic-file.ts'
+import { writeFileAtomically } from '../lib/atomic-file.ts'
 
 t.test('a file is replaced whole and nothing temporary stays behind', async t => {
   const directory = t.testdir({ state: 'old' })
@@ -16,7 +16,7 @@ t.test('a failed write leaves the old file and no temporary one', async t => {
   const directory = t.testdir({ state: { 'a-directory-cannot-be-replaced': '' } })
   await t.rejects(writeFileAtomically(join(directory, 'state'), 'new'))
   const names = await readdir(directory)
-  t.notOk(names.some(name => name.startsWith(temporaryPrefix)))
+  t.notOk(names.some(name => name.startsWith('.tmp-')))
 })
 
 t.test(

@@ -73,12 +73,12 @@ t.test('two registries do not meet', async t => {
   t.match(await other.text(), 'x_total 0')
 })
 
-t.test('the process is measured when asked', async t => {
-  t.match(await new Metrics({ process: true }).text(), /process_resident_memory_bytes \d+/)
+t.test('the process is measured as well', async t => {
+  t.match(await new Metrics().text(), /process_resident_memory_bytes \d+/)
 })
 
 t.test('metrics of the process are named as their kind asks', async t => {
-  const text = await new Metrics({ process: true }).text()
+  const text = await new Metrics().text()
   t.match(text, /^nodejs_eventloop_lag_seconds /m)
   t.notMatch(text, /^# TYPE \S+_total gauge$/m)
   if (lacking('promtool') !== false) return

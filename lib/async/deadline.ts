@@ -13,10 +13,7 @@ interface Limit {
   readonly aborted: () => Error
 }
 
-/**
- * Settles as `work` does, or throws when the limit comes first. `stop` then fires, so that the work releases its resources; its
- * result is dropped.
- */
+/** Settles as `work` does, or throws when the limit comes first; `stop` then fires, so that the work releases its resources. */
 export function within<T>(limit: Limit, work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const { signal } = limit
   if (signal.aborted) return Promise.reject(limit.aborted())

@@ -40,10 +40,7 @@ export async function inThread<Message, Result>(
   }
 }
 
-/**
- * Lets other threads go before the calling one, unless the whole process has been given less already. Where the system does not
- * allow it, the thread works all the same.
- */
+/** Lets other threads go before the calling one, unless the whole process does already. Does nothing where that is forbidden. */
 export function lowerPriority(niceness: number): void {
   try {
     // On Linux this is the priority of the calling thread; elsewhere it would be that of the whole process.

@@ -2,7 +2,7 @@
  * Counts and measures requests and logins for Prometheus. Labels come from closed sets, never from users, paths or hosts.
  */
 import type { Exchange } from '../http/message/message.ts'
-import { Metrics, secondsBuckets } from '../metrics.ts'
+import { Metrics } from '../metrics.ts'
 import type { SamlReadings } from './saml/service.ts'
 
 export interface MetricSources {
@@ -55,7 +55,7 @@ const OUTCOMES: ReadonlySet<unknown> = new Set([
 ])
 
 export class AuthMetrics {
-  readonly #metrics = new Metrics({ process: true })
+  readonly #metrics = new Metrics()
   readonly #saml: () => SamlReadings
   readonly #requests = this.#metrics.counter({
     name: 'authproxy_requests_total',
@@ -71,7 +71,6 @@ export class AuthMetrics {
     name: 'authproxy_request_duration_seconds',
     help: 'From the head of a request to the end of its response.',
     labels: ['outcome'],
-    buckets: secondsBuckets,
   })
   readonly #logins = this.#metrics.counter({
     name: 'authproxy_saml_responses_total',

@@ -7,30 +7,27 @@
  *   UTF-8, and a file is one document.
  * - `key:` without a value counts as absent: authors comment out the lines below it.
  */
+import { isUtf8 } from 'node:buffer'
 import {
   type Document,
   isAlias,
+  isCollection,
   isMap,
   isNode,
   isScalar,
   isSeq,
   LineCounter,
-  type Node,
   parseDocument,
   visit,
   type YAMLError,
   // biome-ignore lint/style/noRestrictedImports: the one importer
 } from 'yaml'
 import { readBounded } from '../bounded-file.ts'
-import { explainError, systemCode } from '../errors.ts'
-import { isRecord } from '../json.ts'
-import { type Check, type Remark, remarkText } from './reading.ts'
+import { explainError, whyUnreadable } from '../errors.ts'
+import { type Check, type Checked, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
-export type Loaded<T> = (
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly problems: readonly string[] }
-) & { readonly warnings: readonly string[] }
+export type Loaded<T> = Checked<T, string>
 
 const LARGEST_FILE = 1024 * 1024
 const MOST_ALIAS_NODES = 100
@@ -43,27 +40,22 @@ export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<
   } catch (error) {
     return failed(`${path}: ${whyUnreadable(error)}`)
   }
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return failed(`${path}: is not UTF-8 text; save it in that encoding`)
-  }
-  return decodeConfig(text, path, check)
+  if (!isUtf8(bytes)) return failed(`${path}: is not UTF-8 text; save it in that encoding`)
+  return decodeConfig(new TextDecoder().decode(bytes), path, check)
 }
 
 /** Checks the text of a configuration file; `name` is what messages call it. */
 export function decodeConfig<T>(text: string, name: string, check: Check<T>): Loaded<T> {
-  const lines = new LineCounter()
+  const lineCounter = new LineCounter()
   const document = parseDocument(text, {
-    lineCounter: lines,
+    lineCounter,
     logLevel: 'error',
     prettyErrors: false,
     stringKeys: true,
     uniqueKeys: true,
   })
   const place = (offset: number): string => {
-    const { line, col } = lines.linePos(offset)
+    const { line, col } = lineCounter.linePos(offset)
     return `${name}:${Math.max(1, line)}:${Math.max(1, col)}`
   }
 
@@ -72,30 +64,29 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     // A mistake in the syntax makes further errors behind it. A deeply nested file has one for each level.
     const mistake = errors.findIndex(({ code }) => !meaningful.has(code))
     const first = errors.slice(0, mistake < 0 ? 5 : mistake + 1)
-    return failed(...first.map(error => yamlProblem(error, { document, text, place })))
+    const told = first.map(error => yamlProblem(error, document, text))
+    return failed(...told.map(({ at, problem }) => `${place(at)}: ${problem}`))
   }
 
   let found: unknown
   try {
-    found = withoutEmpty(document.toJS({ maxAliasCount: MOST_ALIAS_NODES }))
+    found = document.toJS({ maxAliasCount: MOST_ALIAS_NODES, reviver: withoutEmpty })
   } catch (error) {
     const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
-    const why =
-      alias === undefined
-        ? 'it is nested too deeply, or has too many aliases'
-        : `put *${alias} in quotes`
-    return failed(`${name}: ${why}`)
+    if (alias !== undefined) return failed(`${name}: put *${alias} in quotes`)
+    return failed(`${name}: it is nested too deeply, or has too many aliases`)
   }
 
   const checked = check(found ?? {})
-  const line = (remark: Remark): string =>
-    `${place(offsetOf(document, remark))}: ${remarkText(remark)}`
-  const inOrder = (remarks: readonly Remark[]): readonly string[] =>
-    [...remarks].sort((a, b) => offsetOf(document, a) - offsetOf(document, b)).map(line)
-  const warnings = inOrder(checked.warnings)
+  const lines = (remarks: readonly Remark[]): readonly string[] =>
+    remarks
+      .map(remark => ({ remark, offset: offsetOf(document, remark) }))
+      .sort((a, b) => a.offset - b.offset)
+      .map(({ remark, offset }) => `${place(offset)}: ${remarkText(remark)}`)
+  const warnings = lines(checked.warnings)
   return checked.ok
-    ? { ok: true, value: checked.value, warnings }
-    : { ok: false, problems: inOrder(checked.problems), warnings }
+    ? { ...checked, warnings }
+    : { ...checked, warnings, problems: lines(checked.problems) }
 }
 
 /** Where a remark points: its value or key, or the nearest part of the file around it. */
@@ -106,9 +97,7 @@ function offsetOf(document: Document, remark: Remark): number {
     const last = i === remark.path.length - 1
     if (isAlias(node)) node = node.resolve(document)
     if (isMap(node)) {
-      const pair = node.items.find(
-        ({ key }) => (isScalar(key) ? String(key.value) : undefined) === step,
-      )
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
       if (pair === undefined) return offset
       offset = startOf(pair.key) ?? offset
       node = pair.value
@@ -122,15 +111,12 @@ function offsetOf(document: Document, remark: Remark): number {
 }
 
 function startOf(node: unknown): number | undefined {
-  return isNode(node) ? (node as Node).range?.[0] : undefined
+  return isNode(node) ? node.range?.[0] : undefined
 }
 
-/** The same tree without the keys that have no value. */
-function withoutEmpty(found: unknown): unknown {
-  if (Array.isArray(found)) return found.map(withoutEmpty)
-  if (!isRecord(found)) return found
-  const kept = Object.entries(found).filter(([, value]) => value !== null)
-  return Object.fromEntries(kept.map(([key, value]) => [key, withoutEmpty(value)]))
+/** Leaves out the keys of a mapping that have no value. */
+function withoutEmpty(this: unknown, _: unknown, value: unknown): unknown {
+  return value === null && !Array.isArray(this) ? undefined : value
 }
 
 /** Errors after which the rest of the file is still understood. */
@@ -140,21 +126,16 @@ const meaningful: ReadonlySet<string> = new Set([
   'RESOURCE_EXHAUSTION',
 ])
 
-interface YamlText {
-  readonly document: Document
-  readonly text: string
-  readonly place: (offset: number) => string
-}
-
 /** What is wrong and where. What is never closed is told where it begins: the parser notices much later. */
-function yamlProblem({ code, message, pos: [at] }: YAMLError, where: YamlText): string {
-  if (/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
-    const opened = openedBefore(at, where.document)
-    const mark = where.text.charAt(opened)
-    const end = mark === '[' ? ']' : mark === '{' ? '}' : mark
-    return `${where.place(opened)}: the ${mark} that begins here is not closed: a ${end} is missing, or the lines up to it are not indented`
+function yamlProblem({ code, message, pos: [at] }: YAMLError, document: Document, text: string) {
+  if (!/^(Missing closing|Flow (map|sequence) in block collection)/.test(message)) {
+    return { at, problem: yamlSentence(code, message) }
   }
-  return `${where.place(at)}: ${yamlSentence(code, message)}`
+  const opened = openedBefore(at, document)
+  const mark = text.charAt(opened)
+  const end = mark === '[' ? ']' : mark === '{' ? '}' : mark
+  const problem = `the ${mark} that begins here is not closed: a ${end} is missing, or the lines up to it are not indented`
+  return { at: opened, problem }
 }
 
 /** Where the innermost quoted text, list or mapping begins that reaches up to an offset. */
@@ -163,61 +144,37 @@ function openedBefore(at: number, document: Document): number {
   visit(document, {
     Node: (_, node) => {
       const [start = at, end = at] = node.range ?? []
-      const opens = (isScalar(node) && node.type?.startsWith('QUOTE') === true) || isFlow(node)
+      const opens = isCollection(node)
+        ? node.flow === true
+        : isScalar(node) && node.type?.startsWith('QUOTE') === true
       if (opens && start <= at && end >= at && (found === at || start > found)) found = start
     },
   })
   return found
 }
 
-function isFlow(node: unknown): boolean {
-  return (isMap(node) || isSeq(node)) && node.flow === true
-}
-
 function yamlSentence(code: string, message: string): string {
-  switch (code) {
-    case 'DUPLICATE_KEY':
-      return 'this key is written twice in the same mapping; remove one of them'
-    case 'TAB_AS_INDENT':
-      return 'a tab cannot indent YAML; use spaces'
-    case 'MULTIPLE_DOCS':
-      return 'a second document begins here; a configuration file is one document'
-    case 'RESOURCE_EXHAUSTION':
-      return 'this is nested too deeply'
-    case 'TAG_RESOLVE_FAILED':
-      return `${message}; tags are not used here, remove it`
-    case 'BAD_SCALAR_START':
-      return 'a value cannot begin with this character: put the value in quotes'
-    case 'BAD_DQ_ESCAPE':
-      return 'a backslash in double quotes begins an escape, and this is none: use single quotes'
-    case 'BAD_INDENT':
-      return 'this line is not indented as the lines above; entries of one group begin in the same column'
-    case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'this line is not indented as the lines above, or a value with a colon and a space in it needs quotes'
-    case 'UNEXPECTED_TOKEN':
-      return 'this character is not expected here: put values that have it in quotes'
-    case 'MISSING_CHAR':
-    case 'MULTILINE_IMPLICIT_KEY':
-      return 'this is neither `key: value` nor part of the line above; is a colon missing?'
-    default:
-      return `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
-  }
+  if (code === 'TAG_RESOLVE_FAILED') return `${message}; tags are not used here, remove it`
+  return yamlSentences[code] ?? `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
 }
 
-function whyUnreadable(error: unknown): string {
-  switch (systemCode(error)) {
-    case 'ENOENT':
-      return 'there is no such file'
-    case 'EACCES':
-    case 'EPERM':
-      return 'may not be read by this user; check its owner and permissions'
-    case 'ENOTDIR':
-      return 'a part of this path is not a directory'
-    case undefined:
-      return explainError(error)
-    default:
-      return `cannot be read: ${explainError(error)}`
-  }
+const notAKey = 'this is neither `key: value` nor part of the line above; is a colon missing?'
+
+const yamlSentences: Readonly<Record<string, string>> = {
+  DUPLICATE_KEY: 'this key is written twice in the same mapping; remove one of them',
+  TAB_AS_INDENT: 'a tab cannot indent YAML; use spaces',
+  MULTIPLE_DOCS: 'a second document begins here; a configuration file is one document',
+  RESOURCE_EXHAUSTION: 'this is nested too deeply',
+  BAD_SCALAR_START: 'a value cannot begin with this character: put the value in quotes',
+  BAD_DQ_ESCAPE:
+    'a backslash in double quotes begins an escape, and this is none: use single quotes',
+  BAD_INDENT:
+    'this line is not indented as the lines above; entries of one group begin in the same column',
+  BLOCK_AS_IMPLICIT_KEY:
+    'this line is not indented as the lines above, or a value with a colon and a space in it needs quotes',
+  UNEXPECTED_TOKEN: 'this character is not expected here: put values that have it in quotes',
+  MISSING_CHAR: notAKey,
+  MULTILINE_IMPLICIT_KEY: notAKey,
 }
 
 function failed(...problems: readonly string[]): Loaded<never> {

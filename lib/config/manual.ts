@@ -1,6 +1,10 @@
 /**
- * Manuals as blocks, written as Markdown for the repository and as man(7) source for the terminal. Pure.
+ * A tree of settings as a manual: Markdown for the repository, man(7) source for the terminal, and the JSON Schema of its file.
+ * Pure.
  */
+import type { JsonObject } from '../json.ts'
+import { keyPath } from './reading.ts'
+import { type ManualPage, manualPages, type SettingManual, type Settings } from './settings.ts'
 
 /** A part of a manual; a text is a paragraph. Words between back quotes are literal: names of settings, values, commands. */
 export type Block =
@@ -8,16 +12,6 @@ export type Block =
   | { readonly kind: 'heading'; readonly level: 2 | 3; readonly text: string }
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'entry'; readonly term: string; readonly blocks: readonly Block[] }
-
-interface ManPage {
-  /** `cachesvc.yaml` */
-  readonly name: string
-  readonly section: number
-  /** What stands in the middle of the head of the page. */
-  readonly title: string
-  readonly summary: string
-  readonly blocks: readonly Block[]
-}
 
 export const heading = (text: string, level: 2 | 3 = 2): Block => ({ kind: 'heading', level, text })
 export const code = (text: string): Block => ({ kind: 'code', text })
@@ -27,11 +21,110 @@ export const entry = (term: string, ...blocks: readonly Block[]): Block => ({
   blocks,
 })
 
+/** A file of settings, and what its manual says besides the settings. */
+export interface SettingFile {
+  /** `cachesvc.yaml` */
+  readonly name: string
+  readonly settings: Settings<unknown>
+  /** The source of the settings, by its path in the repository. */
+  readonly source: string
+  readonly document: { readonly path: string; readonly title: string }
+  readonly summary: string
+  readonly introduction: readonly Block[]
+  readonly example: readonly Block[]
+  /** What follows in the man page alone. */
+  readonly end: readonly Block[]
+  /** Pages that are left out. */
+  readonly leaveOut?: (page: ManualPage) => boolean
+  /** A sentence for the line of type and default. */
+  readonly remark?: (path: readonly string[]) => string | undefined
+}
+
+/** The document, the man page and the JSON Schema of a file of settings, by their paths in the repository. */
+export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
+  const { name, settings, source, document, summary, introduction, example, end } = file
+  const written = `<!-- Written by \`npm run manual\` from ${source}: change that, not this file. -->`
+  const blocks = [...introduction, heading('Settings'), ...settingBlocks(file), ...example]
+  const schema = `packaging/${name.replace('.yaml', '.schema.json')}`
+  return new Map([
+    [document.path, markdown(document.title, [written, ...blocks])],
+    [`man/${name}.5`, manPage(name, summary, [...blocks, ...end])],
+    [schema, `${JSON.stringify(jsonSchema(settings, name), null, 2)}\n`],
+  ])
+}
+
+/** Settings outside any group come first as they stand; each group is a section of its own. */
+function settingBlocks({ settings, leaveOut, remark }: SettingFile): readonly Block[] {
+  const top: Block[] = []
+  const groups: Block[] = []
+  let group: readonly string[] | undefined
+  for (const page of manualPages(settings)) {
+    if ('group' in page) group = page.path
+    if (leaveOut?.(page) === true) continue
+    const name = keyPath(page.path)
+    if ('group' in page) groups.push(heading(name, 3), page.group)
+    else {
+      const within = group?.every((step, index) => step === page.path[index]) ?? false
+      const block = entry(name, ...settingEntry(page.setting, remark?.(page.path)))
+      ;(within ? groups : top).push(block)
+    }
+  }
+  return [...top, ...groups]
+}
+
+function settingEntry(setting: SettingManual, remark: string | undefined): readonly Block[] {
+  const { name, range, example } = setting
+  const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}${range === undefined ? '' : `, ${range}`}`
+  const fallback = setting.defaultText ?? defaultText(setting.default)
+  const given = setting.required === true ? 'Required.' : `Default: ${fallback}.`
+  const facts = `${type}. ${given}${remark === undefined ? '' : ` ${remark}`}`
+  return [facts, ...setting.manual, ...(example === undefined ? [] : [code(example)])]
+}
+
+/** The default as it would be written; nothing at all is called so. */
+function defaultText(value: unknown): string {
+  if (value === '' || value === undefined) return 'none'
+  if (!Array.isArray(value)) return `\`${value}\``
+  return value.length === 0 ? 'none' : value.map(member => `\`${member}\``).join(', ')
+}
+
+/** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
+export function jsonSchema(settings: Settings<unknown>, title: string): JsonObject {
+  return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...schemaOf(settings), title }
+}
+
+/** Members that are undefined are not written. */
+function schemaOf({ page, members }: Settings<unknown>): JsonObject {
+  const object = members && objectSchema(members)
+  if ('group' in page) return { ...object, description: page.group || undefined }
+  const { json, manual, default: fallback } = page.setting
+  const items = object && { items: object }
+  return { ...json, ...items, default: fallback, description: manual.join('\n\n') }
+}
+
+function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonObject {
+  const entries = Object.entries(members)
+  const required = entries.filter(([, member]) => isRequired(member)).map(([name]) => name)
+  return {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(([name, member]) => [name, schemaOf(member)])),
+    required: required.length > 0 ? required : undefined,
+    additionalProperties: false,
+  }
+}
+
+/** A group is required for the sake of a member. */
+function isRequired({ page, members = {} }: Settings<unknown>): boolean {
+  return 'setting' in page
+    ? page.setting.required === true
+    : Object.values(members).some(isRequired)
+}
+
 /** The blocks as Markdown; an entry is a heading one level below the one it stands under. */
 export function markdown(title: string, blocks: readonly Block[]): string {
   let level = 1
   const written = blocks.map(block => {
-    if (typeof block === 'object' && block.kind === 'heading') level = block.level
+    if (typeof block !== 'string' && block.kind === 'heading') level = block.level
     return markdownBlock(block, level)
   })
   return `# ${title}\n\n${written.join('\n\n')}\n`
@@ -55,17 +148,17 @@ function markdownBlock(block: Block, level: number): string {
 /** The date in the head of every man page: of their last revision as a whole. */
 const edition = '2026-11-22'
 
-/** The page as man(7) source, clean under `groff -man -ww`. */
-export function manPage(page: ManPage): string {
+/** The page of the configuration file `name` as man(7) source, clean under `groff -man -ww`. */
+export function manPage(name: string, summary: string, blocks: readonly Block[]): string {
   const head = [
     '.\\" Written from the settings of the program: change them, not this file.',
-    `.TH ${page.name.toUpperCase()} ${page.section} "${edition}" "cachesvc" "${page.title}"`,
+    `.TH ${name.toUpperCase()} 5 "${edition}" "cachesvc" "File formats"`,
     // A setting broken at a hyphen cannot be copied.
     '.nh',
     '.SH NAME',
-    `${roffText(page.name)} \\- ${roffText(page.summary)}`,
+    `${roffText(name)} \\- ${roffText(summary)}`,
   ]
-  const body = page.blocks.map(roffBlock).join('\n')
+  const body = blocks.map(roffBlock).join('\n')
   // A heading begins a paragraph by itself.
   return `${[...head, body.replaceAll(/^(\.S[HS] .*)\n\.PP$/gm, '$1')].join('\n')}\n`
 }
@@ -91,11 +184,10 @@ function roffInEntry(block: Block, index: number): string {
 
 /** Running text: a sentence begins a line, as man(7) asks, and lines are short; literal words are bold. */
 function roffText(text: string): string {
-  const parts = text.split('`')
-  const marked = parts
+  return text
+    .split('`')
     .map((part, i) => (i % 2 === 1 ? `\\fB${roffLiteral(part)}\\fR` : roffEscape(part)))
     .join('')
-  return marked
     .split(/(?<=[.?]) (?=[A-Z`\\])/)
     .flatMap(sentence => sentence.match(/.{1,78}(?:\s|$)|\S+/g) ?? [])
     .map(line => protectLine(line.trimEnd()))

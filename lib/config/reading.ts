@@ -46,10 +46,10 @@ export interface Remark {
 }
 
 /** What a schema says of a whole file: the values, or what is wrong with them. */
-type Checked<T> = (
+export type Checked<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly problems: readonly Remark[] }
-) & { readonly warnings: readonly Remark[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] }
+) & { readonly warnings: readonly Problem[] }
 
 export type Check<T> = (found: unknown) => Checked<T>
 
@@ -68,38 +68,28 @@ export function keyPath(path: Path): string {
 
 /** The known word that is most like the one typed; undefined when none is alike enough to be meant. */
 export function nearest(typed: string, known: readonly string[]): string | undefined {
-  let best: string | undefined
-  let bestDistance = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3)) + 1
-  for (const word of known) {
-    const distance = editDistance(typed.slice(0, 64).toLowerCase(), word.toLowerCase())
-    if (distance < bestDistance) {
-      best = word
-      bestDistance = distance
-    }
-  }
-  return best
+  const most = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3))
+  const meant = typed.slice(0, 64).toLowerCase()
+  const [best] = known
+    .map(word => ({ word, distance: editDistance(meant, word.toLowerCase()) }))
+    .filter(({ distance }) => distance <= most)
+    .sort((a, b) => a.distance - b.distance)
+  return best?.word
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours between two short words (optimal string alignment). */
 function editDistance(a: string, b: string): number {
-  let before: number[] = []
-  let previous = Array.from({ length: b.length + 1 }, (_, j) => j)
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? 0
   for (let i = 1; i <= a.length; i += 1) {
-    const current = [i]
+    const row = [i]
+    rows.push(row)
     for (let j = 1; j <= b.length; j += 1) {
-      const same = a[i - 1] === b[j - 1]
-      let cost = Math.min(
-        (previous[j] ?? 0) + 1,
-        (current[j - 1] ?? 0) + 1,
-        (previous[j - 1] ?? 0) + (same ? 0 : 1),
-      )
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
-        cost = Math.min(cost, (before[j - 2] ?? 0) + 1)
-      }
-      current.push(cost)
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swaps = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swapped = swaps ? at(i - 2, j - 2) + 1 : replaced
+      row.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, swapped))
     }
-    before = previous
-    previous = current
   }
-  return previous[b.length] ?? 0
+  return at(a.length, b.length)
 }

@@ -19,9 +19,11 @@ export const boolean: Kind<boolean> = kind(
 )
 
 /** Any text that messages may quote; `secretText` is for the rest. */
-export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
-  typeof found === 'string' ? right(found) : expected(found, 'text', inQuotes(found)),
-)
+export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found => {
+  if (typeof found === 'string') return right(found)
+  const isPlain = typeof found === 'number' || typeof found === 'boolean'
+  return expected(found, 'text', isPlain ? `put it between quotes: "${found}"` : undefined)
+})
 
 /** Text that no message may quote. */
 export const secretText: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
@@ -58,16 +60,14 @@ export function integer(least: number, most: number, what = 'a whole number'): K
 export const port: Kind<number> = integer(1, 65_535, 'a port')
 
 /** A duration between two bounds, in milliseconds. */
-export function duration(least: string, most: string): Kind<number> {
-  const reading = { parse: parseDuration, format: formatDuration, example: '30s or 5m' }
-  return measure('duration', { ...reading, least, most })
-}
+export const duration = measure('duration', {
+  parse: parseDuration,
+  format: formatDuration,
+  example: '30s or 5m',
+})
 
 /** A size between two bounds, in bytes. */
-export function size(least: string, most: string): Kind<number> {
-  const reading = { parse: parseSize, format: formatSize, example: '64K or 2G' }
-  return measure('size', { ...reading, least, most })
-}
+export const size = measure('size', { parse: parseSize, format: formatSize, example: '64K or 2G' })
 
 /** An absolute path, normalised. */
 export const absolutePath: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, readPath)
@@ -87,35 +87,30 @@ interface Measure {
   readonly parse: (text: string) => Read<number>
   readonly format: (value: number) => string
   readonly example: string
-  readonly least: string
-  readonly most: string
 }
 
-function measure(name: string, { parse, format, example, ...bounds }: Measure): Kind<number> {
-  const least = certain(parse(bounds.least))
-  const most = certain(parse(bounds.most))
-  const range = `${bounds.least} to ${bounds.most}`
-  const what = `a ${name} from ${range}`
-  return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
-    if (typeof found !== 'string' && typeof found !== 'number') {
-      return expected(found, what, `such as ${example}`)
-    }
-    const read = parse(String(found))
-    if (!read.ok) return expected(found, what, read.problem)
-    if (read.value >= least && read.value <= most) return read
-    const taken = format(read.value)
-    return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
-  })
+/** The kinds of what is written as a number and a unit, each between two bounds. */
+function measure(name: string, { parse, format, example }: Measure) {
+  return (lower: string, upper: string): Kind<number> => {
+    const least = certain(parse(lower))
+    const most = certain(parse(upper))
+    const range = `${lower} to ${upper}`
+    const what = `a ${name} from ${range}`
+    return kind({ name, range, json: { type: ['string', 'integer'] } }, found => {
+      if (typeof found !== 'string' && typeof found !== 'number') {
+        return expected(found, what, `such as ${example}`)
+      }
+      const read = parse(String(found))
+      if (!read.ok) return expected(found, what, read.problem)
+      if (read.value >= least && read.value <= most) return read
+      const taken = format(read.value)
+      return expected(found, what, taken === String(found) ? undefined : `that is ${taken}`)
+    })
+  }
 }
 
 /** The value of a bound that is written in the source. */
 function certain(read: Read<number>): number {
   if (read.ok) return read.value
   throw new TypeError(read.problem)
-}
-
-function inQuotes(found: unknown): string | undefined {
-  return typeof found === 'number' || typeof found === 'boolean'
-    ? `put it between quotes: "${found}"`
-    : undefined
 }

@@ -95,24 +95,13 @@ function whole(value: number, written: string): Read<number> {
   return { ok: true, value: rounded }
 }
 
+/** Tells the unit that a word such as `hours` or `Min` means. `M` is a minute here: sizes do not come to this. */
 function badDurationUnit(unit: string, count: string): string {
   if (unit === '') return `which unit? ${count} seconds are ${count}s, ${count} minutes ${count}m`
-  const lower = unit.toLowerCase()
-  const meant = LONG_UNITS.find(([word]) => lower.startsWith(word))?.[1]
+  const meant = /^(?:ms|milli)/i.test(unit) ? 'ms' : /^[smhdw]/i.exec(unit)?.[0].toLowerCase()
   if (meant !== undefined) return `write ${count}${meant} instead of ${count} ${clip(unit)}`
   return `"${clip(unit)}" is no unit of time: use ms, s, m, h, d or w`
 }
-
-/** How people spell units we do not know; the first that fits. `M` is a minute here: sizes never reach this list. */
-const LONG_UNITS: ReadonlyArray<readonly [word: string, unit: string]> = [
-  ['ms', 'ms'],
-  ['milli', 'ms'],
-  ['s', 's'],
-  ['m', 'm'],
-  ['h', 'h'],
-  ['d', 'd'],
-  ['w', 'w'],
-]
 
 function clip(text: string): string {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text

@@ -5,7 +5,7 @@
  * - The log line is a large part of the cost of a hit. Copying its fourteen members four times was a tenth of all.
  * - Most texts need neither escapes nor redaction, and one test tells: redaction begins at an `@` or a `?`.
  */
-import { clean, isSecretName, redacted } from './redact.ts'
+import { clean, cleanValue, isSecretName, redacted } from './redact.ts'
 
 /** The members that every line has. */
 interface LineFrame {
@@ -27,17 +27,17 @@ export function jsonLine(frame: LineFrame, facts: Readonly<Record<string, unknow
     if (member === undefined)
       return `${JSON.stringify({ level, time, ...clean(facts), message })}\n`
     if (value === member.last) line += member.lastText
-    else line += textOf(member, name, value)
+    else line += textOf(member, value)
   }
   const last = isPlain(message) ? `"${message}"` : JSON.stringify(message)
   return `${line},"message":${last}}\n`
 }
 
 /** The text of a member. It is kept where a line often has the value of the line before: a status, a user, a browser. */
-function textOf(member: Member, name: string, value: unknown): string {
+function textOf(member: Member, value: unknown): string {
   if (member.secret) return member.before
   const short = typeof value === 'string' && isPlain(value)
-  const text = short ? `${member.before}"${value}"` : member.before + jsonValue(name, value)
+  const text = short ? `${member.before}"${value}"` : member.before + jsonValue(value)
   if (short || typeof value === 'number') {
     member.last = value
     member.lastText = text
@@ -45,9 +45,9 @@ function textOf(member: Member, name: string, value: unknown): string {
   return text
 }
 
-function jsonValue(name: string, value: unknown): string {
+function jsonValue(value: unknown): string {
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
-  return JSON.stringify(clean({ [name]: value })[name]) ?? 'null'
+  return JSON.stringify(cleanValue(value)) ?? 'null'
 }
 
 /** Whether the text needs neither escapes nor redaction. */

@@ -8,6 +8,7 @@
  */
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
+import { isRecord } from '../json.ts'
 import { GatheredLines } from './gathered-lines.ts'
 import { jsonLine } from './json-line.ts'
 import { clean, cleanText, printable } from './redact.ts'
@@ -59,14 +60,17 @@ const MOST_WAITING = 8 * 1024 * 1024
 
 /** The daemon's log. It never throws: a broken pipe on standard output only ends its output. */
 export function createLog(options: LogOptions = {}): Log {
+  const { to, level = 'info' } = options
   // Not process.stdout: its getter makes a pipe non-blocking, and every full pipe then costs a pause.
-  const form = options.form ?? (options.to === undefined && isatty(1) ? 'plain' : 'json')
+  const form = options.form ?? (to === undefined && isatty(1) ? 'plain' : 'json')
   const lines = new GatheredLines((bytes, done) => write(1, bytes, done), MOST_WAITING)
-  const to = options.to ?? lines
-  return logOf({
-    level: ranks[options.level ?? 'info'],
-    write: form === 'json' ? jsonWriter(to) : plainWriter(to),
-    flush: deadline => lines.flush(deadline),
+  const writer = form === 'json' ? jsonWriter : plainWriter
+  const shared: Shared = { level: ranks[level], write: writer(to ?? lines) }
+  return Object.assign(loggerOf(shared, none), {
+    setLevel(next: LogLevel) {
+      shared.level = ranks[next]
+    },
+    flush: (deadline = 1000) => lines.flush(deadline),
   })
 }
 
@@ -84,7 +88,6 @@ export const silentLog: Logger = {
 interface Shared {
   level: number
   readonly write: Write
-  readonly flush: (deadline: number) => Promise<void>
 }
 
 /** `own` facts are clean already, `more` are not. */
@@ -93,15 +96,6 @@ type Write = (level: LogLevel, message: string, own: LogFacts, more: LogFacts) =
 const none: LogFacts = {}
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
-
-function logOf(shared: Shared): Log {
-  return Object.assign(loggerOf(shared, none), {
-    setLevel(level: LogLevel) {
-      shared.level = ranks[level]
-    },
-    flush: (deadline = 1000) => shared.flush(deadline),
-  })
-}
 
 /** A logger that adds its own facts, which are clean, to every line. */
 function loggerOf(shared: Shared, own: LogFacts): Logger {
@@ -136,14 +130,12 @@ function jsonWriter(to: LineWriter): Write {
 
 function plainWriter(to: LineWriter): Write {
   return (level, message, own, more) => {
-    const facts = { ...own, ...clean(more) }
+    const { error, ...others } = { ...own, ...clean(more) }
     const time = new Date().toISOString().slice(11, 23)
-    const { error, ...others } = facts
     const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)
     const trace = error === undefined ? '' : `\n    ${plainTrace(error)}`
-    to.write(
-      `${time} ${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}\n`,
-    )
+    const text = `${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}`
+    to.write(`${time} ${text}\n`)
   }
 }
 
@@ -153,8 +145,7 @@ function plainValue(value: unknown): string {
 }
 
 function plainTrace(error: unknown): string {
-  const stack =
-    typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined
+  const stack = isRecord(error) ? error['stack'] : undefined
   const text = typeof stack === 'string' ? stack : JSON.stringify(error)
   return text.split('\n').map(printable).join('\n    ')
 }

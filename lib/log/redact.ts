@@ -3,6 +3,7 @@
  * the length of the text.
  */
 import { explainError, Failure, systemCode } from '../errors.ts'
+import { isRecord, type JsonObject } from '../json.ts'
 
 /** What is written in place of a secret. */
 export const redacted = '[redacted]'
@@ -48,10 +49,7 @@ export function isSecretName(name: string): boolean {
   return /[A-Z]/.test(name) && SECRET_NAMES.has(name.replace(/[A-Z]/g, '-$&').toLowerCase())
 }
 
-/**
- * Any text with the userinfo of every URL in it replaced, and the values of query parameters that announce a secret. Text
- * without either comes back as it was.
- */
+/** Any text with the userinfo of its URLs and the values of secret query parameters replaced; other text as it was. */
 export function redactUrl(text: string): string {
   let out = text
   if (out.includes('//') && out.includes('@')) out = redactUserinfo(out)
@@ -93,83 +91,71 @@ function endOf(text: string, from: number, delimiters: string): number {
 }
 
 function redactQuery(text: string): string {
-  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) =>
-    isSecretName(String(name))
-      ? `${mark}${name}=${redacted}`
-      : `${mark}${name}=${redactEscapedUrl(String(value))}`,
-  )
+  return text.replace(/([?&])([A-Za-z0-9_.-]{1,40})=([^&#\s"<>]*)/g, (_, mark, name, value) => {
+    const shown = isSecretName(String(name)) ? redacted : redactEscapedUrl(String(value))
+    return `${mark}${name}=${shown}`
+  })
 }
 
 /** A URL as the value of a parameter: from its escaped `//` to its last escaped `@`. */
 function redactEscapedUrl(value: string): string {
   const lower = value.toLowerCase()
-  const from = lower.indexOf('%2f%2f') + '%2f%2f'.length
+  const from = lower.indexOf('%2f%2f')
   const to = lower.lastIndexOf('%40')
-  return from >= '%2f%2f'.length && to >= from
-    ? `${value.slice(0, from)}${redacted}${value.slice(to)}`
-    : value
+  if (from < 0 || to < from) return value
+  return `${value.slice(0, from + '%2f%2f'.length)}${redacted}${value.slice(to)}`
 }
 
-type CleanFacts = Readonly<Record<string, unknown>>
-
 /** The same facts without secrets, of bounded size, errors taken apart. */
-export function clean(facts: CleanFacts): CleanFacts {
+export function clean(facts: JsonObject): JsonObject {
+  return cleanMembers(facts, DEEPEST, Number.POSITIVE_INFINITY)
+}
+
+function cleanMembers(of: JsonObject, depth: number, most: number): JsonObject {
   const out: Record<string, unknown> = {}
-  for (const name of Object.keys(facts)) {
-    const value = facts[name]
-    if (value === undefined) continue
-    out[name] = isSecretName(name) ? redacted : cleanValue(value, DEEPEST)
+  const names = Object.keys(of)
+  if (names.length > most) names.length = most
+  for (const name of names) {
+    const value = of[name]
+    if (value !== undefined) out[name] = isSecretName(name) ? redacted : cleanValue(value, depth)
   }
   return out
 }
 
-function cleanValue(value: unknown, depth: number): unknown {
-  switch (typeof value) {
-    case 'string':
-      return cleanText(value)
-    case 'bigint':
-      return String(value)
-    case 'object':
-      break
-    default:
-      return typeof value === 'function' || typeof value === 'symbol' ? String(typeof value) : value
-  }
-  if (value === null) return null
+/** The value of a fact whose name is not that of a secret, as `clean` makes it. */
+export function cleanValue(value: unknown, depth = DEEPEST): unknown {
+  if (typeof value === 'string') return cleanText(value)
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'function' || typeof value === 'symbol') return typeof value
   if (value instanceof Error) return cleanError(value, depth)
   if (value instanceof Date)
     return Number.isNaN(value.getTime()) ? 'invalid date' : value.toISOString()
+  if (typeof value !== 'object' || value === null) return value
   if (depth === 0) return '[deeper]'
   if (Array.isArray(value))
     return value.slice(0, MOST_MEMBERS).map(member => cleanValue(member, depth - 1))
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
-  const out: Record<string, unknown> = {}
-  for (const [name, member] of Object.entries(value).slice(0, MOST_MEMBERS)) {
-    out[name] = isSecretName(name) ? redacted : cleanValue(member, depth - 1)
-  }
-  return out
+  return isRecord(value) ? cleanMembers(value, depth - 1, MOST_MEMBERS) : value
 }
 
-function cleanError(error: Error, depth: number): CleanFacts {
+function cleanError(error: Error, depth: number): JsonObject {
+  const { name, message, cause, stack } = error
+  const code = systemCode(error)
   const failure = error instanceof Failure ? { fault: error.fault, ...error.facts } : {}
   return {
-    name: error.name,
-    message: cleanText(error.message === '' ? explainError(error) : error.message),
-    ...(systemCode(error) === undefined ? {} : { code: systemCode(error) }),
+    name,
+    message: cleanText(message === '' ? explainError(error) : message),
+    ...(code === undefined ? {} : { code }),
     ...(depth > 0 ? clean(failure) : {}),
-    ...(error.cause === undefined || depth === 0
-      ? {}
-      : { cause: cleanValue(error.cause, depth - 1) }),
-    ...(error.stack === undefined ? {} : { stack: cleanText(error.stack) }),
+    ...(cause === undefined || depth === 0 ? {} : { cause: cleanValue(cause, depth - 1) }),
+    ...(stack === undefined ? {} : { stack: cleanText(stack) }),
   }
 }
 
 /** Text of bounded length without credentials in its URLs. */
 export function cleanText(text: string): string {
-  const short =
-    text.length > LONGEST_TEXT
-      ? `${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`
-      : text
-  return redactUrl(short)
+  if (text.length <= LONGEST_TEXT) return redactUrl(text)
+  return redactUrl(`${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`)
 }
 
 /** Text with its control characters written out, so that text from clients cannot control a reader's terminal. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { decodeConfig } from '../../lib/config/config-file.ts'
+import { jsonSchema } from '../../lib/config/manual.ts'
 import { describe } from '../../lib/config/reading.ts'
 import {
   boolean,
@@ -11,7 +12,6 @@ import {
   size,
   text,
 } from '../../lib/config/setting-kinds.ts'
-import { jsonSchema } from '../../lib/config/setting-manual.ts'
 import {
   checkSettings,
   group,

@@ -2,8 +2,7 @@
  * cachesvc.yaml(5), docs/configuration.md and the JSON Schema, made from the settings. `npm run manual` writes them; a test
  * fails while they are out of date.
  */
-import { code, entry, heading } from '../../config/manual.ts'
-import type { SettingFile } from '../../config/setting-manual.ts'
+import { code, entry, heading, type SettingFile } from '../../config/manual.ts'
 import { settings } from './settings.ts'
 
 const noEffect = 'No effect.'

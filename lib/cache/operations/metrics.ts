@@ -67,7 +67,7 @@ const mostArchives = 64
 const otherArchives = 'other'
 
 export class CacheMetrics {
-  readonly #metrics = new Metrics({ process: true })
+  readonly #metrics = new Metrics()
   readonly #requests = this.#counter('requests', 'Requests by outcome.', byOutcome)
   readonly #sent = this.#counter('sent_bytes', 'Bytes of content sent to clients.', byOutcome)
   readonly #archiveRequests = this.#counter(

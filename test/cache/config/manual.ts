@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { cachesvcManual } from '../../../lib/cache/config/manual.ts'
 import { settings } from '../../../lib/cache/config/settings.ts'
+import { manualFiles } from '../../../lib/config/manual.ts'
 import { keyPath } from '../../../lib/config/reading.ts'
-import { manualFiles } from '../../../lib/config/setting-manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 
 t.test('the manuals are up to date: npm run manual', t => {
