@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { own, type Property } from '../admin-socket.ts'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -16,8 +16,6 @@ import { requestIds } from '../http/server/live-request.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer, type HttpServerLimits } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
-import { packageRoot } from '../package.ts'
-import { Templates } from '../template.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
@@ -128,8 +126,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   let waiting: readonly string[] = []
 
   const clientAddress = (request: Request) => rules.backend.client(request).address
-  const templates = Templates.read(join(packageRoot(), 'templates', 'auth'))
-  const page = pageMaker({ templates, random, brand: () => rules.brand })
+  const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
     ...{ ...tools, page, records, clientAddress },

@@ -17,8 +17,7 @@ import { acceptsHtml, isNavigation } from '../access/navigation.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
-import type { Sentence } from './languages/german.ts'
-import { filled, type Say } from './languages/language.ts'
+import { english, filled, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
@@ -86,24 +85,21 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
 }
 
 /** What is said of a failure, its words filled in: to the person in the language of `say`, to the administrator in English. */
-export function textOf(report: FailureReport, say: Say = sentence => sentence) {
+export function textOf(report: FailureReport, say = english.say) {
   const { words = {} } = report
   const found: FailureText = failures['as' in report ? report.as : report.code]
   const { category, status, reason, title, text, administrator, action } = found
   const person = found.person ?? tellAdministrator
-  const fill = (sentence: Sentence) => filled(say(sentence), words, say)
   const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
     ...{ category, status, reason },
     title: say(title),
-    text: fill(text),
-    advice: person.map(say),
+    text: say(text, words),
+    advice: person.map(sentence => say(sentence)),
     administrator: administrator ?? false,
     hasDetails: details.length > 0,
-    details: details.map(([name, value]) => {
-      return { name, value: filled(value, words, sentence => sentence) }
-    }),
-    action: action && { href: filled(action.href, words, say), label: fill(action.label) },
+    details: details.map(([name, value]) => ({ name, value: filled(value, words) })),
+    action: action && { href: filled(action.href, words), label: say(action.label, words) },
   }
 }
 
