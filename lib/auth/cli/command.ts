@@ -1,8 +1,9 @@
 /**
- * The commands of authproxy that need an instance. Each loads what it needs when it runs.
+ * The commands of authproxy that need an instance, the daemon among them. Each loads what it needs when it runs.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
@@ -45,12 +46,29 @@ export async function command(line: Line): Promise<ExitCode> {
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
     }
-    default: {
-      traceSources()
-      const { serveWith } = await import('./serve.ts')
-      return serveWith(config, load)
-    }
+    default:
+      return serveInstance(config, load)
   }
+}
+
+/** Runs the daemon until it is told to stop; `load` loads the configuration again. */
+async function serveInstance(config: Config, load: () => Promise<LoadedConfig>): Promise<ExitCode> {
+  traceSources()
+  // Garbage is collected when it is as much as what is in use. By default V8 waits for three times as much, and an instance that
+  // has become idle keeps that.
+  setFlagsFromString('--heap-growing-percent=100')
+  const [{ startService }, { serve }, { createLog }] = await Promise.all([
+    import('../service.ts'),
+    import('../../daemon.ts'),
+    import('../../log/log.ts'),
+  ])
+  const log = createLog({ level: config.log.level })
+  const reload = async () => {
+    const again = await load()
+    for (const warning of again.warnings) log.warn(warning)
+    return again.ok ? { config: again.value } : { problems: again.problems }
+  }
+  return serve({ log, start: start => startService({ config, log, start, reload }) })
 }
 
 const firstSteps =

@@ -1,7 +1,8 @@
 /**
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and what is computed from
- * them. Durations are milliseconds, sizes bytes.
+ * them. Durations are milliseconds, sizes bytes. Also which of them a reload cannot apply. Pure.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { tokenDigest } from '../access/passthrough.ts'
 import type { SettingValues } from './settings.ts'
 
@@ -83,4 +84,49 @@ type IdpMetadata =
 /** One of the two is set: others have been refused. */
 function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile }: SettingValues): IdpMetadata {
   return url === undefined ? { from: 'file', path: idpMetadataFile ?? '' } : { from: 'url', url }
+}
+
+/** Names of changed settings that wait for a restart, as they stand in the file. */
+export function needRestart(started: Config, wanted: Config): readonly string[] {
+  const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
+    ['domain', config => config.domain],
+    ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
+    ['idpEntityID', config => config.saml.idpEntityId],
+    ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
+    ['proxy.listenAddress', config => config.listen],
+    ['configPath', config => config.configPath],
+    ['session.revocation', config => config.session.revocation],
+    ['admin.listenAddress', config => config.admin],
+    ['limits', fixedLimits],
+    ['timeouts', fixedTimeouts],
+  ]
+  return fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted))).map(([name]) => name)
+}
+
+/** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
+export function inForce(started: Config, wanted: Config): Config {
+  const { domain, baseUrl, listen, configPath, admin } = started
+  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
+  const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
+  return {
+    ...wanted,
+    ...{ domain, baseUrl, listen, configPath, admin },
+    saml: {
+      ...wanted.saml,
+      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
+      ...{ idpMetadata, idpEntityId, idpMetadataCertificate },
+    },
+    session: { ...wanted.session, revocation: started.session.revocation },
+    limits: { ...wanted.limits, ...fixedLimits(started) },
+    timeouts: { ...wanted.timeouts, ...fixedTimeouts(started) },
+  }
+}
+
+/** Limits of the public listener, which are set when it is made. */
+function fixedLimits({ limits: { head, fields, connections } }: Config) {
+  return { head, fields, connections }
+}
+
+function fixedTimeouts({ timeouts: { clientHead, clientIdle, clientTaking, drain } }: Config) {
+  return { clientHead, clientIdle, clientTaking, drain }
 }
