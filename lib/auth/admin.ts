@@ -6,9 +6,9 @@ import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
-import { keySetHandler, keySetPath } from './identity/key-set.ts'
 import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
+import { keySetHandler, keySetPath } from './pages/own-document.ts'
 
 export interface AdminSources {
   /** What keeps the service from doing its work, a sentence each. */

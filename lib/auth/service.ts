@@ -24,19 +24,18 @@ import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
-import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
-import { logoHandler, readBrand } from './pages/brand.ts'
+import { readBrand } from './pages/brand.ts'
 import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
+import { keySetHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList } from './session/revocation.ts'
-import { revocationsFile } from './session/revocation-file.ts'
+import { RevocationList, revocationsFile } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
 
@@ -153,7 +152,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
-    logo: logoHandler(() => rules.brand),
+    logo: ownDocument(() => rules.brand.logo),
     readForm: formReader(clock),
   }
   let tunnels = 0

@@ -1,15 +1,11 @@
 /**
- * What the pages show of the organisation: where people get help, its logo, its colours. The logo is answered from here.
+ * What the pages show of the organisation: where people get help, its logo, its colours.
  */
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
-import type { Handler } from '../../http/message/message.ts'
 import type { Config } from '../config/config.ts'
 import { logoTypes } from '../config/setting-pages.ts'
-import { type OwnDocument, ownDocument } from './own-document.ts'
-
-/** Where the logo is answered, when there is one. */
-export const logoPath = '/__authproxy/logo'
+import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
   /** What templates are given. */
@@ -39,11 +35,6 @@ export async function readBrand({
     },
     logo: logo === undefined ? undefined : await readLogo(logo),
   }
-}
-
-/** Answers the path of the logo, whatever the method. */
-export function logoHandler(brand: () => Brand): Handler {
-  return ownDocument(() => brand().logo)
 }
 
 async function readLogo(path: string): Promise<OwnDocument> {

@@ -8,7 +8,7 @@ import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
-import { revocationsFile } from '../../session/revocation-file.ts'
+import { revocationsFile } from '../../session/revocation.ts'
 import { type Answer, dayOf, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
