@@ -8,7 +8,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream'
 import { createServer, type TLSSocket } from 'node:tls'
 import { day } from '../../async/clock.ts'
 import type { Config } from '../../auth/config/config.ts'
@@ -116,8 +115,10 @@ async function createTlsEdge(to: () => number) {
     open.add(outside)
     outside.on('close', () => open.delete(outside))
     const inside = connect(to(), '127.0.0.1')
+    outside.pipe(inside).pipe(outside)
     // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
-    pipeline(outside, inside, outside, () => undefined)
+    outside.on('error', () => outside.destroy()).on('close', () => inside.destroy())
+    inside.on('error', () => inside.destroy()).on('close', () => outside.end())
   })
   // Browsers break off the handshake when they do not know the certificate: that is expected here.
   server.on('tlsClientError', () => undefined)
