@@ -4,13 +4,12 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { tokenDigest } from '../access/passthrough.ts'
+import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import type { SettingValues } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
 
 export type SamlConfig = Config['saml']
-
-const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
 
 /** The configuration of an instance out of the values of its file or environment, which have been checked. */
 export function configOf(values: SettingValues, instance: string) {
@@ -60,7 +59,7 @@ export function configOf(values: SettingValues, instance: string) {
       /** Where IDs that were used up are kept between starts. */
       usedIdsFile: `${configPath}.used.json`,
       requestSigning: values.samlRequestSigning,
-      nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
+      nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
     },
     session: values.session,
@@ -77,13 +76,9 @@ export function configOf(values: SettingValues, instance: string) {
   }
 }
 
-type IdpMetadata =
-  | { readonly from: 'url'; readonly url: string }
-  | { readonly from: 'file'; readonly path: string }
-
 /** One of the two is set: others have been refused. */
-function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile }: SettingValues): IdpMetadata {
-  return url === undefined ? { from: 'file', path: idpMetadataFile ?? '' } : { from: 'url', url }
+function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
+  return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
 }
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */
