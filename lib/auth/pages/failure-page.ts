@@ -122,8 +122,9 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   const told = error instanceof OriginFailure ? error : undefined
   const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
   const origins = cause instanceof OriginFailure ? cause : told
-  if (cause instanceof ContentTooSlow)
+  if (cause instanceof ContentTooSlow) {
     return failurePage({ request, code: 'client_too_slow', cause })
+  }
   if (cause instanceof MalformedContent) {
     return failurePage({ request, code: 'content_malformed', facts: cause.facts })
   }
