@@ -6,20 +6,19 @@ import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
-import { keySetHandler, keySetPath } from './identity/key-set.ts'
 import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
+import { keySetHandler, keySetPath } from './pages/own-document.ts'
 
-export interface AdminSources {
+/** The handler of the admin listener. */
+export function admin(sources: {
   /** What keeps the service from doing its work, a sentence each. */
   readonly problems: () => readonly string[]
   readonly metrics: AuthMetrics
   /** Keys of the signed identity; undefined while it is off. */
   readonly identityKeys: () => readonly IdentityKey[] | undefined
-}
-
-/** The handler of the admin listener. */
-export function admin({ problems, metrics, identityKeys }: AdminSources): Handler {
+}): Handler {
+  const { problems, metrics, identityKeys } = sources
   const route = router([
     { method: 'GET', path: '/healthz', handle: async () => textResponse(200, 'alive', plain) },
     { method: 'GET', path: '/readyz', handle: async () => ready(problems()) },

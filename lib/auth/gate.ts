@@ -9,8 +9,7 @@ import { hasLooped } from './access/instance-id.ts'
 import { isNavigation } from './access/navigation.ts'
 import { checkToken, passthroughPrefix } from './access/passthrough.ts'
 import type { Config } from './config/config.ts'
-import { keySetPath } from './identity/key-set.ts'
-import { logoPath } from './pages/brand.ts'
+import { keySetPath, logoPath } from './pages/own-document.ts'
 import type { ReadSession } from './session/token.ts'
 
 export type Verdict =

@@ -19,14 +19,19 @@ import { isNavigation } from './access/navigation.ts'
 import { isForeignSocket, type Place, pageOf, placeOf } from './access/own-origin.ts'
 import type { Admitted, Backend } from './backend.ts'
 import type { Config } from './config/config.ts'
-import type { AnswerProbe } from './doctor/probe-answer.ts'
+import type { AnswerProbe } from './doctor/probe.ts'
 import type { FormReader } from './form-preservation/form-reader.ts'
 import { openResubmission } from './form-preservation/resubmission.ts'
 import { gate, type Verdict } from './gate.ts'
 import type { Brand } from './pages/brand.ts'
-import { type FailurePage, failed } from './pages/failure-page.ts'
+import {
+  cannotLogIn,
+  challenge,
+  type FailurePage,
+  failed,
+  needsLogin,
+} from './pages/failure-page.ts'
 import { whyNotKept } from './pages/failures.ts'
-import { cannotLogIn, challenge, needsLogin } from './pages/needs-login.ts'
 import type { SamlService } from './saml/service.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'

@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { own, type Property } from '../admin-socket.ts'
 import { type Clock, systemClock } from '../async/clock.ts'
 import { type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -16,30 +16,26 @@ import { requestIds } from '../http/server/live-request.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { HttpServer, type HttpServerLimits } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
-import { packageRoot } from '../package.ts'
-import { Templates } from '../template.ts'
 import { newInstanceId } from './access/instance-id.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend.ts'
-import type { Config } from './config/config.ts'
-import { inForce, needRestart } from './config/in-force.ts'
-import { probeAnswerer } from './doctor/probe-answer.ts'
+import { type Config, inForce, needRestart } from './config/config.ts'
+import { probeAnswerer } from './doctor/probe.ts'
 import { formReader } from './form-preservation/form-reader.ts'
 import { lastOwner } from './form-preservation/owner.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
-import { keySetHandler } from './identity/key-set.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { AuthMetrics } from './metrics.ts'
-import { logoHandler, readBrand } from './pages/brand.ts'
+import { readBrand } from './pages/brand.ts'
 import { failed, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
+import { keySetHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts, type Rules } from './pipeline.ts'
 import { stateOf } from './saml/login-state.ts'
 import { type CreateSamlService, createSamlService } from './saml/service.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList } from './session/revocation.ts'
-import { revocationsFile } from './session/revocation-file.ts'
+import { RevocationList, revocationsFile } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { SessionTokens } from './session/token.ts'
 
@@ -128,8 +124,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   let waiting: readonly string[] = []
 
   const clientAddress = (request: Request) => rules.backend.client(request).address
-  const templates = Templates.read(join(packageRoot(), 'templates', 'auth'))
-  const page = pageMaker({ templates, random, brand: () => rules.brand })
+  const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
     ...{ ...tools, page, records, clientAddress },
@@ -157,7 +152,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...{ rules: () => rules, saml, sessions, failurePage, instanceId, clock },
     probe: probeAnswerer({ ...parts, rules: () => rules, instanceId, waiting: () => waiting }),
     keySet: keySetHandler(() => keys.identity()),
-    logo: logoHandler(() => rules.brand),
+    logo: ownDocument(() => rules.brand.logo),
     readForm: formReader(clock),
   }
   let tunnels = 0

@@ -6,14 +6,13 @@ import { mkdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Brand, logoPath } from '../../lib/auth/pages/brand.ts'
+import type { Brand } from '../../lib/auth/pages/brand.ts'
 import { failurePageMaker } from '../../lib/auth/pages/failure-page.ts'
 import { FailureRecords } from '../../lib/auth/pages/failure-records.ts'
 import { type FailureCode, failures } from '../../lib/auth/pages/failures.ts'
+import { logoPath } from '../../lib/auth/pages/own-document.ts'
 import { pageMaker } from '../../lib/auth/pages/page.ts'
 import { Fields } from '../../lib/http/message/field.ts'
-import { packageRoot } from '../../lib/package.ts'
-import { Templates } from '../../lib/template.ts'
 import { request } from '../fixtures/cache/operations.ts'
 import { createMemoryLog } from '../fixtures/log/memory-log.ts'
 import { findings } from '../fixtures/sso/accessibility.ts'
@@ -94,10 +93,12 @@ t.test('failure pages', { skip: noBrowser, timeout: 180_000 }, async t => {
 
 /** Answers each path with the failure of that name. */
 async function serve(t: Test, brand: Brand): Promise<string> {
-  const templates = Templates.read(join(packageRoot(), 'templates', 'auth'))
   const [clock, log] = [new ManualClock(Date.UTC(2025, 2, 14, 12)), createMemoryLog()]
   const records = await FailureRecords.open({ path: join(t.testdir(), 'f'), clock, log })
-  const page = pageMaker({ templates, random: size => Buffer.alloc(size), brand: () => brand })
+  const page = pageMaker(
+    size => Buffer.alloc(size),
+    () => brand,
+  )
   const failurePage = failurePageMaker({
     ...{ page, records, clock, log },
     clientAddress: () => '192.0.2.77',

@@ -37,6 +37,7 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
     const { child, url, page } = await demo(t)
     t.match(child.output, `${url}/`)
     t.notMatch(child.output, '"level"', 'nothing but what a newcomer has to know')
+    t.notMatch(child.output, 'Warning', 'and no warning of Node.js')
     for (const { name, password } of cast) {
       t.match(child.output, new RegExp(`${name} +password ${password}`))
     }

@@ -1,15 +1,16 @@
 /**
- * The commands of authproxy that need an instance. Each loads what it needs when it runs.
+ * The commands of authproxy that need an instance, the daemon among them. Each loads what it needs when it runs.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/load-config.ts'
-import { type Diagnosis, linesOf, sumUp, wrong } from '../doctor/check.ts'
+import { type Diagnosis, dayOf, linesOf, sumUp, wrong } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
@@ -45,12 +46,29 @@ export async function command(line: Line): Promise<ExitCode> {
       await print(`${lines.join('\n')}\n`, found ? process.stdout : process.stderr)
       return found ? exitCodes.success : exitCodes.failure
     }
-    default: {
-      traceSources()
-      const { serveWith } = await import('./serve.ts')
-      return serveWith(config, load)
-    }
+    default:
+      return serveInstance(config, load)
   }
+}
+
+/** Runs the daemon until it is told to stop; `load` loads the configuration again. */
+async function serveInstance(config: Config, load: () => Promise<LoadedConfig>): Promise<ExitCode> {
+  traceSources()
+  // Garbage is collected when it is as much as what is in use. By default V8 waits for three times as much, and an instance that
+  // has become idle keeps that.
+  setFlagsFromString('--heap-growing-percent=100')
+  const [{ startService }, { serve }, { createLog }] = await Promise.all([
+    import('../service.ts'),
+    import('../../daemon.ts'),
+    import('../../log/log.ts'),
+  ])
+  const log = createLog({ level: config.log.level })
+  const reload = async () => {
+    const again = await load()
+    for (const warning of again.warnings) log.warn(warning)
+    return again.ok ? { config: again.value } : { problems: again.problems }
+  }
+  return serve({ log, start: start => startService({ config, log, start, reload }) })
 }
 
 const firstSteps =
@@ -66,16 +84,14 @@ async function checkAround({
     import('../doctor/checks/idp.ts'),
     import('../pages/brand.ts'),
   ])
-  const about = { config, from, warnings: [], groups: undefined }
-  const of = { ...about, clock: systemClock, random: randomBytes }
+  const machine = { clock: systemClock, random: randomBytes }
+  const of = { config, from, warnings: [], groups: undefined, ...machine }
   const logo = readBrand(config.pages).then(
     () => [],
     error => wrong(explainError(error), 'make it readable for the user of the service'),
   )
-  const found = (
-    await Promise.all([keys.file(of), keys.owners(of), idp.available(of), logo])
-  ).flat()
-  const bad = found.filter(one => one !== undefined).filter(({ state }) => state !== 'right')
+  const found = await Promise.all([keys.file(of), keys.owners(of), idp.available(of), logo])
+  const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')
   for (const { state, found, mend = '' } of bad) {
     await tell(`${state === 'wrong' ? '' : 'warning: '}${printable(found)}; ${printable(mend)}`)
   }
@@ -96,11 +112,10 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
   await saveDynamicConfig(configPath, after)
   await print(`${configPath}: new keys; a running instance uses them within a second\n`)
   if (before !== undefined) {
-    const day = (moment: number) => new Date(moment).toISOString().slice(0, 10)
-    const until = day(making.now + keyOverlap)
+    const until = dayOf(making.now + keyOverlap)
     const checked = atOnce
       ? 'If it checks our signatures (signed requests, logout), do so now: the new key signs from this moment on.'
-      : `If it checks our signatures (signed requests, logout), do so until ${day(samlSigns(making.now, keyOverlap))}, when the new key begins to sign. One that knows a single certificate has to get the new one at the moment of authproxy rotate-keys --now.`
+      : `If it checks our signatures (signed requests, logout), do so until ${dayOf(samlSigns(making.now, keyOverlap))}, when the new key begins to sign. One that knows a single certificate has to get the new one at the moment of authproxy rotate-keys --now.`
     await print(
       `Sessions go on, and so do logins under way. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\n${checked}\n`,
     )

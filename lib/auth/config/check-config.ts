@@ -35,18 +35,16 @@ export function crossCheck(values: SettingValues): {
   if (admin.listenAddress !== undefined && same(admin.listenAddress, listenAddress)) {
     wrong(['admin', 'listenAddress'], 'is the same as proxy.listenAddress; take another port')
   }
-  values.passthroughTokens.forEach(({ name, token, sha256 }, index) => {
+  const names = values.passthroughTokens.map(({ name }) => name)
+  for (const [index, { name, token, sha256 }] of values.passthroughTokens.entries()) {
     const path = ['passthroughTokens', index]
     if (name === '') wrong(path, 'has no name; the log needs one')
+    else if (names.indexOf(name) < index) {
+      wrong([...path, 'name'], 'is the name of an earlier token as well')
+    }
     if (token === undefined && sha256 === undefined) wrong(path, 'has neither token nor sha256')
     if (token !== undefined && sha256 !== undefined) wrong(path, 'has token and sha256; leave one')
-  })
-  const names = values.passthroughTokens.map(({ name }) => name)
-  names.forEach((name, index) => {
-    if (name !== '' && names.indexOf(name) < index) {
-      wrong(['passthroughTokens', index, 'name'], 'is the name of an earlier token as well')
-    }
-  })
+  }
   const custom = values.identity.attributes.map(({ name }) => name)
   for (const [index, name] of custom.entries()) {
     const taken = takenBy(name, custom.slice(0, index))
@@ -89,17 +87,13 @@ export function crossCheck(values: SettingValues): {
     )
   }
   for (const [index, prefix] of values.passthroughPaths.entries()) {
+    const path = ['passthroughPaths', index]
     if (prefix.startsWith('/saml/') || '/saml/'.startsWith(prefix)) {
-      warn(
-        ['passthroughPaths', index],
-        'the paths of SAML are answered here whatever this list says',
-      )
+      warn(path, 'the paths of SAML are answered here whatever this list says')
     }
-  }
-  for (const [index, prefix] of values.passthroughPaths.entries()) {
     if (!prefix.endsWith('/')) {
       warn(
-        ['passthroughPaths', index],
+        path,
         `lets every path pass that begins so, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
       )
     }

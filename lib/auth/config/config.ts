@@ -1,15 +1,15 @@
 /**
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and what is computed from
- * them. Durations are milliseconds, sizes bytes.
+ * them. Durations are milliseconds, sizes bytes. Also which of them a reload cannot apply. Pure.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { tokenDigest } from '../access/passthrough.ts'
+import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import type { SettingValues } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
 
 export type SamlConfig = Config['saml']
-
-const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
 
 /** The configuration of an instance out of the values of its file or environment, which have been checked. */
 export function configOf(values: SettingValues, instance: string) {
@@ -59,7 +59,7 @@ export function configOf(values: SettingValues, instance: string) {
       /** Where IDs that were used up are kept between starts. */
       usedIdsFile: `${configPath}.used.json`,
       requestSigning: values.samlRequestSigning,
-      nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? TRANSIENT),
+      nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
     },
     session: values.session,
@@ -76,11 +76,52 @@ export function configOf(values: SettingValues, instance: string) {
   }
 }
 
-type IdpMetadata =
-  | { readonly from: 'url'; readonly url: string }
-  | { readonly from: 'file'; readonly path: string }
-
 /** One of the two is set: others have been refused. */
-function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile }: SettingValues): IdpMetadata {
-  return url === undefined ? { from: 'file', path: idpMetadataFile ?? '' } : { from: 'url', url }
+function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
+  return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
+}
+
+/** Names of changed settings that wait for a restart, as they stand in the file. */
+export function needRestart(started: Config, wanted: Config): readonly string[] {
+  const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
+    ['domain', config => config.domain],
+    ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
+    ['idpEntityID', config => config.saml.idpEntityId],
+    ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
+    ['proxy.listenAddress', config => config.listen],
+    ['configPath', config => config.configPath],
+    ['session.revocation', config => config.session.revocation],
+    ['admin.listenAddress', config => config.admin],
+    ['limits', fixedLimits],
+    ['timeouts', fixedTimeouts],
+  ]
+  return fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted))).map(([name]) => name)
+}
+
+/** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
+export function inForce(started: Config, wanted: Config): Config {
+  const { domain, baseUrl, listen, configPath, admin } = started
+  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
+  const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
+  return {
+    ...wanted,
+    ...{ domain, baseUrl, listen, configPath, admin },
+    saml: {
+      ...wanted.saml,
+      ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
+      ...{ idpMetadata, idpEntityId, idpMetadataCertificate },
+    },
+    session: { ...wanted.session, revocation: started.session.revocation },
+    limits: { ...wanted.limits, ...fixedLimits(started) },
+    timeouts: { ...wanted.timeouts, ...fixedTimeouts(started) },
+  }
+}
+
+/** Limits of the public listener, which are set when it is made. */
+function fixedLimits({ limits: { head, fields, connections } }: Config) {
+  return { head, fields, connections }
+}
+
+function fixedTimeouts({ timeouts: { clientHead, clientIdle, clientTaking, drain } }: Config) {
+  return { clientHead, clientIdle, clientTaking, drain }
 }

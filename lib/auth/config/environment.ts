@@ -4,24 +4,10 @@
  */
 import { keyPath, nearest } from '../../config/reading.ts'
 import { manualPages } from '../../config/settings.ts'
+import { isRecord } from '../../json.ts'
 import { settings } from './settings.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
-
-export type EnvironmentSet =
-  | { readonly is: 'absent' }
-  /** Some variables are set, but not all that are required: the file counts. */
-  | {
-      readonly is: 'incomplete'
-      readonly present: readonly string[]
-      readonly missing: readonly string[]
-    }
-  | {
-      readonly is: 'complete'
-      /** The settings as a file would have had them. */
-      readonly found: Readonly<Record<string, unknown>>
-      readonly unknown: readonly string[]
-    }
 
 const PREFIX = 'AUTHPROXY_'
 /** The one token of the environment; a file may have several. */
@@ -38,16 +24,19 @@ export function variableOf(path: readonly string[]): string {
   return `${PREFIX}${words.join('_').toUpperCase()}`
 }
 
-/** What the environment says. A variable that is empty is not set. */
-export function readEnvironment(environment: Environment): EnvironmentSet {
+/**
+ * What the environment says: nothing, some but not all that is required, so that the file counts, or `found`, the settings as a
+ * file would have had them. A variable that is empty is not set.
+ */
+export function readEnvironment(environment: Environment) {
   const present = Object.keys(environment)
     .filter(name => name.startsWith(PREFIX) && environment[name] !== '')
     .sort()
-  if (present.length === 0) return { is: 'absent' }
+  if (present.length === 0) return { is: 'absent' } as const
   const has = (path: readonly string[]) => present.includes(variableOf(path))
   const missing = REQUIRED.filter(path => !has(path)).map(variableOf)
   if (!SOURCES.some(has)) missing.push(SOURCES.map(variableOf).join(' or '))
-  if (missing.length > 0) return { is: 'incomplete', present, missing }
+  if (missing.length > 0) return { is: 'incomplete', present, missing } as const
 
   const found: Record<string, unknown> = {}
   const known = new Set([tokenVariable])
@@ -55,15 +44,12 @@ export function readEnvironment(environment: Environment): EnvironmentSet {
     if (!('setting' in page)) continue
     const variable = variableOf(page.path)
     known.add(variable)
-    const value = environment[variable]
-    if (value !== undefined && value !== '')
-      put(found, page.path, rawValue(value, page.setting.name))
+    const value = environment[variable] ?? ''
+    if (value !== '') put(found, page.path, rawValue(value, page.setting.name))
   }
-  const token = environment[tokenVariable]
-  if (token !== undefined && token !== '') {
-    found['passthroughTokens'] = [{ name: 'environment', token }]
-  }
-  return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) }
+  const token = environment[tokenVariable] ?? ''
+  if (token !== '') found['passthroughTokens'] = [{ name: 'environment', token }]
+  return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
 }
 
 /** The variable that was probably meant. */
@@ -92,16 +78,16 @@ function rawValue(text: string, kind: string): unknown {
     .filter(member => member !== '')
 }
 
-function put(into: Record<string, unknown>, path: readonly string[], value: unknown): void {
-  const [key, ...rest] = path
-  if (key === undefined) return
+function put(
+  into: Record<string, unknown>,
+  [key = '', ...rest]: readonly string[],
+  value: unknown,
+): void {
   if (rest.length === 0) {
     into[key] = value
     return
   }
-  const inner = into[key]
-  const record: Record<string, unknown> =
-    typeof inner === 'object' && inner !== null ? { ...inner } : {}
-  put(record, rest, value)
-  into[key] = record
+  const group = isRecord(into[key]) ? { ...into[key] } : {}
+  put(group, rest, value)
+  into[key] = group
 }

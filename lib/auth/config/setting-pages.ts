@@ -25,14 +25,10 @@ const logo: Kind<string> = kind({ name: 'path', json: { type: 'string' } }, foun
   const read = readPath(found)
   if (!read.ok) return read
   const type = /\.([^./]+)$/.exec(read.value)?.[1]?.toLowerCase() ?? ''
-  return Object.hasOwn(logoTypes, type)
+  const ends = Object.keys(logoTypes).map(end => `.${end}`)
+  return ends.includes(`.${type}`)
     ? read
-    : expected(
-        found,
-        `a file that ends with ${Object.keys(logoTypes)
-          .map(end => `.${end}`)
-          .join(', ')}`,
-      )
+    : expected(found, `a file that ends with ${ends.join(', ')}`)
 })
 
 /** The ground of the pages, light and dark (templates/auth/head.mustache): the colour stands on it, and under text of it. */

@@ -3,7 +3,15 @@
  * of authproxy.yaml(5), docs/authproxy-configuration.md and the JSON Schema; `npm run manual` writes them.
  */
 import { listenAddress, network } from '../../config/address-kinds.ts'
-import { absolutePath, boolean, duration, oneOf, size, text } from '../../config/setting-kinds.ts'
+import {
+  absolutePath,
+  boolean,
+  duration,
+  integer,
+  oneOf,
+  size,
+  text,
+} from '../../config/setting-kinds.ts'
 import {
   group,
   listOf,
@@ -13,7 +21,6 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { limits, timeouts } from './setting-bounds.ts'
 import {
   attributeName,
   domain,
@@ -27,7 +34,6 @@ import {
   webOrigin,
 } from './setting-kinds.ts'
 import { pages } from './setting-pages.ts'
-import { saml } from './setting-saml.ts'
 
 export const settings = group('', {
   domain: required(
@@ -180,7 +186,41 @@ export const settings = group('', {
     ),
   }),
 
-  saml,
+  saml: group('How logins are asked for and judged.', {
+    nameIDFormat: optional(text, '`urn:oasis:names:tc:SAML:2.0:nameid-format:transient`').says(
+      'The format of NameID that is asked for; with `none` the identity provider chooses.',
+    ),
+    idpInitiated: setting(boolean, false).says(
+      'Whether logins begun at the identity provider are accepted. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
+      'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
+    ),
+    forceAuthn: setting(boolean, false).says(
+      'Whether the identity provider is asked to have the user log in anew each time.',
+    ),
+    authnContext: setting(listOf(text, 'URIs'), []).says(
+      'Authentication contexts that are asked for. Usually none is needed.',
+    ),
+    authnContextComparison: setting(oneOf('exact', 'minimum', 'maximum', 'better'), 'exact').says(
+      'Comparison of `authnContext` with the context the identity provider used.',
+    ),
+    clockSkew: setting(duration('0s', '10m'), '90s').says(
+      'Largest difference between the clocks of this server and of the identity provider.',
+    ),
+    assertionAge: setting(duration('10s', '1h'), '5m').says('Largest age of an assertion.'),
+    loginTime: setting(duration('1m', '1h'), '10m').says(
+      'Time limit for a login, from the redirect to the identity provider to the return.',
+    ),
+    allowSHA1: setting(boolean, false).says(
+      'Whether signatures over SHA-1 are accepted, which can be forged with enough money.',
+    ),
+    allowUnsignedLogout: setting(boolean, false).says(
+      'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
+    ),
+    replaySize: setting(size('0', '8M'), '1M').says(
+      'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
+      'Only forms of pages of this host are kept. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user, and 16 MiB for browsers that have not been signed in before, at most four for each network; a restart loses them.',
+    ),
+  }),
   pages,
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
@@ -188,8 +228,50 @@ export const settings = group('', {
     ),
   }),
 
-  timeouts,
-  limits,
+  timeouts: group('Time limits.', {
+    connect: setting(duration('100ms', '5m'), '10s').says(
+      'Time limit for a connection to the backend, for each of name look-up, TCP and TLS.',
+    ),
+    response: setting(duration('1s', '1d'), '5m').says(
+      'Time limit for the backend to answer a request that has been sent completely.',
+    ),
+    content: setting(duration('0s', '1d'), '0s').says(
+      'Idle timeout within a response of the backend. 0 is no limit, which event streams need.',
+    ),
+    tunnel: setting(duration('0s', '7d'), '0s').says(
+      'Idle timeout of a WebSocket. 0 is no limit; TCP keep-alive detects dead peers.',
+    ),
+    clientHead: setting(duration('1s', '5m'), '30s').says(
+      'Time limit for a client to send the head of a request.',
+    ),
+    clientContent: setting(duration('1s', '1h'), '1m').says(
+      'Idle timeout of a client within the content of a request.',
+    ),
+    clientTaking: setting(duration('1s', '1h'), '2m').says(
+      'Time limit for a client to read a block of a response.',
+    ),
+    clientIdle: setting(duration('1s', '1h'), '75s').says(
+      'Idle timeout of a connection of a client or the edge between requests.',
+    ),
+    drain: setting(duration('0s', '10m'), '30s').says(
+      'Time limit for running requests when the service stops. WebSockets and event streams end at once.',
+    ),
+  }),
+  limits: group('Limits on sizes and numbers.', {
+    head: setting(size('8K', '4M'), '1M').says('Most bytes of the head of a request.'),
+    fields: setting(integer(20, 2000, 'a number of fields'), 900).says(
+      'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
+    ),
+    responseHead: setting(size('8K', '4M'), '256K').says(
+      'Most bytes of the head of a backend’s response.',
+    ),
+    connections: setting(integer(10, 1_000_000, 'a number of connections'), 10_000).says(
+      'Most connections of clients.',
+    ),
+    backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
+      'Most connections to the backend, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again.',
+    ),
+  }),
   admin: group('Health, readiness and figures, on a listener of their own.', {
     listenAddress: optional(
       listenAddress,

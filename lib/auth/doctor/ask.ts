@@ -1,6 +1,7 @@
 /**
- * Sends a request of `authproxy doctor`, within a deadline and a bound. Owns the connections.
+ * Sends a request of `authproxy doctor`, or looks at a certificate, within a deadline and a bound. Owns the connections.
  */
+import { type ConnectionOptions, connect, rootCertificates } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
 import { iterate, type Source } from '../../bytes/source.ts'
@@ -9,7 +10,7 @@ import { OriginClient, type OriginRequest, type OriginResponse } from '../../htt
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
-import { formatAuthority } from '../../http/message/target.ts'
+import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
 
 /** How a server is reached, where that differs from the others. */
 export interface Reach {
@@ -121,4 +122,42 @@ async function textOf(content: Source): Promise<string> {
     if (text.length > LONGEST) break
   }
   return text
+}
+
+export interface SeenCertificate {
+  readonly ends: Milliseconds
+  /** Why it would not be accepted, as a code of OpenSSL or Node; undefined when it would be. */
+  readonly problem: string | undefined
+}
+
+/** The certificate a server shows for `host`, or why there is none. */
+export function seeCertificate(server: {
+  readonly address: string
+  readonly port: number
+  readonly host: string
+  /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
+  readonly ca?: readonly string[] | undefined
+}): Promise<SeenCertificate | string> {
+  const { address, port, host, ca = [] } = server
+  const options: ConnectionOptions = {
+    ...{ host: address, port, ALPNProtocols: ['http/1.1'], rejectUnauthorized: false },
+    ...(isIpLiteral(host) ? {} : { servername: host }),
+    ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+    timeout: DEADLINE,
+  }
+  return new Promise(settle => {
+    const socket = connect(options, () => {
+      const { valid_to: ends } = socket.getPeerCertificate()
+      const { authorized, authorizationError } = socket
+      socket.destroy()
+      // Typed as an Error, but always a text: a code, or a message without one.
+      const problem = authorized ? undefined : String(authorizationError)
+      settle(ends === undefined ? 'it shows no certificate' : { ends: Date.parse(ends), problem })
+    })
+    socket.once('error', error => settle(explainError(error)))
+    socket.once('timeout', () => {
+      socket.destroy()
+      settle(`no TLS handshake within ${DEADLINE / 1000} s`)
+    })
+  })
 }

@@ -1,8 +1,12 @@
 /**
- * What a check of `authproxy doctor` is: a name, a question, and findings with how to mend them.
+ * What a check of `authproxy doctor` is: a name, a question, and findings with how to mend them. Judges what several checks
+ * look at: when something ends, and the clocks of other servers. Pure.
  */
+import { day, type Milliseconds } from '../../async/clock.ts'
+import { parseDate } from '../../http/message/date.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
+import type { Answered } from './ask.ts'
 import type { Examination } from './facts.ts'
 
 export interface Check {
@@ -37,6 +41,44 @@ export function doubtful(found: string, mend: string): Finding {
 
 export function wrong(found: string, mend: string): Finding {
   return { state: 'wrong', found, mend }
+}
+
+/** The day of a moment, in UTC. */
+export function dayOf(moment: Milliseconds): string {
+  return Number.isFinite(moment) ? new Date(moment).toISOString().slice(0, 10) : 'an unknown day'
+}
+
+/** Judges the end of a certificate: within `soon` of it the finding is doubtful. */
+export function judgeEnd(
+  ends: Milliseconds,
+  by: { readonly now: Milliseconds; readonly soon: Milliseconds; readonly mend: string },
+): Finding {
+  const { now, soon, mend } = by
+  if (ends <= now) return wrong(`expired on ${dayOf(ends)}`, mend)
+  const found = `until ${dayOf(ends)}, ${Math.floor((ends - now) / day)} days`
+  return ends - now < soon ? doubtful(found, mend) : right(found)
+}
+
+/**
+ * Judges the other clock when it answered, against the middle of the exchange. Beyond `wrong` the difference keeps users out,
+ * beyond `doubtful` it deserves attention. An answer out of a cache (Age) has an old Date, which is not used.
+ */
+export function judgeClock(
+  { fields, asked, answered }: Pick<Answered, 'fields' | 'asked' | 'answered'>,
+  limit: { readonly doubtful: Milliseconds; readonly wrong: Milliseconds; readonly mend: string },
+): Finding {
+  const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answered)
+  if (date === undefined) {
+    return doubtful('its answer names no time of its own', 'compare the clocks by hand: date -u')
+  }
+  // A Date is cut to the second: the moment lies half a second behind it on average, and as far from that at most.
+  const ahead = date + 500 - (asked + answered) / 2
+  const off = Math.max(0, Math.abs(ahead) - 500 - (answered - asked) / 2)
+  const seconds = Math.round(off / 1000)
+  const found =
+    seconds === 0 ? 'the same' : `ours is ${seconds} s ${ahead < 0 ? 'ahead' : 'behind'}`
+  if (off > limit.wrong) return wrong(found, limit.mend)
+  return off > limit.doubtful ? doubtful(found, limit.mend) : right(found)
 }
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG', 'not asked': '-    ' } as const

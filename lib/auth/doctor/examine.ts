@@ -6,7 +6,6 @@ import { closeClients } from './ask.ts'
 import { type Check, type Diagnosis, doubtful, right } from './check.ts'
 import * as backend from './checks/backend.ts'
 import * as edge from './checks/edge.ts'
-import * as forwarded from './checks/forwarded-fields.ts'
 import * as idp from './checks/idp.ts'
 import * as keys from './checks/keys.ts'
 import * as publicHost from './checks/public-host.ts'
@@ -35,9 +34,9 @@ const checks: readonly Check[] = [
   check('loop', 'does the edge send requests in a circle?', publicHost.loop),
   check('clock against the edge', 'does it agree with ours?', publicHost.clock),
 
-  edgeCheck('Host', 'does the edge preserve it?', forwarded.host),
-  edgeCheck('X-Forwarded-Proto', 'does the edge set it to https?', forwarded.proto),
-  edgeCheck('X-Forwarded-For', 'does the edge set it to the client?', forwarded.client),
+  edgeCheck('Host', 'does the edge preserve it?', edge.host),
+  edgeCheck('X-Forwarded-Proto', 'does the edge set it to https?', edge.proto),
+  edgeCheck('X-Forwarded-For', 'does the edge set it to the client?', edge.client),
   edgeCheck('paths', 'do all paths of authproxy arrive, POST included?', edge.paths),
   edgeCheck('odd paths', 'do encoded characters arrive unchanged?', edge.oddPath),
   edgeCheck('WebSockets', 'does the request to open one arrive?', edge.webSocket),

@@ -1,18 +1,29 @@
 /**
- * Seals and opens the probes of `authproxy doctor`, a question in a request and an answer that says what arrived.
+ * The probes of `authproxy doctor`, a question in a request and an answer that says what arrived, on any path and before any
+ * other decision.
  *
  * Both are sealed with a key of the dynamic file (keys/seal.ts). So only a user who can read that file can ask, and only that
  * user can read the answer: the edge and the backend can neither read nor make one, and an attacker who repeats a question
- * gets an answer that only a reader of the file can open. Every other request is answered as if there were no probes.
+ * gets an answer that only a reader of the file can open. A request with a wrong question is treated as if it had none.
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding" (bytes) }
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 import { createHash } from 'node:crypto'
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { pathAndQuery } from '../../http/message/target.ts'
+import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { isRecord, type JsonObject } from '../../json.ts'
+import { packageVersion } from '../../package.ts'
+import { hasLooped } from '../access/instance-id.ts'
+import type { Backend } from '../backend.ts'
 import type { Config } from '../config/config.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
@@ -25,8 +36,12 @@ const LONGEST_QUESTION = 1024
 const LONGEST_ANSWER = 65_536
 /** Bytes a question can ask the answer to have in its head. */
 const MOST_PADDING = 32_768
+/** Characters of a field that an answer repeats. */
+const MOST = 500
+/** Bytes of one padding field: less than browsers accept of one cookie. */
+const LINE = 4000
 
-export interface ProbeQuestion {
+interface ProbeQuestion {
   readonly nonce: string
   /** Bytes of fields the answer is to have, so that the edge shows how large a response head may be. */
   readonly padding: number
@@ -69,12 +84,11 @@ export type ProbeAnswer = {
   readonly [K in keyof typeof answerFields]: ReturnType<(typeof answerFields)[K]>
 }
 
-export interface ProbeKeys {
+interface ProbeKeys {
   readonly keys: readonly SealingKey[]
   readonly random: (size: number) => Buffer
 }
 
-type Values = Readonly<Record<string, unknown>>
 type Purpose = 'doctor-question' | 'doctor-answer'
 
 /** A question for one use, as a field value. */
@@ -115,21 +129,85 @@ export function readAnswer(
   return Object.fromEntries(read) as ProbeAnswer
 }
 
+interface ProbeParts {
+  readonly rules: () => { readonly config: Config; readonly backend: Backend }
+  readonly keys: Pick<KeyRing, 'sealing'>
+  readonly instanceId: string
+  /** Settings that wait for a restart. */
+  readonly waiting: () => readonly string[]
+  readonly clock: Clock
+  readonly random: (size: number) => Buffer
+}
+
+/** The answer to a probe; undefined for every other request. */
+export type AnswerProbe = (request: Request) => Response | undefined
+
+/** Answers the probes a service gets. */
+export function probeAnswerer(parts: ProbeParts): AnswerProbe {
+  const { rules, instanceId, waiting, clock, random } = parts
+  return request => {
+    const { fields, method } = request
+    const value = fields.get(probeField)
+    if (value === undefined) return undefined
+    const keys = parts.keys.sealing()
+    const question = readQuestion(value, clock.now(), keys)
+    if (question === undefined) return undefined
+    const { config, backend } = rules()
+    const field = (name: string) => (fields.get(name) ?? '').slice(0, MOST)
+    const answer = {
+      nonce: question.nonce,
+      instance: instanceId,
+      version: packageVersion(),
+      config: fingerprint(config),
+      waiting: waiting(),
+      method,
+      target: targetOf(request).slice(0, MOST),
+      host: field('Host'),
+      forwardedProto: field('X-Forwarded-Proto'),
+      forwardedFor: field('X-Forwarded-For'),
+      peer: request.client.address,
+      trusted: backend.client(request).trusted,
+      cookies: fields.all('Cookie').reduce((sum, line) => sum + line.length, 0),
+      upgrade: asksForWebSocket(request),
+      looped: hasLooped(fields, instanceId),
+    }
+    return textResponse(200, sealAnswer(answer, { keys, random }), {
+      fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
+      facts: { outcome: 'probe' },
+    })
+  }
+}
+
+function targetOf({ target }: Request): string {
+  if (target.form === 'origin') return pathAndQuery(target)
+  return target.form === 'absolute' ? pathAndQuery(target.uri) : '*'
+}
+
+function padding(bytes: number): ReadonlyArray<readonly [string, string]> {
+  const lines: Array<readonly [string, string]> = []
+  for (let left = bytes; left > 0; left -= LINE) {
+    lines.push(['X-Authproxy-Padding', 'x'.repeat(Math.min(left, LINE))])
+  }
+  return lines
+}
+
 /** Tells one configuration from another. Only sealed answers carry it. */
 export function fingerprint(config: Config): string {
   return createHash('sha256').update(JSON.stringify(config)).digest('base64url').slice(0, 22)
 }
 
-function sealed(values: Values, purpose: Purpose, { keys, random }: ProbeKeys): string {
+function sealed(values: JsonObject, purpose: Purpose, { keys, random }: ProbeKeys): string {
   return seal(Buffer.from(JSON.stringify({ v: 1, ...values })), purpose, keys, random)
 }
 
 /** The values a holder of a key has sealed. */
-function opened(value: string, purpose: Purpose, keys: readonly SealingKey[]): Values | undefined {
+function opened(
+  value: string,
+  purpose: Purpose,
+  keys: readonly SealingKey[],
+): JsonObject | undefined {
   const plain = unseal(value, purpose, keys)
   if (plain === undefined) return undefined
   const found: unknown = JSON.parse(plain.toString())
-  if (typeof found !== 'object' || found === null) return undefined
-  const values: Values = { ...found }
-  return values['v'] === 1 ? values : undefined
+  return isRecord(found) && found['v'] === 1 ? found : undefined
 }

@@ -3,6 +3,7 @@
  */
 import type { Config } from '../config/config.ts'
 import type { VerifiedSubject } from '../saml/core/subject.ts'
+import { nameIdFormats } from '../saml/core/vocabulary.ts'
 import { trimXml } from '../saml/core/xml.ts'
 import { mapClaims } from './claim.ts'
 
@@ -18,8 +19,6 @@ export interface Identity {
 /** Why an assertion gives no identity. */
 export type NoIdentity = 'no-subject' | 'unfit-subject'
 
-const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient'
-
 /** The identity, or why there is none. The subject is the first that is not empty of: email, sAMAccountName, NameID. */
 export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | NoIdentity {
   const named = mapClaims(verified.attributes, rules, false)
@@ -27,7 +26,7 @@ export function identityOf(verified: VerifiedSubject, rules: Rules): Identity | 
   const candidates = [
     ['email', named.get('email')?.[0]],
     ['sAMAccountName', named.get('sAMAccountName')?.[0]],
-    [verified.nameId?.format === TRANSIENT ? 'transient-nameId' : 'nameId', nameId],
+    [verified.nameId?.format === nameIdFormats.transient ? 'transient-nameId' : 'nameId', nameId],
   ] as const
   for (const [from, subject] of candidates) {
     if (subject === undefined || subject === '') continue

@@ -77,24 +77,22 @@ export async function upgraded(
   config: DynamicConfig,
   making: Pick<Making, 'now' | 'random'>,
 ): Promise<DynamicConfig | undefined> {
-  return config.identity.length > 0
-    ? undefined
-    : { ...config, identity: [await newIdentityKey(making)] }
+  if (config.identity.length > 0) return undefined
+  return { ...config, identity: [await newIdentityKey(making)] }
 }
 
-export interface Rotation {
-  /** How long old keys stay, those of identities apart. */
-  readonly session: Milliseconds
-  readonly saml: Milliseconds
-  /** Whether new key pairs sign at once, and not when those who check their signatures have had time to fetch them. */
-  readonly atOnce?: boolean
-}
-
-/** The same configuration with a new key of every kind in front; the old ones retire after their overlap. */
+/**
+ * The same configuration with a new key of every kind in front; the old ones retire after their overlap, those of identities after
+ * one of their own. `atOnce`: new key pairs do not wait until those who check their signatures have had time to fetch them.
+ */
 export async function rotated(
   config: DynamicConfig,
   making: Making,
-  overlap: Rotation,
+  overlap: {
+    readonly session: Milliseconds
+    readonly saml: Milliseconds
+    readonly atOnce?: boolean
+  },
 ): Promise<DynamicConfig> {
   const { now } = making
   const signs = overlap.atOnce ? { signs: now } : {}

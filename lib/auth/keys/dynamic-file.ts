@@ -38,19 +38,16 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
-    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, {
-      ...about,
-      cause: error,
-    })
+    const details = { ...about, cause: error }
+    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, details)
   }
 }
 
 /** A user who can write the file can sign in as any user. The owner of the directory can replace it in any case. */
 async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   if ((mode & 0o022) !== 0) {
-    throw new Error(
-      `others may write it (mode ${(mode & 0o777).toString(8)}), and so make sessions of their own`,
-    )
+    const octal = (mode & 0o777).toString(8)
+    throw new Error(`others may write it (mode ${octal}), and so make sessions of their own`)
   }
   const trusted = [process.geteuid?.() ?? uid, 0, (await stat(dirname(path))).uid]
   if (!trusted.includes(uid)) {
@@ -103,10 +100,8 @@ function cannotSave(path: string, error: unknown): Failure {
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
-  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, {
-    ...about,
-    cause: error,
-  })
+  const details = { ...about, cause: error }
+  return new Failure(`failed to save dynamic configuration ${path}: ${why}`, details)
 }
 
 function encode(config: DynamicConfig): string {

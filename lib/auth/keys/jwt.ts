@@ -5,6 +5,7 @@
 import type { KeyObject } from 'node:crypto'
 import { jwtVerify, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
+import { systemCode } from '../../errors.ts'
 
 export type JwtClaims = Readonly<Record<string, unknown>>
 
@@ -40,8 +41,8 @@ export async function verifyJwt(
   const { algorithm, type, key, issuer, audience, required } = rules
   const keyOf = ({ kid }: { kid?: string | undefined }) => {
     const found = key(kid)
-    if (found === undefined) throw new UnknownKey()
-    return found
+    if (found !== undefined) return found
+    throw Object.assign(new Error('no such key'), { code: 'UNKNOWN_KEY' })
   }
   try {
     const { payload } = await jwtVerify(token, keyOf, {
@@ -54,22 +55,13 @@ export async function verifyJwt(
     })
     return payload
   } catch (error) {
-    return reasonOf(error)
+    return REASONS[systemCode(error) ?? ''] ?? 'malformed'
   }
 }
 
 /** Moments as JWTs write them. */
 export function secondsOf(at: Milliseconds): number {
   return Math.floor(at / 1000)
-}
-
-class UnknownKey extends Error {
-  readonly code = 'UNKNOWN_KEY'
-}
-
-function reasonOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return REASONS[code] ?? 'malformed'
 }
 
 const REASONS: Readonly<Record<string, string>> = {

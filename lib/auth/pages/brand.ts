@@ -1,15 +1,11 @@
 /**
- * What the pages show of the organisation: where people get help, its logo, its colours. The logo is answered from here.
+ * What the pages show of the organisation: where people get help, its logo, its colours.
  */
 import { readBounded } from '../../bounded-file.ts'
 import { explainError, Failure } from '../../errors.ts'
-import type { Handler } from '../../http/message/message.ts'
 import type { Config } from '../config/config.ts'
 import { logoTypes } from '../config/setting-pages.ts'
-import { type OwnDocument, ownDocument } from './own-document.ts'
-
-/** Where the logo is answered, when there is one. */
-export const logoPath = '/__authproxy/logo'
+import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
   /** What templates are given. */
@@ -26,24 +22,14 @@ export interface Brand {
 const LARGEST_LOGO = 256 * 1024
 
 /** Reads the logo. Throws a Failure when it cannot be read. */
-export async function readBrand({
-  contact,
-  logo,
-  colour,
-  colourDark,
-}: Config['pages']): Promise<Brand> {
+export async function readBrand(pages: Config['pages']): Promise<Brand> {
+  const { logo, colour, colourDark } = pages
+  const text = pages.contact
+  const contact = text !== undefined && { text, href: hrefOf(text) }
   return {
-    shown: {
-      ...{ logo: logo !== undefined, logoPath, colour, colourDark },
-      contact: contact === undefined ? false : { text: contact, href: hrefOf(contact) },
-    },
+    shown: { logo: logo !== undefined, logoPath, colour, colourDark, contact },
     logo: logo === undefined ? undefined : await readLogo(logo),
   }
-}
-
-/** Answers the path of the logo, whatever the method. */
-export function logoHandler(brand: () => Brand): Handler {
-  return ownDocument(() => brand().logo)
 }
 
 async function readLogo(path: string): Promise<OwnDocument> {
@@ -52,9 +38,9 @@ async function readLogo(path: string): Promise<OwnDocument> {
     const { bytes } = await readBounded(path, LARGEST_LOGO)
     return { type, bytes, policy: "default-src 'none'; style-src 'unsafe-inline'; sandbox" }
   } catch (cause) {
-    throw new Failure(`cannot read pages.logo: ${explainError(cause)}`, {
-      ...{ code: 'LOGO', fault: 'internal', publicText: 'The service cannot start.', cause },
-    })
+    const publicText = 'The service cannot start.'
+    const details = { code: 'LOGO', fault: 'internal', publicText, cause } as const
+    throw new Failure(`cannot read pages.logo: ${explainError(cause)}`, details)
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Answers a request that failed, with a page for a person and JSON for a program.
+ * Answers a request that failed, or cannot begin a login, with a page for a person and JSON for a program.
  *
  * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
  * page leads to both.
@@ -14,11 +14,11 @@ import { ClientGone } from '../../http/server/gather.ts'
 import { MalformedContent } from '../../http/server/request-content.ts'
 import type { Logger } from '../../log/log.ts'
 import { acceptsHtml, isNavigation } from '../access/navigation.ts'
+import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
 import type { Finding } from '../saml/core/check-assertion.ts'
 import type { FailureRecords, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
-import type { Sentence } from './languages/german.ts'
-import { filled, type Say } from './languages/language.ts'
+import { english, filled, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
 /** Answers a request that failed; HTML for navigations, JSON for everything else. */
@@ -86,24 +86,21 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
 }
 
 /** What is said of a failure, its words filled in: to the person in the language of `say`, to the administrator in English. */
-export function textOf(report: FailureReport, say: Say = sentence => sentence) {
+export function textOf(report: FailureReport, say = english.say) {
   const { words = {} } = report
   const found: FailureText = failures['as' in report ? report.as : report.code]
   const { category, status, reason, title, text, administrator, action } = found
   const person = found.person ?? tellAdministrator
-  const fill = (sentence: Sentence) => filled(say(sentence), words, say)
   const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
     ...{ category, status, reason },
     title: say(title),
-    text: fill(text),
-    advice: person.map(say),
+    text: say(text, words),
+    advice: person.map(sentence => say(sentence)),
     administrator: administrator ?? false,
     hasDetails: details.length > 0,
-    details: details.map(([name, value]) => {
-      return { name, value: filled(value, words, sentence => sentence) }
-    }),
-    action: action && { href: filled(action.href, words, say), label: fill(action.label) },
+    details: details.map(([name, value]) => ({ name, value: filled(value, words) })),
+    action: action && { href: filled(action.href, words), label: say(action.label, words) },
   }
 }
 
@@ -125,8 +122,9 @@ export function failed(request: Request, error: unknown, failurePage: FailurePag
   const told = error instanceof OriginFailure ? error : undefined
   const cause = told?.code === 'ORIGIN_ABORTED' ? told.cause : error
   const origins = cause instanceof OriginFailure ? cause : told
-  if (cause instanceof ContentTooSlow)
+  if (cause instanceof ContentTooSlow) {
     return failurePage({ request, code: 'client_too_slow', cause })
+  }
   if (cause instanceof MalformedContent) {
     return failurePage({ request, code: 'content_malformed', facts: cause.facts })
   }
@@ -150,4 +148,46 @@ const gone: Response = {
   fields: Fields.empty,
   content: noContent,
   facts: { outcome: 'client-gone' },
+}
+
+/** The page for a navigation whose login could not be finished; undefined when nothing stands in the way. */
+export function cannotLogIn(
+  request: Request,
+  to: { readonly domain: string; readonly base: string; readonly returnTo: string },
+  failurePage: FailurePage,
+): Response | undefined {
+  const { domain, base, returnTo } = to
+  const host = request.fields.get('Host')
+  // The cookies of a login under another name would belong to that name.
+  if (!isOwnHost(host, domain)) {
+    const words = { base, domain, host: (host ?? 'none').slice(0, 260) }
+    return failurePage({ request, code: 'wrong_host', words, facts: { host } })
+  }
+  // The cookies of a login are Secure, so it could not be finished.
+  return cameWithoutTls(request)
+    ? failurePage({ request, code: 'without_tls', words: { base, returnTo } })
+    : undefined
+}
+
+/**
+ * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
+ * and leaves no state behind.
+ */
+export function needsLogin(request: Request, login: string): Response {
+  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
+  const text = 'There is no valid session. Open the login address in a browser window.'
+  const message = {
+    error: 'login_required',
+    message: safe ? text : `${text} The request was not kept: send it again after the login.`,
+    ...(safe ? {} : { kept: false }),
+    login,
+    requestId: request.id,
+  }
+  return json(message, { status: 401, fields: challenge(login) })
+}
+
+/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
+export function challenge(address: string): Fields {
+  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
+  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
 }

@@ -4,7 +4,7 @@
  * Texts are public and fixed; `{name}` stands for a word the report of the failure gives. What the person reads is said in the
  * language of the browser. What the administrator reads is in English, like the log, the settings and the manuals.
  */
-import type { Sentence } from './languages/german.ts'
+import type { Sentence } from './language.ts'
 import { samlFailures } from './saml-failures.ts'
 
 export interface FailureText {

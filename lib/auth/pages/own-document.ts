@@ -1,13 +1,19 @@
 /**
- * Answers with a public document of the gateway itself, with a validator: the keys of the signed identity, the logo.
+ * Answers with a public document of the gateway itself, with a validator: the keys of the signed identity (RFC 7517), the logo.
+ *
+ * # Facts
+ * - Backends keep the set of keys they have fetched, and many fetch it again only when it has aged. So a new key is published
+ *   for a while (twice the time a document may be kept) before it signs (keys/dynamic-config.ts), and an old one for longer than a
+ *   token of it can live.
  */
-import { createHash } from 'node:crypto'
+import { createHash, createPublicKey } from 'node:crypto'
 import type { Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions } from '../../http/message/precondition.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
+import type { IdentityKey } from '../keys/dynamic-config.ts'
 
 export interface OwnDocument {
   readonly type: string
@@ -18,6 +24,25 @@ export interface OwnDocument {
 
 /** For how long it may be kept without asking again. */
 const AGE: Seconds = 300
+
+/** No application has anything below `/__authproxy`; the name of the file is the one libraries expect. */
+export const keySetPath = '/__authproxy/jwks.json'
+
+/** Answers the path of the key set, whatever the method; `keys` is asked at every request. */
+export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
+  return ownDocument(() => {
+    const set = { keys: keys().map(publicHalf) }
+    return { type: 'application/jwk-set+json', bytes: Buffer.from(JSON.stringify(set)) }
+  })
+}
+
+/** Where the logo is answered, when there is one. */
+export const logoPath = '/__authproxy/logo'
+
+function publicHalf({ kid, privateKey }: IdentityKey): object {
+  const { kty, crv, x, y } = createPublicKey(privateKey).export({ format: 'jwk' })
+  return { kty, crv, x, y, kid, use: 'sig', alg: 'ES256' }
+}
 
 /** Answers whatever the method is; `current` is asked at every request. */
 export function ownDocument(current: () => OwnDocument | undefined): Handler {

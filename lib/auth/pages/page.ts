@@ -2,12 +2,14 @@
  * Makes the HTML pages and JSON answers of the gateway itself: never cached, no external resource, not to be framed.
  * Pages are in the language of the browser, with the logo and the colours of the organisation.
  */
+import { join } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { Templates } from '../../template.ts'
+import { packageRoot } from '../../package.ts'
+import { Templates } from '../../template.ts'
 import type { Brand } from './brand.ts'
-import { languageOf, type Say } from './languages/language.ts'
+import { readLanguages, type Say } from './language.ts'
 
 /** Makes an HTML page from templates/auth. */
 export type PageMaker = (page: Page) => Response
@@ -30,18 +32,17 @@ interface Answered {
   readonly fields?: Fields | undefined
 }
 
-/** Makes pages from `templates`; each gets a fresh nonce for its style and its script. */
-export function pageMaker(tools: {
-  readonly templates: Templates
-  readonly random: (size: number) => Buffer
-  readonly brand: () => Brand
-}): PageMaker {
+/** Makes pages; each gets a fresh nonce for its style and its script. Throws when templates or languages are missing. */
+export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand): PageMaker {
+  const directory = join(packageRoot(), 'templates', 'auth')
+  const templates = Templates.read(directory)
+  const languageOf = readLanguages(join(directory, 'languages'))
   return page => {
-    const nonce = tools.random(16).toString('base64')
+    const nonce = random(16).toString('base64')
     const { tag, say } = languageOf(page.request.fields)
-    const brand = tools.brand().shown
+    const brand = brandOf().shown
     const view = { ...page.view(say), ...{ nonce, brand, language: tag, english: tag === 'en' } }
-    const html = tools.templates.render(page.template, view)
+    const html = templates.render(page.template, view)
     const { status = 200, reason, fields = Fields.empty } = page
     const own = Fields.of(
       ['Content-Language', tag],

@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { Sentence } from '../pages/languages/german.ts'
+import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import type { CookieDiagnosis } from '../session/sessions.ts'
 import type { LoginState } from './login-state.ts'

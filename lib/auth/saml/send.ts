@@ -4,7 +4,7 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
-import type { Sentence } from '../pages/languages/german.ts'
+import type { Sentence } from '../pages/language.ts'
 import { type MessageName, redirectAddress } from './binding/redirect.ts'
 import type { Endpoint } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'

@@ -4,7 +4,7 @@
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type { Sentence } from '../pages/languages/german.ts'
+import type { Sentence } from '../pages/language.ts'
 import type { LogoutRequest, LogoutResponse } from './binding/logout-message.ts'
 import { logoutResponseXml } from './binding/message-xml.ts'
 import type { MessageHead } from './core/read-assertion.ts'
@@ -128,7 +128,7 @@ export function signedOut(
     ...{ request, template: 'saml-signed-out', fields: ended.fields },
     view: say => ({
       title: say('You are signed out'),
-      sentences: sentences[ended.where].map(say),
+      sentences: sentences[ended.where].map(sentence => say(sentence)),
       href: `${saml.config().baseUrl}/`,
       label: say('Sign in again'),
     }),

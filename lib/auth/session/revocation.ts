@@ -4,6 +4,11 @@
  * They are in memory and, for restarts and for a second process beside this one, in a file beside the dynamic configuration.
  * NameIDs are kept as hashes.
  *
+ * # Format of the file, version 1
+ *     { "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }
+ * Sessions made at or before `before` under a mark are over; the entry may be dropped after `until`. `allBefore`, when there, is
+ * the same for every session. Moments are milliseconds since the epoch. Oldest entry first.
+ *
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
  * - When the file cannot be written, a logout still holds here, and is written when that is possible again.
@@ -12,15 +17,12 @@
 import { createHash } from 'node:crypto'
 import { rename } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { writeFileAtomically } from '../../atomic-file.ts'
+import { readBounded } from '../../bounded-file.ts'
+import { systemCode } from '../../errors.ts'
+import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { WatchedFile } from '../keys/watched-file.ts'
-import {
-  noRevocations,
-  type RevocationEntry,
-  type Revocations,
-  readRevocations,
-  writeRevocations,
-} from './revocation-file.ts'
 import type { Session } from './token.ts'
 
 /** One session by its ID, or what a LogoutRequest names: all of a NameID's at an issuer, or those of a session index. */
@@ -28,7 +30,7 @@ export type Revocation =
   | { readonly sessionId: string }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
-export interface RevocationOptions {
+interface RevocationOptions {
   readonly path: string
   readonly clock: Clock
   readonly log: Logger
@@ -38,7 +40,30 @@ export interface RevocationOptions {
   readonly most?: number
 }
 
+interface RevocationEntry {
+  readonly before: Milliseconds
+  readonly until: Milliseconds
+}
+
+interface Revocations {
+  /** Every session made at or before this moment is over. */
+  readonly allBefore: Milliseconds
+  readonly entries: ReadonlyMap<string, RevocationEntry>
+}
+
+const noRevocations: Revocations = {
+  allBefore: Number.NEGATIVE_INFINITY,
+  entries: new Map(),
+}
+
 const MOST = 200_000
+/** Three times what the most entries take. */
+const LARGEST = 64 * 1024 * 1024
+
+/** The file of an instance, beside its dynamic configuration. */
+export function revocationsFile(configPath: string): string {
+  return `${configPath}.revoked.json`
+}
 
 export class RevocationList {
   readonly #options: RevocationOptions
@@ -178,8 +203,32 @@ export class RevocationList {
     const { path } = this.#options
     // What another process has written since is not to be lost.
     if (await this.#file.look()) this.#merge(await readRevocations(path).catch(() => noRevocations))
-    await writeRevocations(path, { allBefore: this.#allBefore, entries: this.#entries })
+    const known = Number.isFinite(this.#allBefore) ? { allBefore: this.#allBefore } : {}
+    const text = JSON.stringify({ version: 1, ...known, entries: [...this.#entries] })
+    await writeFileAtomically(path, text, { mode: 0o600 })
   }
+}
+
+/** Reads the file; nothing when there is none. Throws one sentence when it cannot be read, or is not what we write. */
+async function readRevocations(path: string): Promise<Revocations> {
+  try {
+    const { bytes } = await readBounded(path, LARGEST)
+    const file: unknown = JSON.parse(bytes.toString())
+    if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
+    const { allBefore = noRevocations.allBefore, entries } = file
+    if (typeof allBefore !== 'number') throw new Error('its allBefore is no moment')
+    if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('its entries are none')
+    return { allBefore, entries: new Map(entries) }
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return noRevocations
+    throw error
+  }
+}
+
+function isEntry(found: unknown): found is readonly [string, RevocationEntry] {
+  const [mark, entry]: readonly unknown[] = Array.isArray(found) ? found : []
+  if (typeof mark !== 'string' || !isRecord(entry)) return false
+  return Number.isFinite(entry['before']) && Number.isFinite(entry['until'])
 }
 
 /** Marks of sessions that were asked about: hashing costs more than the rest of a request. */

@@ -156,15 +156,7 @@ export class SessionTokens {
 }
 
 function claimsOf(session: Session): JwtClaims {
-  const {
-    browser: bro,
-    id: sid,
-    subject: sub,
-    issuer: idp,
-    nameId,
-    sessionIndex: six,
-    created: cre,
-  } = session
+  const { browser, id, subject, issuer, nameId, sessionIndex, created } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
   const packed =
@@ -172,22 +164,23 @@ function claimsOf(session: Session): JwtClaims {
   const smaller = packed.length * 1.34 < plain.length
   const nid = nameId && NAME_ID.map(part => nameId[part] ?? null)
   return {
-    ...{ v: 1, bro, sid, sub, idp, cre, six, nid },
+    ...{ v: 1, bro: browser, sid: id, sub: subject, idp: issuer, cre: created },
+    ...{ six: sessionIndex, nid },
     auth_time: seconds(session.authenticated),
     end: seconds(session.expires),
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
   }
 }
 
-/** Undefined for claims of another version, or none of ours. */
+/** Undefined for claims of another version, or none of ours. A session of no one is none. */
 function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   const { v, bro, sid, sub, idp, six, nid, auth_time, cre, end, iat, exp } = claims
-  if (v !== 1) return undefined
+  if (v !== 1 || sub === '') return undefined
   try {
     return {
       browser: text(bro),
       id: text(sid),
-      subject: named(sub),
+      subject: text(sub),
       attributes: attributesOf(claims),
       issuer: text(idp),
       nameId: nid === undefined ? undefined : nameIdOf(nid),
@@ -232,12 +225,6 @@ function list(found: unknown): readonly unknown[] {
 function text(found: unknown): string {
   if (typeof found === 'string') return found
   throw new Error('not a text')
-}
-
-/** A session of no one is none. */
-function named(found: unknown): string {
-  if (text(found) !== '') return text(found)
-  throw new Error('empty')
 }
 
 function number(found: unknown): number {

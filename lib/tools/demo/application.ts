@@ -20,7 +20,6 @@ import { type Duplex, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { packageRoot } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
-import { identityOf, pageView } from './received.ts'
 import { echo } from './websocket.ts'
 
 type Answer = (
@@ -29,7 +28,13 @@ type Answer = (
   query: URLSearchParams,
 ) => Promise<void> | void
 
+interface Field {
+  readonly name: string
+  readonly value: string
+}
+
 const FORM_LIMIT = 256 * 1024
+const LONGEST_SHOWN = 2000
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -166,4 +171,39 @@ function send(response: ServerResponse, type: string, content: string | Buffer):
   response.setHeader('Content-Security-Policy', policy)
   response.setHeader('Cache-Control', 'no-store')
   response.end(content)
+}
+
+/** Fields in which the gateway names the user, in the order of their arrival. */
+function identityOf(request: IncomingMessage): readonly Field[] {
+  return fieldsOf(request).filter(isIdentity)
+}
+
+/** For templates/demo/application.mustache. */
+function pageView(request: IncomingMessage): Readonly<Record<string, unknown>> {
+  const all = fieldsOf(request)
+  const identity = all.filter(field => isIdentity(field) && !/-instance-id$/i.test(field.name))
+  const user = identity.find(({ name }) => /^x-authproxy-user$/i.test(name))?.value
+  const others = all.filter(field => !identity.includes(field))
+  return {
+    ...{ user: user ?? '', known: user !== undefined },
+    ...{ identity: identity.map(shown), others: others.map(shown) },
+    ...{ method: request.method ?? '', target: request.url ?? '' },
+  }
+}
+
+function isIdentity({ name }: Field): boolean {
+  return /^(x-authproxy-|authorization$)/i.test(name)
+}
+
+function fieldsOf({ rawHeaders }: IncomingMessage): readonly Field[] {
+  return rawHeaders.flatMap((name, i) =>
+    i % 2 === 0 ? [{ name, value: rawHeaders[i + 1] ?? '' }] : [],
+  )
+}
+
+/** A field for the page; a long value is cut, and `note` says how long it was. */
+function shown({ name, value }: Field): Field & { readonly note: string } {
+  if (value.length <= LONGEST_SHOWN) return { name, value, note: '' }
+  const note = `${value.length.toLocaleString('en-GB')} characters`
+  return { name, value: `${value.slice(0, LONGEST_SHOWN)}…`, note }
 }

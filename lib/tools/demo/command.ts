@@ -8,14 +8,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream'
 import { createServer, type TLSSocket } from 'node:tls'
 import { day } from '../../async/clock.ts'
 import type { Config } from '../../auth/config/config.ts'
 import { loadConfig } from '../../auth/config/load-config.ts'
 import { startService } from '../../auth/service.ts'
 import { obey } from '../../command-line.ts'
-import { type Service, type Start, serve } from '../../daemon.ts'
+import { type Service, type Start, type StopStep, serve, stopStep } from '../../daemon.ts'
 import { createLog, type Log } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
@@ -42,9 +41,9 @@ type Demo = Omit<DemoOptions, 'users'> & { readonly people: readonly Person[]; r
 async function startDemo(settings: Demo, start: Start): Promise<Service> {
   const { profile, people, log } = settings
   const directory = await mkdtemp(join(tmpdir(), 'authproxy-demo-'))
-  const stop: Array<Service['stop'][number]> = []
-  const stopping = (name: string, action: () => Promise<unknown>) =>
-    stop.unshift({ name, deadline: 3000, stop: async () => void (await action()) })
+  const stop: StopStep[] = []
+  const stopping = (name: string, act: () => Promise<unknown>) =>
+    stop.unshift(stopStep(name, 2000, act))
   stopping('remove the temporary directory', () => rm(directory, { recursive: true, force: true }))
   try {
     const application = createApplication()
@@ -52,18 +51,16 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    const idp = await startDevIdp(
-      { address: '127.0.0.1', port: 0 },
-      {
-        ...{ profile, people, wantSigned: false, hosts: [] },
-        ...{ encryptTo: () => certificate, encryptParts: false },
-      },
-    )
+    const anyPort = { address: '127.0.0.1', port: 0 }
+    const idp = await startDevIdp(anyPort, {
+      ...{ profile, people, wantSigned: false, hosts: [] },
+      ...{ encryptTo: () => certificate, encryptParts: false },
+    })
     stop.unshift(...idp.service.stop)
 
     // The edge comes first: the gateway has to know the public port.
     let inside = 0
-    const edge = createTlsEdge(await throwAwayCertificate(), () => inside)
+    const edge = await createTlsEdge(() => inside)
     const port = await listening(edge.server, settings.port)
     stopping('close the TLS edge', edge.close)
 
@@ -103,30 +100,25 @@ async function configOf(directory: string, settings: unknown): Promise<Config> {
   return loaded.value
 }
 
-async function throwAwayCertificate() {
-  const { privateKey, certificate } = await selfSigned({
+/**
+ * A TLS edge in front of the port `to()` on 127.0.0.1, not listening yet, with a certificate made for it; it decrypts and forwards
+ * the bytes unchanged. `close` stops listening and ends every connection. A real edge also preserves Host and overwrites
+ * X-Forwarded-Proto; here no other proxy stands in front.
+ */
+async function createTlsEdge(to: () => number) {
+  const { privateKey: key, certificate: cert } = await selfSigned({
     ...{ name: 'localhost', hosts: ['localhost', '127.0.0.1'], modulusLength: 2048 },
     ...{ now: Date.now(), lifetime: 7 * day, serialNumber: randomBytes(8) },
   })
-  return { key: privateKey, cert: certificate }
-}
-
-/**
- * A TLS edge in front of the port `to()` on 127.0.0.1, not listening yet; it decrypts and forwards the bytes unchanged. `close`
- * stops listening and ends every connection. A real edge also preserves Host and overwrites X-Forwarded-Proto; here no other proxy
- * stands in front.
- */
-function createTlsEdge(
-  identity: { readonly key: string; readonly cert: string },
-  to: () => number,
-) {
   const open = new Set<TLSSocket>()
-  const server = createServer({ ...identity, ALPNProtocols: ['http/1.1'] }, outside => {
+  const server = createServer({ key, cert, ALPNProtocols: ['http/1.1'] }, outside => {
     open.add(outside)
     outside.on('close', () => open.delete(outside))
     const inside = connect(to(), '127.0.0.1')
+    outside.pipe(inside).pipe(outside)
     // When one side ends or fails, both are closed; the demonstration has nothing to say about it.
-    pipeline(outside, inside, outside, () => undefined)
+    outside.on('error', () => outside.destroy()).on('close', () => inside.destroy())
+    inside.on('error', () => inside.destroy()).on('close', () => outside.end())
   })
   // Browsers break off the handshake when they do not know the certificate: that is expected here.
   server.on('tlsClientError', () => undefined)

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:net'
 import { day, systemClock } from '../../async/clock.ts'
 import { obey } from '../../command-line.ts'
-import { type Service, serve } from '../../daemon.ts'
+import { type Service, serve, stopStep } from '../../daemon.ts'
 import { Failure, systemCode } from '../../errors.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
@@ -48,11 +48,9 @@ async function certificateIn(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw new Failure(`the certificate ${file} cannot be read (${systemCode(error)})`, {
-      code: 'unreadable-certificate',
-      fault: 'internal',
-      publicText: 'The certificate cannot be read.',
-    })
+    const publicText = 'The certificate cannot be read.'
+    const details = { code: 'unreadable-certificate', fault: 'internal', publicText } as const
+    throw new Failure(`the certificate ${file} cannot be read (${systemCode(error)})`, details)
   }
 }
 
@@ -80,15 +78,12 @@ export async function startDevIdp(
     ...{ ...rules, baseUrl, key, strangerKey },
     ...{ page: pageMaker(randomBytes), clock: systemClock, random: randomBytes },
   })
-  const stop = async () => {
+  const close = stopStep('close the identity provider', 1000, async () => {
     server.closeAllConnections()
     await new Promise<void>(closed => server.close(() => closed()))
-  }
-  const service: Service = {
-    status: `development identity provider at ${baseUrl}`,
-    stop: [{ name: 'close the identity provider', deadline: 2000, stop }],
-    reload: async () => [],
-  }
+  })
+  const status = `development identity provider at ${baseUrl}`
+  const service: Service = { status, stop: [close], reload: async () => [] }
   return { baseUrl, service }
 }
 

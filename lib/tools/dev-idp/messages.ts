@@ -1,10 +1,11 @@
 /**
- * The metadata a development IdP writes, and the AuthnRequests it reads.
+ * The metadata a development IdP writes, the AuthnRequests it reads, and the service providers it accepts: gateways on this
+ * machine, or at hosts it was given. The addresses of a gateway follow from its entity ID, so it need not be registered. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatInstant } from '../../auth/saml/core/instant.ts'
 import { messageLimits } from '../../auth/saml/core/message.ts'
-import { bindings, ns } from '../../auth/saml/core/vocabulary.ts'
+import { type Binding, bindings, ns } from '../../auth/saml/core/vocabulary.ts'
 import { attributeOf, childOf, parseXml } from '../../auth/saml/core/xml.ts'
 import { developmentMark } from '../../auth/saml/metadata/idp-metadata.ts'
 import { attribute } from './response.ts'
@@ -15,10 +16,10 @@ export interface DevMetadata {
   readonly certificates: readonly string[]
   readonly signOn: string
   /** Bindings offered for signing on. */
-  readonly signOnBindings?: ReadonlyArray<'redirect' | 'post'>
+  readonly signOnBindings?: readonly Binding[]
   readonly logout?: string | undefined
   readonly logoutResponse?: string
-  readonly logoutBindings?: ReadonlyArray<'redirect' | 'post'>
+  readonly logoutBindings?: readonly Binding[]
   readonly wantAuthnRequestsSigned?: boolean
   readonly validUntil?: Milliseconds
   /** Marks it, so that no gateway in production takes it. */
@@ -28,30 +29,27 @@ export interface DevMetadata {
 /** Metadata of the IdP, not signed. */
 export function metadataXml(values: DevMetadata): string {
   const { logout, logoutResponse, validUntil, wantAuthnRequestsSigned: wants } = values
-  const both = ['redirect', 'post'] as const
-  const endpoint = (name: string, location: string, more = '') => {
-    const to = `${attribute('Location', location)}${more}`
-    return (binding: 'redirect' | 'post') => `<md:${name} Binding="${bindings[binding]}"${to}/>`
-  }
+  const endpoints = (
+    name: string,
+    to: string,
+    offered: readonly Binding[] = ['redirect', 'post'],
+  ) => offered.map(binding => `<md:${name} Binding="${bindings[binding]}"${to}/>`).join('')
   const keys = values.certificates.map(certificate => {
     const base64 = certificate.replace(/-----[^-]+-----|\s/g, '')
     return `<md:KeyDescriptor use="signing"><ds:KeyInfo xmlns:ds="${ns.signature}"><ds:X509Data><ds:X509Certificate>${base64}</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`
   })
-  const slo = endpoint(
-    'SingleLogoutService',
-    logout ?? '',
-    attribute('ResponseLocation', logoutResponse),
-  )
-  const logouts = logout === undefined ? [] : (values.logoutBindings ?? both).map(slo)
-  const sso = endpoint('SingleSignOnService', values.signOn)
-  const signOns = (values.signOnBindings ?? both).map(sso)
+  const sloAt = attribute('Location', logout) + attribute('ResponseLocation', logoutResponse)
+  const slo =
+    logout === undefined ? '' : endpoints('SingleLogoutService', sloAt, values.logoutBindings)
+  const ssoAt = attribute('Location', values.signOn)
+  const sso = endpoints('SingleSignOnService', ssoAt, values.signOnBindings)
   return (
     `<md:EntityDescriptor xmlns:md="${ns.metadata}"${attribute('entityID', values.entityId)}` +
     attribute('validUntil', validUntil === undefined ? undefined : formatInstant(validUntil)) +
     `${values.forDevelopment ? ` xmlns:dev="${developmentMark}" dev:only="true"` : ''}>` +
     `<md:IDPSSODescriptor protocolSupportEnumeration="${ns.protocol}"` +
     `${attribute('WantAuthnRequestsSigned', wants === undefined ? undefined : String(wants))}>` +
-    `${keys.join('')}${logouts.join('')}${signOns.join('')}</md:IDPSSODescriptor></md:EntityDescriptor>`
+    `${keys.join('')}${slo}${sso}</md:IDPSSODescriptor></md:EntityDescriptor>`
   )
 }
 
@@ -78,4 +76,35 @@ export function readAuthnRequest(bytes: Uint8Array): ReadAuthnRequest {
     destination: attributeOf(root, 'Destination') ?? '',
     forceAuthn: attributeOf(root, 'ForceAuthn') === 'true',
   }
+}
+
+export interface ServiceProvider {
+  readonly entityId: string
+  readonly acs: string
+  readonly slo: string
+}
+
+const SUFFIX = '/saml/metadata'
+
+/**
+ * The gateway of this entity ID, or a sentence that says why there is none. Accepted are names that can only mean this machine
+ * or no machine (RFC 2606, RFC 6761), and those in `hosts`.
+ */
+export function serviceOf(entityId: string, hosts: readonly string[]): ServiceProvider | string {
+  if (!URL.canParse(entityId)) {
+    return `${JSON.stringify(entityId.slice(0, 200))} is not the entity ID of a gateway`
+  }
+  const url = new URL(entityId)
+  if (!['https:', 'http:'].includes(url.protocol) || url.pathname !== SUFFIX || url.search !== '') {
+    return `an entity ID of a gateway ends in ${SUFFIX}; this one is ${entityId.slice(0, 200)}`
+  }
+  if (!isLocal(url.hostname) && !hosts.includes(url.hostname)) {
+    return `${url.hostname} is not on this machine; start the development IdP with --for ${url.hostname} to accept it`
+  }
+  return { entityId, acs: `${url.origin}/saml/acs`, slo: `${url.origin}/saml/slo` }
+}
+
+function isLocal(host: string): boolean {
+  if (/^127\.\d+\.\d+\.\d+$/.test(host) || host === '[::1]' || host === 'localhost') return true
+  return /\.(?:localhost|test|example)$/.test(host)
 }

@@ -9,13 +9,17 @@ import { readRedirect, redirectAddress } from '../../auth/saml/binding/redirect.
 import { decodeBase64 } from '../../auth/saml/core/encoding.ts'
 import { shortName, status } from '../../auth/saml/core/vocabulary.ts'
 import type { SigningKey } from '../../auth/saml/signature/sign.ts'
-import { ways } from './answer.ts'
-import { metadataXml, type ReadAuthnRequest, readAuthnRequest } from './messages.ts'
+import {
+  metadataXml,
+  type ReadAuthnRequest,
+  readAuthnRequest,
+  type ServiceProvider,
+  serviceOf,
+} from './messages.ts'
 import type { Person } from './people.ts'
 import { type ProfileName, profiles } from './profile.ts'
-import { type AssertionValues, writeResponse } from './response.ts'
+import { type AssertionValues, ways, writeResponse } from './response.ts'
 import { type Asked, type Page, type Reply, sessionCookie } from './server.ts'
-import { type ServiceProvider, serviceOf } from './service.ts'
 
 /** How a development IdP answers, and whom. */
 export interface DevIdpRules {
@@ -61,7 +65,6 @@ const VALID: Milliseconds = 300_000
 
 export class DevProvider {
   readonly #options: ProviderOptions
-  readonly #page: Page
   readonly #pending = new Map<string, Pending>()
   readonly #sessions = new Map<string, Session>()
   readonly #routes = new Map<string, (asked: Asked) => Reply>([
@@ -76,7 +79,6 @@ export class DevProvider {
 
   constructor(options: ProviderOptions) {
     this.#options = options
-    this.#page = options.page
   }
 
   get #profile() {
@@ -96,7 +98,7 @@ export class DevProvider {
   #index(asked: Asked): Reply {
     const { baseUrl, profile, people } = this.#options
     const name = this.#session(asked)?.person.name ?? ''
-    return this.#page('index', { baseUrl, profile, people, name, known: name !== '' })
+    return this.#options.page('index', { baseUrl, profile, people, name, known: name !== '' })
   }
 
   #metadata(): Reply {
@@ -193,7 +195,7 @@ export class DevProvider {
     const [to] = session?.services.values() ?? []
     if (session === undefined || to === undefined || !this.#profile.singleLogout) {
       this.#sessions.delete(session?.id ?? '')
-      return this.#page('signed-out', { said, answered: said !== '' })
+      return this.#options.page('signed-out', { said, answered: said !== '' })
     }
     session.services.delete(to.entityId)
     const nameId = this.#profile.nameId(session.person)
@@ -216,7 +218,11 @@ export class DevProvider {
     const { people, profile } = this.#options
     const answers = [...ways].map(([name, { label }]) => ({ name, label }))
     const view = { login, people, ways: answers, problem, wrong: problem !== '', profile }
-    return this.#page('login', { ...view, to: pending.to }, { status: problem === '' ? 200 : 403 })
+    return this.#options.page(
+      'login',
+      { ...view, to: pending.to },
+      { status: problem === '' ? 200 : 403 },
+    )
   }
 
   #respond({ to, request, relayState }: Pending, session: Session, way: string): Reply {
@@ -242,7 +248,11 @@ export class DevProvider {
     const fields = [{ name: 'SAMLResponse', value: Buffer.from(xml).toString('base64') }]
     if (relayState !== undefined) fields.push({ name: 'RelayState', value: relayState })
     const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
-    return this.#page('form', { action: to.acs, fields }, { fields: { 'Set-Cookie': cookie } })
+    return this.#options.page(
+      'form',
+      { action: to.acs, fields },
+      { fields: { 'Set-Cookie': cookie } },
+    )
   }
 
   #head(destination: string) {
@@ -259,7 +269,7 @@ export class DevProvider {
   }
 
   #refusal(text: string, status = 400): Reply {
-    return this.#page('refused', { text }, { status })
+    return this.#options.page('refused', { text }, { status })
   }
 }
 

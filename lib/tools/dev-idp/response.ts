@@ -1,8 +1,8 @@
 /**
- * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os).
- * Every value can be set, so that tests write forged ones with the same code.
+ * Writes Responses of a development IdP, signed and encrypted (saml-core-2.0-os), right, or wrong to show how the gateway
+ * refuses them. Every value can be set, so that tests write forged ones with the same code.
  */
-import type { Milliseconds } from '../../async/clock.ts'
+import { hour, type Milliseconds } from '../../async/clock.ts'
 import { bearer, ns, status } from '../../auth/saml/core/vocabulary.ts'
 import { escapeXml } from '../../auth/saml/core/xml.ts'
 import {
@@ -55,7 +55,7 @@ export function attribute(name: string, value: string | undefined): string {
 
 /** An Assertion, not yet signed. */
 export function assertionXml(values: AssertionValues): string {
-  const { nameId, attributes } = values
+  const { nameId, attributes, sessionNotOnOrAfter: ends } = values
   const name = values.nameIdXml ?? (nameId === undefined ? '' : nameIdXml(nameId))
   const items = values.attributesXml ?? attributes.map(each => attributeXml(each)).join('')
   const statement =
@@ -74,10 +74,7 @@ export function assertionXml(values: AssertionValues): string {
     `${values.conditions ?? ''}</saml:Conditions>` +
     `<saml:AuthnStatement AuthnInstant="${instant(values.authenticated)}"` +
     attribute('SessionIndex', values.sessionIndex) +
-    attribute(
-      'SessionNotOnOrAfter',
-      values.sessionNotOnOrAfter === undefined ? undefined : instant(values.sessionNotOnOrAfter),
-    ) +
+    attribute('SessionNotOnOrAfter', ends === undefined ? undefined : instant(ends)) +
     '><saml:AuthnContext><saml:AuthnContextClassRef>' +
     'urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport' +
     `</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>${statement}` +
@@ -165,4 +162,53 @@ export function writeResponse(writing: Writing): string {
   const whole = responseXml(response, assertion)
   if (signs !== 'response' && signs !== 'both') return whole
   return signElement(whole, { ...options, id: response.id })
+}
+
+/** A way to answer: its text on the login page, and how it changes the right response. */
+interface Way {
+  readonly label: string
+  readonly change: (right: Writing, strangerKey: SigningKey) => Writing
+}
+
+/** In the order of the login page. */
+export const ways: ReadonlyMap<string, Way> = new Map(
+  Object.entries({
+    right: { label: 'as it should be', change: right => right },
+    unsigned: { label: 'without a signature', change: right => ({ ...right, signs: 'nothing' }) },
+    stranger: {
+      label: 'signed with a key that is not in the metadata',
+      change: (right, key) => ({ ...right, key }),
+    },
+    early: { label: 'with a clock an hour ahead', change: right => shifted(right, hour) },
+    late: { label: 'with a clock an hour behind', change: right => shifted(right, -hour) },
+    audience: {
+      label: 'for another service',
+      change: right => withAssertion(right, { audience: 'https://another.example/saml/metadata' }),
+    },
+    nameless: {
+      label: 'without a name',
+      change: right => withAssertion(right, { nameId: undefined, attributes: [] }),
+    },
+    refused: {
+      label: 'a login that failed',
+      change: right => ({ ...right, response: { ...right.response, status: status.responder } }),
+    },
+  } satisfies Record<string, Way>),
+)
+
+function withAssertion(right: Writing, more: Partial<Writing['assertion']>): Writing {
+  return { ...right, assertion: { ...right.assertion, ...more } }
+}
+
+function shifted(right: Writing, by: Milliseconds): Writing {
+  const { issued, notBefore, notOnOrAfter, authenticated } = right.assertion
+  return withAssertion(
+    { ...right, response: { ...right.response, issued: issued + by } },
+    {
+      issued: issued + by,
+      notBefore: notBefore + by,
+      notOnOrAfter: notOnOrAfter + by,
+      authenticated: Math.min(authenticated, issued + by),
+    },
+  )
 }

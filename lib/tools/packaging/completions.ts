@@ -36,6 +36,11 @@ export function bashCompletion({ table, within = [], named = {} }: Completed): s
   const valued = (is: (value: string) => boolean) => [
     ...new Set(all.filter(([, { value }]) => value !== undefined && is(value)).flatMap(wordsOf)),
   ]
+  const files = valued(value => value === 'FILE')
+  const directories = valued(value => value === 'DIR')
+  const others = valued(value => value !== 'FILE' && value !== 'DIR')
+  const offer = (kind: string) =>
+    `compopt -o filenames; mapfile -t COMPREPLY < <(compgen ${kind} -- "$current")`
   const branch = (words: readonly string[], action: string) =>
     words.length === 0 ? [] : [`    ${words.join(' | ')})`, `      ${action}`, '      return ;;']
   const offered = (of: Program, command: string) =>
@@ -65,18 +70,9 @@ export function bashCompletion({ table, within = [], named = {} }: Completed): s
     `    case $word in ${Object.keys(commands).join(' | ')}) command=$word; break ;; esac`,
     '  done',
     '  case $previous in',
-    ...branch(
-      valued(value => value === 'FILE'),
-      'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$current")',
-    ),
-    ...branch(
-      valued(value => value === 'DIR'),
-      'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$current")',
-    ),
-    ...branch(
-      valued(value => value !== 'FILE' && value !== 'DIR'),
-      ':',
-    ),
+    ...branch(files, offer('-f')),
+    ...branch(directories, offer('-d')),
+    ...branch(others, ':'),
     '  esac',
     '  case $command in',
     ...options,

@@ -45,11 +45,8 @@ interface Build {
   readonly at: Seconds
 }
 
-interface Manifest {
-  readonly version: string
-  readonly homepage: string
-  readonly author: string
-}
+/** Of package.json. */
+type Manifest = Readonly<Record<'version' | 'homepage' | 'author', string>>
 
 /** Builds the package and returns the path of its file. Throws when `dpkg-deb` is missing or fails. */
 export function buildDebianPackage(description: DebianPackage, build: Build): string {
@@ -87,8 +84,8 @@ interface Staged extends DebianPackage {
 
 function stage(staged: Staged): void {
   const { name, tree, build, completed } = staged
-  const copy = (from: string, to: string, mode = 0o644) =>
-    put(to, readFileSync(join(build.root, from)), mode)
+  const read = (from: string) => readFileSync(join(build.root, from))
+  const copy = (from: string, to: string, mode = 0o644) => put(to, read(from), mode)
   const put = (to: string, content: string | Buffer, mode = 0o644) => {
     const path = join(tree, to)
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
@@ -111,15 +108,8 @@ function stage(staged: Staged): void {
   for (const directory of staged.directories ?? []) {
     mkdirSync(join(tree, directory), { recursive: true })
   }
-  for (const [section, page] of [
-    [8, name],
-    [5, `${name}.yaml`],
-  ] as const) {
-    const file = `${page}.${section}`
-    put(
-      `usr/share/man/man${section}/${file}.gz`,
-      packed(readFileSync(join(build.root, 'man', file))),
-    )
+  for (const page of [`${name}.8`, `${name}.yaml.5`]) {
+    put(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
   }
   put(`usr/share/bash-completion/completions/${name}`, bashCompletion(completed))
   put(`usr/share/zsh/vendor-completions/_${name}`, zshCompletion(completed))
@@ -127,7 +117,7 @@ function stage(staged: Staged): void {
   for (const [to, from] of staged.files) copy(from, to)
   const documents = `usr/share/doc/${name}`
   put(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
-  put(`${documents}/changelog.gz`, packed(readFileSync(join(build.root, 'CHANGELOG.md'))))
+  put(`${documents}/changelog.gz`, packed(read('CHANGELOG.md')))
   put(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
 
   const content = filesBelow(tree)
@@ -182,14 +172,13 @@ function wrapped(text: string): string[] {
 }
 
 function digests(tree: string, content: readonly string[]): string {
-  const digest = (path: string) =>
-    createHash('md5')
-      .update(readFileSync(join(tree, path)))
-      .digest('hex')
-  return content
+  const lines = content
     .filter(path => !path.startsWith('etc/'))
-    .map(path => `${digest(path)}  ${path}\n`)
-    .join('')
+    .map(path => {
+      const hash = createHash('md5').update(readFileSync(join(tree, path)))
+      return `${hash.digest('hex')}  ${path}\n`
+    })
+  return lines.join('')
 }
 
 function changelog({ name, version, manifest, build }: Staged): string {
@@ -203,11 +192,8 @@ function copyright({ build, manifest }: Staged, packages: readonly string[]): st
   const own = readFileSync(join(build.root, 'LICENSE'), 'utf8')
   const others = packages.map(path => {
     const directory = join(build.root, path)
-    const {
-      name,
-      version,
-      license = 'see its home page',
-    } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
+    const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
+    const { name, version, license = 'see its home page' } = manifest
     const file = readdirSync(directory).find(entry => /^(licen[cs]e|copying)/i.test(entry))
     const text = file === undefined ? '' : readFileSync(join(directory, file), 'utf8')
     const said = /Apache License/.test(text) ? withoutApache(text) : text

@@ -5,6 +5,7 @@ import { systemClock } from '../../../lib/async/clock.ts'
 import {
   doubtful,
   type Finding,
+  judgeClock,
   linesOf,
   right,
   sumUp,
@@ -18,7 +19,6 @@ import {
   samples,
   size,
 } from '../../../lib/auth/doctor/checks/sessions.ts'
-import { judgeClock } from '../../../lib/auth/doctor/clocks.ts'
 import type { Examination } from '../../../lib/auth/doctor/facts.ts'
 import type { IdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { formatDate } from '../../../lib/http/message/date.ts'

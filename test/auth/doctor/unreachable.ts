@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import * as backend from '../../../lib/auth/doctor/checks/backend.ts'
 import * as edge from '../../../lib/auth/doctor/checks/edge.ts'
-import * as fields from '../../../lib/auth/doctor/checks/forwarded-fields.ts'
 import * as idp from '../../../lib/auth/doctor/checks/idp.ts'
 import * as keys from '../../../lib/auth/doctor/checks/keys.ts'
 import * as publicHost from '../../../lib/auth/doctor/checks/public-host.ts'
@@ -125,19 +124,19 @@ const arrived = {
 t.test('what the edge says of a request is judged', t => {
   const of = examined({ domain: 'app.example.org' })
   for (const [check, more, state, found] of [
-    [fields.host, {}, 'right', /preserved/],
-    [fields.host, { host: 'app.example.org:443' }, 'right', /preserved/],
-    [fields.host, { host: '' }, 'wrong', /^none arrives/],
-    [fields.host, { host: 'localhost:8080' }, 'wrong', /^localhost:8080 arrives/],
-    [fields.proto, {}, 'right', /^https$/],
-    [fields.proto, { forwardedProto: '' }, 'doubtful', /does not arrive/],
-    [fields.proto, { forwardedProto: 'https, http' }, 'wrong', /forwards what a client claims/],
-    [fields.proto, { forwardedProto: 'wss' }, 'wrong', /^wss in place of https/],
-    [fields.client, {}, 'right', /^192.0.2.1 by way of 10.0.0.1/],
-    [fields.client, { forwardedFor: '192.0.2.99, 192.0.2.1' }, 'wrong', /claim any address/],
-    [fields.client, { forwardedFor: '' }, 'doubtful', /every client appears as 10.0.0.1/],
-    [fields.client, { trusted: false }, 'doubtful', /10.0.0.1 is not trusted/],
-    [fields.client, { forwardedFor: 'unknown, 192.0.2.1' }, 'doubtful', /does not begin with/],
+    [edge.host, {}, 'right', /preserved/],
+    [edge.host, { host: 'app.example.org:443' }, 'right', /preserved/],
+    [edge.host, { host: '' }, 'wrong', /^none arrives/],
+    [edge.host, { host: 'localhost:8080' }, 'wrong', /^localhost:8080 arrives/],
+    [edge.proto, {}, 'right', /^https$/],
+    [edge.proto, { forwardedProto: '' }, 'doubtful', /does not arrive/],
+    [edge.proto, { forwardedProto: 'https, http' }, 'wrong', /forwards what a client claims/],
+    [edge.proto, { forwardedProto: 'wss' }, 'wrong', /^wss in place of https/],
+    [edge.client, {}, 'right', /^192.0.2.1 by way of 10.0.0.1/],
+    [edge.client, { forwardedFor: '192.0.2.99, 192.0.2.1' }, 'wrong', /claim any address/],
+    [edge.client, { forwardedFor: '' }, 'doubtful', /every client appears as 10.0.0.1/],
+    [edge.client, { trusted: false }, 'doubtful', /10.0.0.1 is not trusted/],
+    [edge.client, { forwardedFor: 'unknown, 192.0.2.1' }, 'doubtful', /does not begin with/],
   ] as const) {
     t.match(check(of, { ...arrived, ...more }), { state, found })
   }

@@ -1,7 +1,6 @@
 /** Which page, or none, answers an error that was thrown while a request was under way; and what is answered by documents of our own. */
 import t from 'tap'
-import { failed } from '../../../lib/auth/pages/failure-page.ts'
-import { cannotLogIn } from '../../../lib/auth/pages/needs-login.ts'
+import { cannotLogIn, failed } from '../../../lib/auth/pages/failure-page.ts'
 import { ownDocument } from '../../../lib/auth/pages/own-document.ts'
 import { Failure } from '../../../lib/errors.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'

@@ -2,6 +2,7 @@
  * Checks whether the backend answers, with a certificate that lasts, and does not lead back to this instance.
  * The request looks like a forwarded one: public Host, forwarding fields, the name of the instance.
  */
+import { day } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
@@ -9,9 +10,8 @@ import { forwardingFields } from '../../../http/proxy/forwarded.ts'
 import { instanceField } from '../../access/instance-id.ts'
 import { targetAuthorities } from '../../backend.ts'
 import type { Config } from '../../config/config.ts'
-import type { Answered, Unanswered } from '../ask.ts'
-import { day, judgeEnd, seeCertificate } from '../certificates.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
+import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { direct, type Examination, once, type Probed, sendProbe } from '../facts.ts'
 
 /** The authorities of the backend's certificate, or why they cannot be read. */

@@ -1,12 +1,22 @@
 /**
- * Checks what the edge does to paths, methods, WebSockets, and to heads as large as sessions make them.
+ * Checks what the edge does to the fields that tell the client and the way it came (Host, X-Forwarded-Proto, X-Forwarded-For),
+ * to paths, methods, WebSockets, and to heads as large as sessions make them.
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
+import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
+import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { type Examination, edgeReach, type Probed, publicHost, sendProbe } from '../facts.ts'
+import {
+  claimed,
+  type Examination,
+  edgeReach,
+  type Probed,
+  publicHost,
+  sendProbe,
+} from '../facts.ts'
 import type { ProbeAnswer } from '../probe.ts'
 import { largestSample, type Sample } from './sessions.ts'
 
@@ -18,6 +28,60 @@ const formType = Fields.of(['Content-Type', 'application/x-www-form-urlencoded']
 
 /** An answer about the edge, once a plain probe has arrived; `arrived` is what this instance said of that probe. */
 export type EdgeAnswer = (of: Examination, arrived: ProbeAnswer) => Answer | Promise<Answer>
+
+/** Specification, section 4: the edge must preserve the public Host. */
+export function host({ config: { domain } }: Examination, { host }: ProbeAnswer): Finding {
+  return isOwnHost(host, domain)
+    ? right(`${host}, preserved`)
+    : wrong(
+        `${host === '' ? 'none' : host} arrives in place of ${domain}`,
+        'logins fail like this. nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On; HAProxy and Caddy preserve it unless configured otherwise',
+      )
+}
+
+/** Section 4 again: the edge must overwrite X-Forwarded-Proto with https. */
+export function proto(_: Examination, { forwardedProto }: ProbeAnswer): Finding {
+  if (forwardedProto === 'https') return right('https')
+  const mend =
+    'the edge has to set it, whatever the client sends. nginx: proxy_set_header X-Forwarded-Proto https; Apache: RequestHeader set X-Forwarded-Proto https; HAProxy: http-request set-header X-Forwarded-Proto https'
+  if (forwardedProto === '') return doubtful('it does not arrive', mend)
+  const passed = forwardedProto.split(',').some(word => word.trim() === claimed.forwardedProto)
+  return wrong(
+    passed
+      ? `${forwardedProto}: the edge forwards what a client claims`
+      : `${forwardedProto} in place of https`,
+    mend,
+  )
+}
+
+/** The first forwarded address counts as the client's, when proxy.trustedProxies has the peer. */
+export function client(_: Examination, answer: ProbeAnswer): Finding {
+  const { forwardedFor, peer, trusted } = answer
+  const first = (forwardedFor.split(',')[0] ?? '').trim()
+  const mend =
+    'nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]'
+  if (trusted && first === claimed.forwardedFor) {
+    return wrong(
+      `${forwardedFor}: a client can claim any address, because the first one counts and ${peer} is trusted`,
+      `the edge has to overwrite the field, not to append to it. ${mend}; Apache: RequestHeader unset X-Forwarded-For`,
+    )
+  }
+  if (forwardedFor === '') {
+    return doubtful(`it does not arrive: every client appears as ${peer}`, mend)
+  }
+  if (!trusted) {
+    return doubtful(
+      `it is ignored, because ${peer} is not trusted: every client appears as that address`,
+      `if ${peer} is the edge, add it to proxy.trustedProxies`,
+    )
+  }
+  return forwardedAddress(first) === undefined
+    ? doubtful(
+        `${forwardedFor} does not begin with an address`,
+        'the edge has to write the address of the client, and nothing before it',
+      )
+    : right(`${first} by way of ${peer}`)
+}
 
 type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
   readonly path?: string

@@ -2,7 +2,7 @@
  * Checks the metadata of the identity provider, how long that and its certificates are valid, and its clock.
  * The code of the service itself fetches, reads and judges the metadata.
  */
-import type { Milliseconds } from '../../../async/clock.ts'
+import { day, hour } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { parseUri } from '../../../http/message/target.ts'
@@ -15,12 +15,17 @@ import {
 } from '../../saml/metadata/idp-metadata-document.ts'
 import { metadataBounds, WorkerPool } from '../../saml/worker/pool.ts'
 import { ask, clientOf, type Outcome } from '../ask.ts'
-import { day, dayOf, judgeEnd } from '../certificates.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { judgeClock } from '../clocks.ts'
+import {
+  type Answer,
+  dayOf,
+  doubtful,
+  type Finding,
+  judgeClock,
+  judgeEnd,
+  right,
+  wrong,
+} from '../check.ts'
 import { type Examination, once } from '../facts.ts'
-
-const hour: Milliseconds = 3_600_000
 
 /** The metadata in use, if any, and what came of getting it. */
 export const metadata = once(async of => {

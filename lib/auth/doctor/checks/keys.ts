@@ -4,13 +4,12 @@
 import { X509Certificate } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { Milliseconds } from '../../../async/clock.ts'
+import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode } from '../../../errors.ts'
 import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
-import { revocationsFile } from '../../session/revocation-file.ts'
-import { day, dayOf, judgeEnd } from '../certificates.ts'
-import { type Answer, type Finding, right, wrong } from '../check.ts'
+import { revocationsFile } from '../../session/revocation.ts'
+import { type Answer, dayOf, type Finding, judgeEnd, right, wrong } from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
 /** Who owns a file, and its permission bits. */

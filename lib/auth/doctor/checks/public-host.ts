@@ -1,13 +1,21 @@
 /**
  * Checks the name and certificate of the public host, its clock, and whether it leads to this instance.
  */
+import { day } from '../../../async/clock.ts'
 import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/target.ts'
 import { certificateProblem } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
-import type { Answered } from '../ask.ts'
-import { day, dayOf, judgeEnd, type SeenCertificate, seeCertificate } from '../certificates.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { judgeClock } from '../clocks.ts'
+import { type Answered, type SeenCertificate, seeCertificate } from '../ask.ts'
+import {
+  type Answer,
+  dayOf,
+  doubtful,
+  type Finding,
+  judgeClock,
+  judgeEnd,
+  right,
+  wrong,
+} from '../check.ts'
 import {
   direct,
   dynamicFile,

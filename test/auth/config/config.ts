@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { Config } from '../../../lib/auth/config/config.ts'
-import { inForce, needRestart } from '../../../lib/auth/config/in-force.ts'
+import { type Config, inForce, needRestart } from '../../../lib/auth/config/config.ts'
 import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 
 const least = {
