@@ -51,6 +51,9 @@ const flags = {
   creating: O_RDWR | O_CREAT | O_EXCL,
 } as const
 
+/** How a file is opened: one that is there; also a new one; only a new one, and its directory when that is missing. */
+export type OpenMode = keyof typeof flags
+
 /** How many deadlines a flush may take. */
 const flushing = 6
 
@@ -68,11 +71,7 @@ export class Disk {
     return this.#slots.hung
   }
 
-  /**
-   * Opens a file: one that is there for reading; for writing also a new one; for creating only a new one, and its directory
-   * when that is missing.
-   */
-  async open(path: string, how: keyof typeof flags): Promise<DiskFile> {
+  async open(path: string, how: OpenMode): Promise<DiskFile> {
     try {
       return await this.#open(path, how)
     } catch (error) {
@@ -82,7 +81,7 @@ export class Disk {
     }
   }
 
-  async #open(path: string, how: keyof typeof flags): Promise<DiskFile> {
+  async #open(path: string, how: OpenMode): Promise<DiskFile> {
     const fd = await this.#wait<number>({
       begin: end => this.#files.open(path, flags[how], 0o644, end),
       over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
