@@ -10,7 +10,6 @@ import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
-import { findPartials } from './content/partial.ts'
 import type { Health } from './disk/health.ts'
 import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
@@ -41,8 +40,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const { partials, removed } = await findPartials(disk, layout)
-    for (const [key, partial] of partials) parts.partials.set(key, partial)
+    const removed = await parts.downloads.findPartials()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
     const full = await trial(disk, layout)
@@ -58,8 +56,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 export class Store extends ReadableStore {
   readonly #parts: StoreParts
   readonly #socket: AdminSocket
-  /** Entries whose content is whole and not yet stored, by key. */
-  readonly #arriving = new Map<string, Entry>()
+  readonly #arriving: Map<string, Entry>
   #proving: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -69,7 +66,7 @@ export class Store extends ReadableStore {
     super({ ...parts, catalogue: journal })
     this.#parts = parts
     this.#socket = socket
-    parts.told.ended = (digest, stored) => this.#ended(digest, stored)
+    this.#arriving = parts.downloads.arriving
     if (full !== undefined) parts.health.failed(full, 'self-test')
     for (const digest of journal.unproven()) parts.unproven.add(digest)
     if (parts.unproven.size > 0) this.#proving = this.#proveAll()
@@ -247,17 +244,6 @@ export class Store extends ReadableStore {
   protected override broken(entry: Named, because: string): void {
     super.broken(entry, because)
     this.#parts.journal.remove(entry.key, entry.digest)
-  }
-
-  /** A download is over: the entries that wait for its content can be written, or are void. */
-  #ended(digest: string | undefined, stored: boolean): void {
-    const { downloads, journal } = this.#parts
-    if (digest === undefined || (!stored && downloads.whole(digest) !== undefined)) return
-    for (const [key, entry] of this.#arriving) {
-      if (entry.digest !== digest) continue
-      this.#arriving.delete(key)
-      if (stored) journal.put(entry)
-    }
   }
 
   async #proveAll(): Promise<void> {

@@ -45,14 +45,14 @@ export class EntryTable {
   bytes = 0
   /** Bytes of the log that entries stand in. */
   live = 0
-  readonly #all = new Rows()
+  readonly #rows = new Rows()
   /** By the low word of the name. */
   readonly #names = new RowTable()
   /** The first row of each digest, by its first word. */
   readonly #digests = new RowTable()
   readonly #scratch = chunkOf(1)
   /** Rows there have been, and the first of those that are free, plus one. */
-  #rows = 0
+  #end = 0
   #free = 0
 
   /** Makes room for so many entries, to spare growing step by step. */
@@ -88,11 +88,11 @@ export class EntryTable {
     const freed = before === undefined || same ? undefined : this.#unlink(row)
     if (before !== undefined) this.live -= this.#onDisk(row)
     const size = same ? this.size(row) : undefined
-    this.#all.load(row, from, at)
-    if (size !== undefined) this.#all.setDouble(row, 2, size)
+    this.#rows.load(row, from, at)
+    if (size !== undefined) this.#rows.setDouble(row, 2, size)
     if (before === undefined) {
       this.count += 1
-      this.#names.add(row, this.#word(row, 1))
+      this.#names.add(row, this.#rows.word(row, 1))
     }
     if (!same) this.#link(row)
     this.live += this.#onDisk(row)
@@ -101,80 +101,80 @@ export class EntryTable {
 
   /** Writes the words of a row that mean something elsewhere. */
   dump(row: number, into: Uint32Array, at: number): void {
-    this.#all.dump(row, into, at)
+    this.#rows.dump(row, into, at)
   }
 
   /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
   remove(row: number): string | undefined {
     this.live -= this.#onDisk(row)
     this.count -= 1
-    this.#names.replace(row, this.#word(row, 1), undefined)
+    this.#names.replace(row, this.#rows.word(row, 1), undefined)
     const freed = this.#unlink(row)
-    this.#set(row, 6, 0)
-    this.#set(row, 16, this.#free)
+    this.#rows.set(row, 6, 0)
+    this.#rows.set(row, 16, this.#free)
     this.#free = row + 1
     return freed
   }
 
   /** All rows in use; what comes and goes meanwhile may or may not be among them. */
   *rows(): Generator<number> {
-    for (let row = 0; row < this.#rows; row += 1) if (this.length(row) > 0) yield row
+    for (let row = 0; row < this.#end; row += 1) if (this.length(row) > 0) yield row
   }
 
   name(row: number): string {
-    return this.#all.hex(row, 0, 8)
+    return this.#rows.hex(row, 0, 8)
   }
 
   digest(row: number): string {
-    return this.#all.hex(row, digestAt, 32)
+    return this.#rows.hex(row, digestAt, 32)
   }
 
   offset(row: number): number {
-    return this.#all.double(row, 1)
+    return this.#rows.double(row, 1)
   }
 
   size(row: number): number {
-    return this.#all.double(row, 2)
+    return this.#rows.double(row, 2)
   }
 
   length(row: number): number {
-    return this.#word(row, 6)
+    return this.#rows.word(row, 6)
   }
 
   used(row: number): Seconds {
-    return this.#word(row, 7)
+    return this.#rows.word(row, 7)
   }
 
   /** It was used at this moment, in seconds with their fraction. */
   use(row: number, at: number): void {
-    this.#set(row, 7, Math.floor(at))
-    this.#all.setFraction(row, at % 1)
+    this.#rows.set(row, 7, Math.floor(at))
+    this.#rows.setFraction(row, at % 1)
   }
 
   /** The last use of a content by any of its entries, in seconds with a fraction that a restart forgets. */
   recency(row: number): number {
     let latest = 0
     for (const one of this.sharing(row)) {
-      latest = Math.max(latest, this.#word(one, 7) + this.#all.fraction(one))
+      latest = Math.max(latest, this.used(one) + this.#rows.fraction(one))
     }
     return latest
   }
 
   /** Whether it is the first of the rows that name its content: of these there is one for each content. */
   isFirst(row: number): boolean {
-    return this.#word(row, 17) === 0
+    return this.#rows.word(row, 17) === 0
   }
 
   /** The rows that name the same content, from this one on. */
   *sharing(row: number): Generator<number> {
-    for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
+    for (let one = row; one >= 0; one = this.#rows.word(one, 16) - 1) yield one
   }
 
   /** The line of an entry now stands at `offset`. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
-    this.#all.setDouble(row, 1, offset)
-    this.#set(row, 6, length)
+    this.#rows.setDouble(row, 1, offset)
+    this.#rows.set(row, 6, length)
     this.live += this.#onDisk(row)
   }
 
@@ -189,7 +189,10 @@ export class EntryTable {
   }
 
   #find(high: number, low: number): number | undefined {
-    return this.#names.find(low, row => this.#word(row, 0) === high && this.#word(row, 1) === low)
+    return this.#names.find(
+      low,
+      row => this.#rows.word(row, 0) === high && this.#rows.word(row, 1) === low,
+    )
   }
 
   #first(digest: string): number | undefined {
@@ -199,37 +202,39 @@ export class EntryTable {
   }
 
   #sameDigest(row: number, words: Uint32Array, at: number): boolean {
-    for (let i = 8; i < 16; i += 1) if (this.#word(row, i) !== words[at + i]) return false
+    for (let i = 8; i < 16; i += 1) if (this.#rows.word(row, i) !== words[at + i]) return false
     return true
   }
 
   /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
   #link(row: number): void {
     const { words } = this.#scratch
-    this.#all.dump(row, words, 0)
-    const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, 0))
-    this.#set(row, 16, first === undefined ? 0 : this.#word(first, 16))
-    this.#set(row, 17, (first ?? -1) + 1)
+    this.#rows.dump(row, words, 0)
+    const first = this.#digests.find(this.#rows.word(row, 8), one =>
+      this.#sameDigest(one, words, 0),
+    )
+    this.#rows.set(row, 16, first === undefined ? 0 : this.#rows.word(first, 16))
+    this.#rows.set(row, 17, (first ?? -1) + 1)
     if (first === undefined) {
       this.contents += 1
       this.bytes += this.size(row)
-      this.#digests.add(row, this.#word(row, 8))
+      this.#digests.add(row, this.#rows.word(row, 8))
       return
     }
-    this.#all.setDouble(row, 2, this.size(first))
-    const next = this.#word(first, 16) - 1
-    if (next >= 0) this.#set(next, 17, row + 1)
-    this.#set(first, 16, row + 1)
+    this.#rows.setDouble(row, 2, this.size(first))
+    const next = this.#rows.word(first, 16) - 1
+    if (next >= 0) this.#rows.set(next, 17, row + 1)
+    this.#rows.set(first, 16, row + 1)
   }
 
   #unlink(row: number): string | undefined {
-    const [next, before] = [this.#word(row, 16) - 1, this.#word(row, 17) - 1]
-    if (next >= 0) this.#set(next, 17, before + 1)
+    const [next, before] = [this.#rows.word(row, 16) - 1, this.#rows.word(row, 17) - 1]
+    if (next >= 0) this.#rows.set(next, 17, before + 1)
     if (before >= 0) {
-      this.#set(before, 16, next + 1)
+      this.#rows.set(before, 16, next + 1)
       return undefined
     }
-    this.#digests.replace(row, this.#word(row, 8), next >= 0 ? next : undefined)
+    this.#digests.replace(row, this.#rows.word(row, 8), next >= 0 ? next : undefined)
     if (next >= 0) return undefined
     this.contents -= 1
     this.bytes -= this.size(row)
@@ -239,23 +244,15 @@ export class EntryTable {
   #take(): number {
     if (this.#free > 0) {
       const row = this.#free - 1
-      this.#free = this.#word(row, 16)
+      this.#free = this.#rows.word(row, 16)
       return row
     }
-    this.#all.reserve(this.#rows)
-    this.#rows += 1
-    return this.#rows - 1
+    this.#rows.reserve(this.#end)
+    this.#end += 1
+    return this.#end - 1
   }
 
   #onDisk(row: number): number {
     return this.offset(row) < 0 ? 0 : this.length(row)
-  }
-
-  #word(row: number, word: number): number {
-    return this.#all.word(row, word)
-  }
-
-  #set(row: number, word: number, value: number): void {
-    this.#all.set(row, word, value)
   }
 }

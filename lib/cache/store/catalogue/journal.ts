@@ -9,6 +9,7 @@ import { dirname } from 'node:path'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { Surroundings } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
 import type { Entry } from '../entry.ts'
 import { Catalogue } from './catalogue.ts'
 import { Compaction } from './compaction.ts'
@@ -18,8 +19,8 @@ import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
 interface JournalParts extends Surroundings {
-  /** Told that the disk did not take lines; they wait. */
-  readonly failed: (error: unknown) => void
+  /** Told when the disk did not take lines; they wait. */
+  readonly health: Pick<DiskHealth, 'failed'>
   /** Told of a digest that an entry names now. */
   readonly named: (digest: string) => void
   /** Told of a digest when no entry names it any more, and of the bytes of its content. */
@@ -243,7 +244,7 @@ export class Journal extends Catalogue<JournalParts> {
     this.#soon = true
     setImmediate(() => {
       this.#soon = false
-      this.flush().catch(error => this.parts.failed(error))
+      this.flush().catch(error => this.parts.health.failed(error, 'writing entries'))
     })
   }
 

@@ -2,14 +2,15 @@
  * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Blobs } from '../disk/blobs.ts'
-import type { Surroundings } from '../disk/disk.ts'
+import type { Entry } from '../entry.ts'
+import type { Kept } from '../upkeep/removal.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
 import {
   type Continuation,
+  findPartials,
   openPartial,
   type Partial,
   removePartial,
@@ -42,19 +43,13 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-interface DownloadsParts extends Surroundings {
+interface DownloadsParts extends Kept {
   readonly blocks: SharedBlocks
-  readonly blobs: Blobs
   readonly contents: Contents
   readonly checks: Checks
   readonly room: Room
-  readonly partials: Map<string, Partial>
   /** Told when a download begins that a checkpoint can make continuable. */
   readonly soon: () => void
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly diskFailed: (error: unknown) => string
-  /** Told that a download is over, of which content, and whether that is stored. */
-  readonly ended: (digest: string | undefined, stored: boolean) => void
 }
 
 /** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
@@ -74,13 +69,25 @@ interface Ending {
 }
 
 export class Downloads {
+  /** Entries whose content is whole and not yet stored, by key. */
+  readonly arriving = new Map<string, Entry>()
   readonly #parts: DownloadsParts
+  /** Downloads that a crash broke off, by key. */
+  #partials: Map<string, Partial> = new Map()
   readonly #underWay = new Map<Download, Ending>()
   /** Contents that are whole and being stored. */
   readonly #whole = new Map<string, Download>()
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
+  }
+
+  /** Finds what an earlier process left, to be continued, and removes the rest. Answers how much that was. */
+  async findPartials(): Promise<number> {
+    const { disk, layout } = this.#parts
+    const { partials, removed } = await findPartials(disk, layout)
+    this.#partials = partials
+    return removed
   }
 
   /** Begins one. Throws a Failure when the announced length is not the expected size. */
@@ -96,7 +103,7 @@ export class Downloads {
 
   /** What there is of a download that a crash broke off. */
   resumable(key: string): Resumable | undefined {
-    const partial = this.#parts.partials.get(key)
+    const partial = this.#partials.get(key)
     if (partial === undefined) return undefined
     const { bytes, length, fields } = partial
     return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
@@ -120,7 +127,7 @@ export class Downloads {
         coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    for (const { bytes } of this.#parts.partials.values()) arrived += bytes
+    for (const { bytes } of this.#partials.values()) arrived += bytes
     return { arrived, coming }
   }
 
@@ -140,19 +147,17 @@ export class Downloads {
 
   /** Removes what a crash has left of one download. Answers whether there was any. Rejects when the disk fails. */
   async dropPartial(): Promise<boolean> {
-    const { disk, partials } = this.#parts
-    const [partial] = partials.values()
+    const [partial] = this.#partials.values()
     if (partial === undefined) return false
-    partials.delete(partial.key)
-    await removePartial(disk, partial.path)
+    this.#partials.delete(partial.key)
+    await removePartial(this.#parts.disk, partial.path)
     return true
   }
 
   /** A file below `tmp/` is gone. */
   removed(path: string): void {
-    const { partials } = this.#parts
-    for (const partial of partials.values()) {
-      if (path === partial.path || path === sidecarOf(partial.path)) partials.delete(partial.key)
+    for (const [key, partial] of this.#partials) {
+      if (path === partial.path || path === sidecarOf(partial.path)) this.#partials.delete(key)
     }
   }
 
@@ -193,7 +198,7 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { disk, clock, blocks, blobs, contents, checks, diskFailed } = this.#parts
+    const { disk, clock, health, blocks, blobs, contents, checks } = this.#parts
     let digest: string | undefined
     let over = (): void => {}
     const download: Download = new Download({
@@ -202,7 +207,7 @@ export class Downloads {
       blocks,
       expectation,
       to,
-      diskFailed,
+      diskFailed: error => health.failed(error, 'storing a download'),
       onWhole: found => {
         digest = found
         if (download.stored) this.#whole.set(found, download)
@@ -234,13 +239,19 @@ export class Downloads {
   }
 
   #end(download: Download, digest: string | undefined): void {
-    const { disk, ended } = this.#parts
+    const { disk, journal } = this.#parts
     const { path } = download.file
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
-    ended(digest, download.stored)
+    // The entries that wait for its content can be written, or are void.
+    if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
+    for (const [key, entry] of this.arriving) {
+      if (entry.digest !== digest) continue
+      this.arriving.delete(key)
+      if (download.stored) journal.put(entry)
+    }
   }
 
   async #save(download: Download, { key, fields }: Continuation): Promise<void> {
@@ -257,9 +268,9 @@ export class Downloads {
   }
 
   async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
-    const { disk, log, partials, room } = this.#parts
+    const { disk, log, room } = this.#parts
     const { key, fields, path, bytes, length } = partial
-    if (!partials.delete(key)) return undefined
+    if (!this.#partials.delete(key)) return undefined
     const expectation = new Expectation(expected, length)
     const because = room.refusal(expectation.length ?? bytes, bytes)
     if (because !== undefined) log.info('not continued', { because })
@@ -275,10 +286,9 @@ export class Downloads {
 
   /** It is fetched anew: what there is of it is not wanted. */
   #forget(key: string): void {
-    const { disk, partials } = this.#parts
-    const partial = partials.get(key)
+    const partial = this.#partials.get(key)
     if (partial === undefined) return
-    partials.delete(key)
-    void removePartial(disk, partial.path).catch(() => undefined)
+    this.#partials.delete(key)
+    void removePartial(this.#parts.disk, partial.path).catch(() => undefined)
   }
 }

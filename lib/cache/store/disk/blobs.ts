@@ -72,7 +72,7 @@ export class Blobs {
   }
 
   /** Contents that no entry has named since `before`. */
-  unnamed(before: Milliseconds): readonly Unnamed[] {
+  unnamed(before: Milliseconds = Number.POSITIVE_INFINITY): readonly Unnamed[] {
     return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 

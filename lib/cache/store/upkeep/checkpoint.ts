@@ -5,20 +5,14 @@
  * that mark counts after an unclean stop only when its content has been hashed. Where there are contents that an earlier stop
  * left unproven and that have not been hashed yet, the mark names them.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs } from '../disk/blobs.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Downloads } from '../content/downloads.ts'
+import type { Kept } from './removal.ts'
 
-interface CheckpointParts {
-  readonly clock: Clock
-  readonly journal: Journal
-  readonly blobs: Blobs
+interface CheckpointParts extends Kept {
   /** Digests whose contents must be hashed before they are used. */
   readonly unproven: ReadonlySet<string>
-  /** Makes large downloads under way continuable. Answers whether there are any. */
-  readonly savePartials: () => Promise<boolean>
-  /** Told that the disk failed. */
-  readonly failed: (error: unknown) => void
+  readonly downloads: Downloads
 }
 
 /** After so long, or so many new contents. */
@@ -69,25 +63,17 @@ export class Checkpoints {
     await this.run({ clean: true })
   }
 
-  async #flush(digests: ReadonlySet<string>): Promise<void> {
-    const rest = digests.values()
-    const lane = async (): Promise<void> => {
-      for (const digest of rest) await this.#parts.blobs.flush(digest)
-    }
-    await Promise.all(Array.from({ length: flushedAtOnce }, lane))
-  }
-
   #start(): void {
     this.#cancel?.()
     this.#cancel = undefined
     this.run().catch(error => {
-      this.#parts.failed(error)
+      this.#parts.health.failed(error, 'making contents durable')
       this.soon()
     })
   }
 
   async #run(clean: boolean): Promise<void> {
-    const { journal, blobs, unproven, savePartials } = this.#parts
+    const { journal, blobs, unproven, downloads } = this.#parts
     await journal.flush()
     await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
@@ -97,8 +83,12 @@ export class Checkpoints {
     const removed = [...blobs.removed]
     const left = [...unproven]
     try {
-      await this.#flush(fresh)
-      if (!clean && (await savePartials())) this.soon()
+      const rest = fresh.values()
+      const lane = async (): Promise<void> => {
+        for (const digest of rest) await blobs.flush(digest)
+      }
+      await Promise.all(Array.from({ length: flushedAtOnce }, lane))
+      if (!clean && (await downloads.save())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
       for (const [digest, content] of removed) {
         if (blobs.removed.get(digest) === content) blobs.removed.delete(digest)
