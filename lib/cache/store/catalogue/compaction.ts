@@ -7,8 +7,9 @@
  * before that leaves the old log, and a file the next owner removes.
  */
 import type { Disk } from '../disk/disk.ts'
+import { nameOf } from '../key.ts'
 import { EntryLog, type Line } from './entry-log.ts'
-import { type EntryTable, nameOf } from './entry-table.ts'
+import type { EntryTable } from './entry-table.ts'
 import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
 
 interface CompactionParts {

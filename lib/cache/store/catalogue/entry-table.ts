@@ -2,21 +2,32 @@
  * A compact table of the entries in memory: where each stands in the log, and which content it names.
  *
  * # Representation
- * A row for each entry (rows.ts). Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the
- * rows that name it; rows of one digest form a list. So a key that is not stored is known without touching the disk, as is the
- * last reference to a content, and totals are exact without any walk.
+ * A row for each entry, 73 bytes in typed arrays:
+ *
+ *     word   0..1   name: the first 64 bits of the SHA-256 of the key
+ *            2..3   position of the entry's line in the log, a double; -1 while it is not written
+ *            4..5   bytes of its content, a double
+ *            6      bytes of the line; 0 in a row that is free
+ *            7      last use, seconds since the epoch
+ *            8..15  SHA-256 of the content
+ *            16     the next row of the same digest, or the next free one, plus one
+ *            17     the row before in that list, plus one
+ *
+ * and a byte with the fraction of the second of the last use, in 1/256.
+ *
+ * Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the rows that name it; rows of one
+ * digest form a list. So a key that is not stored is known without touching the disk, as is the last reference to a content,
+ * and totals are exact without any walk.
  *
  * Two keys with the same name would replace each other in one row. The key stands in the entry, so a request for one never gets
  * the entry of the other.
  */
-import { hash } from 'node:crypto'
 import type { Seconds } from '../../../async/clock.ts'
 import { RowTable } from './row-table.ts'
-import { chunkOf, digestAt, Rows } from './rows.ts'
 
 /** An entry as the table knows it. */
 export interface Row {
-  /** 16 hex digits. */
+  /** As `nameOf` gives it. */
   readonly name: string
   /** Where its line begins in the log, or `notWritten`. */
   readonly offset: number
@@ -32,10 +43,13 @@ export interface Row {
 /** The place of an entry that is not yet in the log. */
 export const notWritten = -1
 
-/** The name an entry goes by in the table and the log. */
-export function nameOf(key: string): string {
-  return hash('sha256', key).slice(0, 16)
-}
+/** Words of a row, and of those that say something outside this process. */
+const rowWords = 18
+const rowDoubles = 9
+export const dumpedWords = 16
+
+/** Where the digest begins in a row, in bytes. */
+const digestAt = 32
 
 export class EntryTable {
   /** Entries. */
@@ -45,12 +59,12 @@ export class EntryTable {
   bytes = 0
   /** Bytes of the log that entries stand in. */
   live = 0
-  readonly #rows = new Rows()
+  #memory = memoryFor(64)
   /** By the low word of the name. */
   readonly #names = new RowTable()
   /** The first row of each digest, by its first word. */
   readonly #digests = new RowTable()
-  readonly #scratch = chunkOf(1)
+  readonly #scratch = memoryFor(1)
   /** Rows there have been, and the first of those that are free, plus one. */
   #end = 0
   #free = 0
@@ -59,6 +73,11 @@ export class EntryTable {
   reserve(entries: number): void {
     this.#names.reserve(entries)
     this.#digests.reserve(entries)
+    const { words, fractions } = this.#memory
+    if (entries <= fractions.length) return
+    this.#memory = memoryFor(Math.max(entries, 2 * fractions.length))
+    this.#memory.words.set(words)
+    this.#memory.fractions.set(fractions)
   }
 
   /** The row of an entry. */
@@ -88,11 +107,12 @@ export class EntryTable {
     const freed = before === undefined || same ? undefined : this.#unlink(row)
     if (before !== undefined) this.live -= this.#onDisk(row)
     const size = same ? this.size(row) : undefined
-    this.#rows.load(row, from, at)
-    if (size !== undefined) this.#rows.setDouble(row, 2, size)
+    for (let i = 0; i < dumpedWords; i += 1) this.#set(row, i, from[at + i] ?? 0)
+    this.#memory.fractions[row] = 0
+    if (size !== undefined) this.#memory.doubles[row * rowDoubles + 2] = size
     if (before === undefined) {
       this.count += 1
-      this.#names.add(row, this.#rows.word(row, 1))
+      this.#names.add(row, this.#word(row, 1))
     }
     if (!same) this.#link(row)
     this.live += this.#onDisk(row)
@@ -101,17 +121,18 @@ export class EntryTable {
 
   /** Writes the words of a row that mean something elsewhere. */
   dump(row: number, into: Uint32Array, at: number): void {
-    this.#rows.dump(row, into, at)
+    const from = row * rowWords
+    into.set(this.#memory.words.subarray(from, from + dumpedWords), at)
   }
 
   /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
   remove(row: number): string | undefined {
     this.live -= this.#onDisk(row)
     this.count -= 1
-    this.#names.replace(row, this.#rows.word(row, 1), undefined)
+    this.#names.replace(row, this.#word(row, 1), undefined)
     const freed = this.#unlink(row)
-    this.#rows.set(row, 6, 0)
-    this.#rows.set(row, 16, this.#free)
+    this.#set(row, 6, 0)
+    this.#set(row, 16, this.#free)
     this.#free = row + 1
     return freed
   }
@@ -122,59 +143,59 @@ export class EntryTable {
   }
 
   name(row: number): string {
-    return this.#rows.hex(row, 0, 8)
+    return this.#hex(row, 0, 8)
   }
 
   digest(row: number): string {
-    return this.#rows.hex(row, digestAt, 32)
+    return this.#hex(row, digestAt, 32)
   }
 
   offset(row: number): number {
-    return this.#rows.double(row, 1)
+    return this.#memory.doubles[row * rowDoubles + 1] ?? 0
   }
 
   size(row: number): number {
-    return this.#rows.double(row, 2)
+    return this.#memory.doubles[row * rowDoubles + 2] ?? 0
   }
 
   length(row: number): number {
-    return this.#rows.word(row, 6)
+    return this.#word(row, 6)
   }
 
   used(row: number): Seconds {
-    return this.#rows.word(row, 7)
+    return this.#word(row, 7)
   }
 
   /** It was used at this moment, in seconds with their fraction. */
   use(row: number, at: number): void {
-    this.#rows.set(row, 7, Math.floor(at))
-    this.#rows.setFraction(row, at % 1)
+    this.#set(row, 7, Math.floor(at))
+    this.#memory.fractions[row] = Math.floor((at % 1) * 256)
   }
 
   /** The last use of a content by any of its entries, in seconds with a fraction that a restart forgets. */
   recency(row: number): number {
     let latest = 0
     for (const one of this.sharing(row)) {
-      latest = Math.max(latest, this.used(one) + this.#rows.fraction(one))
+      latest = Math.max(latest, this.used(one) + (this.#memory.fractions[one] ?? 0) / 256)
     }
     return latest
   }
 
   /** Whether it is the first of the rows that name its content: of these there is one for each content. */
   isFirst(row: number): boolean {
-    return this.#rows.word(row, 17) === 0
+    return this.#word(row, 17) === 0
   }
 
   /** The rows that name the same content, from this one on. */
   *sharing(row: number): Generator<number> {
-    for (let one = row; one >= 0; one = this.#rows.word(one, 16) - 1) yield one
+    for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
   }
 
   /** The line of an entry now stands at `offset`. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
-    this.#rows.setDouble(row, 1, offset)
-    this.#rows.set(row, 6, length)
+    this.#memory.doubles[row * rowDoubles + 1] = offset
+    this.#set(row, 6, length)
     this.live += this.#onDisk(row)
   }
 
@@ -189,10 +210,7 @@ export class EntryTable {
   }
 
   #find(high: number, low: number): number | undefined {
-    return this.#names.find(
-      low,
-      row => this.#rows.word(row, 0) === high && this.#rows.word(row, 1) === low,
-    )
+    return this.#names.find(low, row => this.#word(row, 0) === high && this.#word(row, 1) === low)
   }
 
   #first(digest: string): number | undefined {
@@ -202,39 +220,37 @@ export class EntryTable {
   }
 
   #sameDigest(row: number, words: Uint32Array, at: number): boolean {
-    for (let i = 8; i < 16; i += 1) if (this.#rows.word(row, i) !== words[at + i]) return false
+    for (let i = 8; i < 16; i += 1) if (this.#word(row, i) !== words[at + i]) return false
     return true
   }
 
   /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
   #link(row: number): void {
     const { words } = this.#scratch
-    this.#rows.dump(row, words, 0)
-    const first = this.#digests.find(this.#rows.word(row, 8), one =>
-      this.#sameDigest(one, words, 0),
-    )
-    this.#rows.set(row, 16, first === undefined ? 0 : this.#rows.word(first, 16))
-    this.#rows.set(row, 17, (first ?? -1) + 1)
+    this.dump(row, words, 0)
+    const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, 0))
+    this.#set(row, 16, first === undefined ? 0 : this.#word(first, 16))
+    this.#set(row, 17, (first ?? -1) + 1)
     if (first === undefined) {
       this.contents += 1
       this.bytes += this.size(row)
-      this.#digests.add(row, this.#rows.word(row, 8))
+      this.#digests.add(row, this.#word(row, 8))
       return
     }
-    this.#rows.setDouble(row, 2, this.size(first))
-    const next = this.#rows.word(first, 16) - 1
-    if (next >= 0) this.#rows.set(next, 17, row + 1)
-    this.#rows.set(first, 16, row + 1)
+    this.#memory.doubles[row * rowDoubles + 2] = this.size(first)
+    const next = this.#word(first, 16) - 1
+    if (next >= 0) this.#set(next, 17, row + 1)
+    this.#set(first, 16, row + 1)
   }
 
   #unlink(row: number): string | undefined {
-    const [next, before] = [this.#rows.word(row, 16) - 1, this.#rows.word(row, 17) - 1]
-    if (next >= 0) this.#rows.set(next, 17, before + 1)
+    const [next, before] = [this.#word(row, 16) - 1, this.#word(row, 17) - 1]
+    if (next >= 0) this.#set(next, 17, before + 1)
     if (before >= 0) {
-      this.#rows.set(before, 16, next + 1)
+      this.#set(before, 16, next + 1)
       return undefined
     }
-    this.#digests.replace(row, this.#rows.word(row, 8), next >= 0 ? next : undefined)
+    this.#digests.replace(row, this.#word(row, 8), next >= 0 ? next : undefined)
     if (next >= 0) return undefined
     this.contents -= 1
     this.bytes -= this.size(row)
@@ -244,15 +260,39 @@ export class EntryTable {
   #take(): number {
     if (this.#free > 0) {
       const row = this.#free - 1
-      this.#free = this.#rows.word(row, 16)
+      this.#free = this.#word(row, 16)
       return row
     }
-    this.#rows.reserve(this.#end)
     this.#end += 1
+    this.reserve(this.#end)
     return this.#end - 1
   }
 
   #onDisk(row: number): number {
     return this.offset(row) < 0 ? 0 : this.length(row)
+  }
+
+  #word(row: number, word: number): number {
+    return this.#memory.words[row * rowWords + word] ?? 0
+  }
+
+  #set(row: number, word: number, value: number): void {
+    this.#memory.words[row * rowWords + word] = value
+  }
+
+  #hex(row: number, at: number, length: number): string {
+    const from = row * rowWords * 4 + at
+    return this.#memory.bytes.toString('hex', from, from + length)
+  }
+}
+
+/** Memory for so many rows: the same as words, as doubles and as bytes, and the fractions. */
+function memoryFor(rows: number) {
+  const memory = new ArrayBuffer(rows * rowWords * 4)
+  return {
+    words: new Uint32Array(memory),
+    doubles: new Float64Array(memory),
+    bytes: Buffer.from(memory),
+    fractions: new Uint8Array(rows),
   }
 }

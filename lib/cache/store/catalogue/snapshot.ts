@@ -14,9 +14,8 @@ import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
 import { isCount } from '../../../json.ts'
 import type { Surroundings } from '../disk/disk.ts'
-import type { EntryTable } from './entry-table.ts'
+import { dumpedWords, type EntryTable } from './entry-table.ts'
 import { type Durable, isDigests, isName, seal, unseal } from './record.ts'
-import { dumpedWords } from './rows.ts'
 
 /** What is known beside the rows. */
 interface Covered extends Durable {
