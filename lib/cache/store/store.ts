@@ -34,7 +34,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await checkVersion(disk, layout, log)
     socket = await own(
       {
-        ...{ directory, lock: wholeDirectory, name: `cache directory ${directory}` },
+        directory,
+        lock: wholeDirectory,
+        name: `cache directory ${directory}`,
         mend: 'name another directory',
       },
       { clock, log },
@@ -68,8 +70,8 @@ export class Store extends ReadableStore {
     this.#socket = socket
     this.#arriving = parts.downloads.arriving
     if (full !== undefined) parts.health.failed(full, 'self-test')
-    for (const digest of journal.unproven()) parts.unproven.add(digest)
-    if (parts.unproven.size > 0) this.#proving = this.#proveAll()
+    for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
+    if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
   }
 
   override peek(key: string): Entry | undefined {
@@ -86,17 +88,13 @@ export class Store extends ReadableStore {
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
     const { digest, size } = entry
-    const { downloads, unproven, checks } = this.#parts
+    const { downloads, checks } = this.#parts
     const download = downloads.whole(digest)
     if (download?.size === size && download.canJoin(first)) {
       const end = Math.min(last, size - 1)
-      return {
-        kind: 'stream',
-        length: end + 1 - first,
-        open: () => download.open(first, end),
-      }
+      return { kind: 'stream', length: end + 1 - first, open: () => download.open(first, end) }
     }
-    if (!unproven.has(digest)) return super.content(entry, first, last)
+    if (!checks.unproven.has(digest)) return super.content(entry, first, last)
     return checks.check(digest, size).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
@@ -247,8 +245,9 @@ export class Store extends ReadableStore {
   }
 
   async #proveAll(): Promise<void> {
-    const { unproven, journal, checks } = this.#parts
-    this.#parts.log.info('hashing what was not yet durable at the last stop', {
+    const { journal, checks, log } = this.#parts
+    const { unproven } = checks
+    log.info('hashing what was not yet durable at the last stop', {
       contents: unproven.size,
     })
     for (const digest of [...unproven]) {

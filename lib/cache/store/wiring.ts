@@ -60,14 +60,11 @@ export function wire(options: StoreOptions) {
   const around = { disk, layout, clock, log, health }
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const space = new Space(around, () => room.stored)
-  /** Digests whose contents must be hashed before they are used. */
-  const unproven = new Set<string>()
   const checks = new Checks({
     clock,
     log,
-    read: (digest, size) => contents.read({ digest, size, first: 0, end: size, broken: () => {} }),
-    passed: digest => {
-      if (!unproven.delete(digest)) return
+    read: (digest, size) => contents.read({ digest, size, first: 0, end: size }),
+    proven: digest => {
       blobs.fresh.add(digest)
       checkpoints.soon()
     },
@@ -84,10 +81,7 @@ export function wire(options: StoreOptions) {
     ...around,
     named: digest => journal.table.references(digest),
     unname: digest => journal.removeRows(journal.table.referring(digest)),
-    changed: digest => {
-      contents.forget(digest)
-      unproven.delete(digest)
-    },
+    changed: digest => contents.forget(digest),
     soon: () => {
       checkpoints.soon()
       retention.soon()
@@ -103,7 +97,7 @@ export function wire(options: StoreOptions) {
   })
   const soon = (): void => checkpoints.soon()
   const downloads = new Downloads({ ...kept, blocks, contents, checks, room, soon })
-  const checkpoints = new Checkpoints({ ...kept, downloads, unproven })
+  const checkpoints = new Checkpoints({ ...kept, downloads, checks })
   const retention = new Retention({ ...kept, downloads, checkpoints })
-  return { ...kept, contents, checks, downloads, unproven, checkpoints, retention, room, space }
+  return { ...kept, contents, checks, downloads, checkpoints, retention, room, space }
 }

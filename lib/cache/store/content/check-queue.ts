@@ -29,6 +29,7 @@ export class Check {
   readers = 0
   /** What is hashed; when it is there before the check begins, the file stays open for it. */
   source: Source | undefined
+  /** Where it waits or runs. */
   lane: Lane | undefined
   running = false
   /** Ends the pause it makes. */
@@ -94,17 +95,12 @@ export class CheckQueue {
 
   close(): void {
     this.#closed = true
-    for (const check of this.#running) {
+    const waiting = Object.values(this.#waiting)
+    for (const check of [this.#running, ...waiting].flatMap(checks => [...checks])) {
       this.#letGo(check)
       check.settle(false)
     }
-    for (const waiting of Object.values(this.#waiting)) {
-      for (const check of waiting) {
-        this.#letGo(check)
-        check.settle(false)
-      }
-      waiting.clear()
-    }
+    for (const checks of waiting) checks.clear()
   }
 
   #letGo(check: Check): void {
@@ -121,7 +117,7 @@ export class CheckQueue {
 
   #begin(lane: Lane): void {
     const running = [...this.#running].filter(check => check.lane === lane).length
-    const next = lane === 'background' ? first(this.#waiting[lane]) : smallest(this.#waiting[lane])
+    const next = firstOf(this.#waiting[lane], lane)
     if (next === undefined || running >= most[lane] || this.#closed) return
     this.#waiting[lane].delete(next)
     this.#running.add(next)
@@ -165,13 +161,10 @@ export class CheckQueue {
   }
 }
 
-function first(checks: ReadonlySet<Check>): Check | undefined {
-  const [check] = checks
-  return check
-}
-
-function smallest(checks: ReadonlySet<Check>): Check | undefined {
-  let found = first(checks)
-  for (const check of checks) if (found !== undefined && check.size < found.size) found = check
+/** The check whose turn it is: the smallest, but in the background the one that came first. */
+function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
+  let [found] = checks
+  if (found === undefined || lane === 'background') return found
+  for (const check of checks) if (check.size < found.size) found = check
   return found
 }

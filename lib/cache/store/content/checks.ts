@@ -25,8 +25,8 @@ interface ChecksParts {
   readonly log: Logger
   /** Reads all of the content under a digest. */
   readonly read: (digest: string, size: number) => Source
-  /** Told of a digest whose content has been hashed and is right. */
-  readonly passed: (digest: string) => void
+  /** Told of an unproven content that is right. */
+  readonly proven: (digest: string) => void
   /** Removes a content that is not what it says, and the entries that name it. */
   readonly discard: (digest: string) => Promise<void>
 }
@@ -42,6 +42,8 @@ export class Checks {
   maxAge: Milliseconds = day
   /** Contents that were found damaged. */
   damaged = 0
+  /** Digests whose contents must be hashed before they are used. */
+  readonly unproven = new Set<string>()
   readonly #parts: ChecksParts
   readonly #last = new LRUCache<string, Milliseconds>({ max: remembered })
   /** Checks that are not over, of the contents as they are now. */
@@ -56,12 +58,13 @@ export class Checks {
   /** The content under this digest has just been hashed. */
   passed(digest: string): void {
     this.#last.set(digest, this.#parts.clock.elapsed())
-    this.#parts.passed(digest)
+    if (this.unproven.delete(digest)) this.#parts.proven(digest)
   }
 
   /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
   forget(digest: string): void {
     this.#last.delete(digest)
+    this.unproven.delete(digest)
     const check = this.#checks.get(digest)
     this.#checks.delete(digest)
     if (check?.readers === 0) this.#queue.drop(check)

@@ -17,10 +17,14 @@
 import type { Clock } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import type { Source } from '../../../bytes/source.ts'
+import type { Blobs } from '../disk/blobs.ts'
 import type { Disk } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
+import type { Checks } from './checks.ts'
 import { type GrowingContent, Readers, tooLate } from './download-reader.ts'
 import type { Expectation } from './expectation.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
+import type { Contents } from './stored-contents.ts'
 import { Tail } from './tail.ts'
 import { type Destination, WriteBehind } from './write-behind.ts'
 
@@ -39,17 +43,15 @@ interface Completed {
 interface DownloadParts {
   readonly clock: Clock
   readonly disk: Disk
+  readonly health: Pick<DiskHealth, 'failed'>
   readonly blocks: SharedBlocks
+  readonly blobs: Pick<Blobs, 'commit'>
+  readonly contents: Pick<Contents, 'read'>
+  readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
   /** Told at once when the content is whole and verified. */
   readonly onWhole: (digest: string) => void
-  /** Names the finished file. Rejects when the disk fails. */
-  readonly commit: (file: WriteBehind, digest: string) => Promise<void>
-  /** Reads the content after it was committed and the temporary file let go. */
-  readonly reopen: (digest: string, first: number, end: number) => Source
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly diskFailed: (error: unknown) => string
   /** Called once, when it is complete or has failed and its file is dealt with. */
   readonly onEnd: () => void
   /** Bytes kept for readers at most; more than is ever held back. */
@@ -72,15 +74,7 @@ export class Download {
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
-    this.#file = new WriteBehind({
-      disk: parts.disk,
-      to,
-      tail: this.#tail,
-      blocks: parts.blocks,
-      most: parts.most,
-      failed: parts.diskFailed,
-      changed: () => this.#changed(),
-    })
+    this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
   }
 
   /** Bytes so far, also those that are still held back. */
@@ -137,7 +131,9 @@ export class Download {
     }
     const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
     if (this.#stored !== undefined && this.#unread) {
-      return this.#parts.reopen(this.#stored, first, Math.min(end, this.size))
+      const { size } = this
+      const digest = this.#stored
+      return this.#parts.contents.read({ digest, size, first, end: Math.min(end, size) })
     }
     return this.#readers.add(this.#content, first, end)
   }
@@ -196,18 +192,26 @@ export class Download {
     await this.#file.flush()
     if (this.because === undefined) {
       try {
-        await this.#parts.commit(this.#file, digest)
-        this.#stored = digest
+        await this.#commit(digest)
       } catch (error) {
         this.#file.giveUp(error)
       }
     }
-    await (this.because === undefined ? undefined : this.#file.remove())
+    if (this.because !== undefined) await this.#file.remove()
     this.#state = 'settled'
     if (!this.stored && this.#readers.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
     this.#parts.onEnd()
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
+  }
+
+  async #commit(digest: string): Promise<void> {
+    const { blobs, checks } = this.#parts
+    const { file, path } = this.#file
+    if (file === undefined || path === undefined) throw new Error('there is no file')
+    await blobs.commit(file, { path, digest, size: this.size })
+    checks.passed(digest)
+    this.#stored = digest
   }
 
   #mustGrow(): void {

@@ -198,28 +198,15 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { disk, clock, health, blocks, blobs, contents, checks } = this.#parts
     let digest: string | undefined
     let over = (): void => {}
     const download: Download = new Download({
-      disk,
-      clock,
-      blocks,
+      ...this.#parts,
       expectation,
       to,
-      diskFailed: error => health.failed(error, 'storing a download'),
       onWhole: found => {
         digest = found
         if (download.stored) this.#whole.set(found, download)
-      },
-      commit: async ({ file, path }, found) => {
-        if (file === undefined || path === undefined) throw new Error('there is no file')
-        await blobs.commit(file, { path, digest: found, size: download.size })
-        checks.passed(found)
-      },
-      reopen: (found, first, end) => {
-        const { size } = download
-        return contents.read({ digest: found, size, first, end, broken: () => {} })
       },
       onEnd: () => {
         this.#end(download, digest)
@@ -229,10 +216,9 @@ export class Downloads {
     const ended = new Promise<void>(resolve => {
       over = resolve
     })
-    this.#underWay.set(download, {
-      ...{ ended, continuation, saved: 'begun' in to },
-      ...{ since: clock.elapsed(), begun: download.size },
-    })
+    const since = this.#parts.clock.elapsed()
+    const saved = 'begun' in to
+    this.#underWay.set(download, { ended, continuation, since, begun: download.size, saved })
     if (continuation !== undefined) this.#parts.soon()
     this.#parts.room.look()
     return download

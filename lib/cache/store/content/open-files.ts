@@ -19,7 +19,7 @@ export interface Wanted {
   /** Exclusive. */
   readonly end: number
   /** Told when it turns out to be shorter in the middle. */
-  readonly broken: (error: Error) => void
+  readonly broken?: (error: Error) => void
 }
 
 /** Reads an open file: the part that was wanted, or another. */
@@ -81,7 +81,7 @@ export class OpenFiles {
     this.#idle.delete(content)
     return content.read(first, end, error => {
       if (this.#files.get(digest) === content) this.#close(digest)
-      if (error instanceof ShortFile) broken(error)
+      if (error instanceof ShortFile) broken?.(error)
     })
   }
 

@@ -6,6 +6,7 @@
  * readable until `close`, also after the disk has failed.
  */
 import type { Disk, DiskFile } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
 import { OpenContent } from './open-content.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 import type { Tail } from './tail.ts'
@@ -23,13 +24,12 @@ export type Destination =
 
 interface WriteBehindParts {
   readonly disk: Disk
+  readonly health: Pick<DiskHealth, 'failed'>
   readonly to: Destination
   readonly tail: Tail
   readonly blocks: SharedBlocks
   /** Bytes of the tail that are kept for readers. */
-  readonly most: number | undefined
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly failed: (error: unknown) => string
+  readonly most?: number | undefined
   /** Told whenever more is written, or nothing more will be. */
   readonly changed: () => void
 }
@@ -48,7 +48,7 @@ const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
   /** Bytes in the file. */
-  written: number
+  written = 0
   /** Why nothing more is written; undefined while all goes well. */
   because: string | undefined
   readonly path: string | undefined
@@ -66,10 +66,12 @@ export class WriteBehind {
   constructor(parts: WriteBehindParts) {
     const { to } = parts
     this.#parts = parts
-    this.path = 'path' in to ? to.path : undefined
-    this.because = 'path' in to ? undefined : to.because
-    this.#file = 'path' in to ? to.begun?.file : undefined
-    this.written = 'path' in to ? (to.begun?.size ?? 0) : 0
+    if ('because' in to) this.because = to.because
+    else {
+      this.path = to.path
+      this.#file = to.begun?.file
+      this.written = to.begun?.size ?? 0
+    }
   }
 
   /** The file; undefined before the first batch and after `close`. */
@@ -141,7 +143,8 @@ export class WriteBehind {
 
   /** No more disk from here on: the name goes, what is written stays readable. */
   giveUp(error: unknown): void {
-    if (this.because === undefined) this.#stop(this.#parts.failed(error))
+    if (this.because !== undefined) return
+    this.#stop(this.#parts.health.failed(error, 'storing a download'))
   }
 
   #stop(because: string): void {

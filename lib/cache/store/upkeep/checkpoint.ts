@@ -6,13 +6,13 @@
  * left unproven and that have not been hashed yet, the mark names them.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
+import type { Checks } from '../content/checks.ts'
 import type { Downloads } from '../content/downloads.ts'
 import type { Kept } from './removal.ts'
 
 interface CheckpointParts extends Kept {
-  /** Digests whose contents must be hashed before they are used. */
-  readonly unproven: ReadonlySet<string>
   readonly downloads: Downloads
+  readonly checks: Checks
 }
 
 /** After so long, or so many new contents. */
@@ -73,7 +73,7 @@ export class Checkpoints {
   }
 
   async #run(clean: boolean): Promise<void> {
-    const { journal, blobs, unproven, downloads } = this.#parts
+    const { journal, blobs, checks, downloads } = this.#parts
     await journal.flush()
     await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
@@ -81,7 +81,7 @@ export class Checkpoints {
     const { fresh } = blobs
     blobs.fresh = new Set()
     const removed = [...blobs.removed]
-    const left = [...unproven]
+    const left = [...checks.unproven]
     try {
       const rest = fresh.values()
       const lane = async (): Promise<void> => {
