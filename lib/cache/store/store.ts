@@ -11,7 +11,13 @@ import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
 import type { Health } from './disk/health.ts'
-import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
+import {
+  checkVersion,
+  createDirectories,
+  directoryFailure,
+  isFull,
+  tryDisk,
+} from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
 import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
@@ -45,7 +51,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const removed = await parts.downloads.findPartials()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
-    const full = await trial(disk, layout)
+    const full = await tryDisk(disk, layout).catch(error => {
+      if (!isFull(error)) throw error
+      return error
+    })
     await parts.space.get()
     return new Store(parts, socket, full)
   } catch (error) {

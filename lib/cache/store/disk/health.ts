@@ -50,7 +50,7 @@ export class DiskHealth {
       })
     }
     this.#because = because
-    this.#schedule()
+    if (!this.#closed) this.#cancel ??= this.#parts.clock.after(trialInterval, () => void this.#try())
     return because
   }
 
@@ -59,24 +59,17 @@ export class DiskHealth {
     this.#cancel?.()
   }
 
-  #schedule(): void {
-    if (this.#cancel !== undefined || this.#closed) return
-    this.#cancel = this.#parts.clock.after(trialInterval, () => {
-      this.#parts.trial().then(
-        () => this.#green(),
-        error => {
-          this.#cancel = undefined
-          this.failed(error, 'trial')
-        },
-      )
-    })
-  }
-
-  #green(): void {
-    this.#cancel = undefined
-    this.#because = undefined
-    this.#parts.log.info('the disk takes writes again')
-    this.#parts.recovered()
+  async #try(): Promise<void> {
+    try {
+      await this.#parts.trial()
+      this.#cancel = undefined
+      this.#because = undefined
+      this.#parts.log.info('the disk takes writes again')
+      this.#parts.recovered()
+    } catch (error) {
+      this.#cancel = undefined
+      this.failed(error, 'trial')
+    }
   }
 }
 
