@@ -19,11 +19,11 @@ import {
   unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
+import { type Begun, resumed } from './continuation.ts'
 import { keep, watchAbandoned } from './ending.ts'
 import { asFailure, isUpstream, mostFetches, somethingElse, tooMany } from './failures.ts'
 import {
   type Arriving,
-  arrivingOf,
   conditionalFields,
   differs,
   expectedOf,
@@ -36,13 +36,11 @@ import {
   type Wanted,
 } from './found.ts'
 import { type Answer, originName } from './mirrors.ts'
-import { examined } from './opening.ts'
 import type { Ask } from './origin-client.ts'
-import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
-import { WrongContent } from './wrong-content.ts'
+import { examined, WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents {
   readonly store: Store
@@ -122,7 +120,9 @@ export class Fetcher {
 
   /** Files that are arriving, in the order in which they began. */
   get arriving(): readonly Arriving[] {
-    return [...this.#underWay].flatMap(([key, { begun }]) => (begun ? arrivingOf(key, begun) : []))
+    return [...this.#underWay].flatMap(([key, { begun }]) => {
+      return begun ? { key, received: begun.download.size, length: begun.length } : []
+    })
   }
 
   /** Fetches under way. */
@@ -158,12 +158,12 @@ export class Fetcher {
     const { clock, store, ask } = this.#options
     const { key, uri, stored } = wanted
     const requested = clock.now()
+    const { signal } = stop
     const left = stored === undefined && !wanted.insist ? store.resumable(key) : undefined
-    const continued =
-      left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
+    const continued = left && (await resumed(wanted, left, { ...this.#options, signal }))
     if (continued !== undefined) return this.#fill(wanted, continued, stop)
     const more = () => conditionalFields(wanted)
-    const answer = await ask({ uri, stored, except, signal: stop.signal, more })
+    const answer = await ask({ uri, stored, except, signal, more })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer

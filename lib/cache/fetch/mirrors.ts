@@ -128,8 +128,7 @@ export class Mirrors {
       const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
       const { response } = answer
       const standing = standingOf(response.status)
-      const found = standing === 'has it' && !isBehind(response, question)
-      if (found) {
+      if (standing === 'has it' && !isBehind(response, question)) {
         this.#failing.delete(originName(place))
         for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
         return answer

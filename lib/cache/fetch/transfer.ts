@@ -10,7 +10,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Download } from '../store/content/download.ts'
 import {
-  type Begun,
+  type Beginning,
   ContentChanged,
   checkRest,
   checkWhole,
@@ -24,7 +24,7 @@ interface TransferOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
   /** The file as its first response described it, and where that came from. */
-  readonly file: Omit<Begun, 'size'>
+  readonly file: Omit<Beginning, 'size'>
   readonly from: Pick<Answer, 'place' | 'source'>
   /** Asks the origins of the same target again, each with the fields `more` gives for it. */
   readonly again: (
