@@ -167,18 +167,14 @@ export class Checks {
       return true
     }
     // Of a file that took its place this says nothing.
-    if (current && wrong !== '') await this.#remove(digest, wrong ?? `its bytes hash to ${found}`)
-    return false
-  }
-
-  async #remove(digest: string, because: string): Promise<void> {
+    if (!current || wrong === '') return false
+    const { log, discard } = this.#parts
+    const because = wrong ?? `its bytes hash to ${found}`
     this.damaged += 1
-    this.#parts.log.warn('a stored content is damaged and was removed', { digest, because })
-    await this.#parts.discard(digest).catch(error => {
-      this.#parts.log.warn('cannot remove a damaged content', {
-        digest,
-        because: explainError(error),
-      })
+    log.warn('a stored content is damaged and was removed', { digest, because })
+    await discard(digest).catch(error => {
+      log.warn('cannot remove a damaged content', { digest, because: explainError(error) })
     })
+    return false
   }
 }

@@ -63,6 +63,7 @@ export class Download {
   readonly #tail: Tail
   readonly #file: WriteBehind
   readonly #readers: Readers
+  readonly #content: GrowingContent
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   /** The name it is stored under, once it is. */
@@ -75,6 +76,21 @@ export class Download {
     this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
     this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
+    this.#content = {
+      tail: this.#tail,
+      clock: this.#parts.clock,
+      failure: () => this.#failure,
+      behind: () => this.#file.content,
+      visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
+      done: () => this.#done,
+      moved: () => {
+        if (!this.stored || this.#done) this.#changed()
+      },
+      left: reader => {
+        this.#readers.delete(reader)
+        this.#changed()
+      },
+    }
   }
 
   /** Bytes so far, also those that are still held back. */
@@ -250,22 +266,6 @@ export class Download {
     const large = (this.length ?? this.size) > this.#file.most
     this.#file.trim(needed, large && size > 0 && this.stored)
     this.#release()
-  }
-
-  readonly #content: GrowingContent = {
-    tail: () => this.#tail,
-    failure: () => this.#failure,
-    behind: () => this.#file.content,
-    visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
-    done: () => this.#done,
-    moved: () => {
-      if (!this.stored || this.#done) this.#changed()
-      return this.#parts.clock.elapsed()
-    },
-    left: reader => {
-      this.#readers.delete(reader)
-      this.#changed()
-    },
   }
 
   get #done(): boolean {

@@ -50,7 +50,8 @@ export class DiskHealth {
       })
     }
     this.#because = because
-    if (!this.#closed) this.#cancel ??= this.#parts.clock.after(trialInterval, () => void this.#try())
+    if (!this.#closed)
+      this.#cancel ??= this.#parts.clock.after(trialInterval, () => void this.#try())
     return because
   }
 
