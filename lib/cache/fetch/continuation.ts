@@ -34,15 +34,12 @@ import type { Ask } from './origin-client.ts'
 
 /** A file whose beginning is here. */
 export interface Beginning {
-  /** Bytes that are here. */
   readonly size: number
   /** All of them, when the origin named it. */
   readonly length: number | undefined
-  /** Fields of the response they came with. */
   readonly fields: Fields
   /** Whether the archive promises a digest, by which wrong bytes show. */
   readonly promised: boolean
-  /** When those fields came. */
   readonly received: Milliseconds
 }
 

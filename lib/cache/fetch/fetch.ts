@@ -46,7 +46,6 @@ export interface FetcherOptions extends FetchEvents {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
-  /** Asks the outside within policy, redirects followed. */
   readonly ask: Ask
 }
 
@@ -66,7 +65,6 @@ interface Given {
 
 export class Fetcher {
   readonly #options: FetcherOptions
-  /** Origins that have just let a deadline pass. */
   readonly slow: SlowOrigins
   readonly #wrong: WrongContent
   readonly #underWay = new Map<string, UnderWay>()
@@ -78,7 +76,6 @@ export class Fetcher {
     this.#wrong = new WrongContent(options.clock)
   }
 
-  /** Joins the fetch of this key or starts one. */
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
@@ -107,7 +104,6 @@ export class Fetcher {
     return this.fetch(joining).found
   }
 
-  /** Whether a fetch of this key is under way. */
   isFetching(key: string): boolean {
     return this.#underWay.has(key)
   }
@@ -125,7 +121,6 @@ export class Fetcher {
     })
   }
 
-  /** Fetches under way. */
   get count(): number {
     return this.#underWay.size
   }
@@ -217,7 +212,6 @@ export class Fetcher {
     }
   }
 
-  /** Asks the other origins of the archive. */
   #elsewhere(wanted: Wanted, { place }: Answer, { stop, except }: Given): Promise<Found> {
     this.#options.onBroken(place)
     return this.#find(wanted, stop, new Set([...except, originName(place)]))

@@ -44,7 +44,6 @@ export interface Filling {
 export interface Arriving {
   readonly key: string
   readonly received: number
-  /** All of it, when the origin named it. */
   readonly length: number | undefined
 }
 
@@ -79,7 +78,6 @@ export type Found =
 export interface FetchEvents {
   /** Told of the origin whose content broke off or was wrong. */
   readonly onBroken: (place: TargetUri) => void
-  /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
@@ -90,7 +88,6 @@ export interface FetchEvents {
 export interface Fetching {
   /** Never rejects. */
   readonly found: Promise<Found>
-  /** Whether another request had begun it. */
   readonly joined: boolean
 }
 

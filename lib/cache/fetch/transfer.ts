@@ -30,13 +30,11 @@ interface TransferOptions {
   readonly again: (
     question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
   ) => Promise<Answer>
-  /** Told of every place whose content broke off. */
   readonly onBroken: (place: TargetUri) => void
   /** Told of every continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
 
-/** What asking for the rest has shown so far. */
 interface Search {
   /** Origins that have another file by this name, by `originName`. */
   readonly unfit: Set<string>
@@ -128,7 +126,6 @@ function isFinal(error: unknown): boolean {
   )
 }
 
-/** The rest of the content and where it comes from. */
 interface Rest {
   readonly content: Source
   readonly place: TargetUri

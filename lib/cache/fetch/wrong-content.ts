@@ -19,7 +19,6 @@ import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import { expectedOf, type Wanted } from './found.ts'
 
 const pause: Milliseconds = 2000
-/** The most that are remembered. */
 const capacity = 4096
 
 interface Wrong {

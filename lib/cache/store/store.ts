@@ -109,7 +109,6 @@ export class Store extends ReadableStore {
     })
   }
 
-  /** Whether it has this content, whole, under any name. */
   has(digest: string): boolean {
     const { downloads, blobs } = this.#parts
     return downloads.whole(digest) !== undefined || blobs.has(digest)
@@ -168,7 +167,6 @@ export class Store extends ReadableStore {
     return this.#parts.downloads.begin(options)
   }
 
-  /** What there is of a large download that a crash broke off. */
   resumable(key: string): Resumable | undefined {
     return this.#parts.downloads.resumable(key)
   }
@@ -178,7 +176,6 @@ export class Store extends ReadableStore {
     return this.#parts.downloads.count
   }
 
-  /** How much there is. */
   usage(): Usage {
     const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }
@@ -189,12 +186,10 @@ export class Store extends ReadableStore {
     return this.#parts.space.get()
   }
 
-  /** Whether the disk takes what it is given. */
   health(): Health {
     return this.#parts.health.state
   }
 
-  /** Removes what is due. See retention.ts. */
   sweep(options: SweepOptions): Promise<Swept> {
     return this.#parts.retention.sweep(options)
   }
@@ -210,7 +205,6 @@ export class Store extends ReadableStore {
     this.#parts.checks.maxAge = age
   }
 
-  /** Contents that were found damaged since the start. */
   get damaged(): number {
     return this.#parts.checks.damaged
   }

@@ -36,7 +36,6 @@ export interface StoreOptions {
 
 export type StoreParts = ReturnType<typeof wire>
 
-/** Memory for content on its way when no pool is given. */
 const blockMemory = 128 * 1024 * 1024
 
 /** Makes the parts of a store. Nothing is read or written yet. */

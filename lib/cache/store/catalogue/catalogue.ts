@@ -25,7 +25,6 @@ export interface UsedEntry extends Entry {
 /** As much of an entry as a listing shows. */
 export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
-/** A decoded entry. */
 interface Known {
   readonly entry: Entry
   readonly name: string
@@ -47,7 +46,6 @@ interface Found {
   readonly waiting?: Entry | undefined
 }
 
-/** Memory for decoded entries, roughly in bytes. */
 const memoryBytes = 32 * 1024 * 1024
 
 export class Catalogue<Parts extends Surroundings = Surroundings> {
@@ -58,10 +56,8 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   incomplete = false
   protected readonly parts: Parts
   protected file: EntryLog | undefined
-  /** How much of the log the last snapshot holds. */
   protected covered = 0
   protected walks = 0
-  /** By name. */
   protected readonly unwritten = new Map<string, Unwritten>()
   protected readonly memory = new LRUCache<string, Known>({
     maxSize: memoryBytes,
@@ -87,7 +83,6 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     await this.#follow(this.file)
   }
 
-  /** The entry, if it is in memory. */
   peek(key: string): Entry | undefined {
     return this.memory.get(key)?.entry
   }
@@ -169,7 +164,6 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     this.#tellOfDamage()
   }
 
-  /** Where the entries stand, some at a time. */
   async *#found(): AsyncGenerator<readonly Found[]> {
     this.walks += 1
     try {
@@ -189,7 +183,6 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     }
   }
 
-  /** The entry, if that is where it stands. */
   #foundAt(
     key: string | undefined,
     offset: number,
@@ -274,7 +267,6 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
 
 const nothingDurable: Durable = { durable: 0, unproven: [], clean: false }
 
-/** Roughly what an entry costs in memory, bytes. */
 function weigh({ entry }: Known): number {
   let weight = 700 + entry.key.length
   for (const [name, value] of entry.fields) weight += 80 + name.length + value.length

@@ -31,7 +31,6 @@ interface Compacted {
 interface Copied {
   readonly bytes: Buffer
   readonly row: number | undefined
-  /** Where it stands in the old log. */
   readonly offset: number
 }
 
@@ -49,7 +48,6 @@ export class Compaction {
   /** How far the old log has been read, and where it ended at the beginning. */
   #at = 0
   readonly #begun: number
-  /** The disk could not read all of it. */
   #incomplete = false
   #places = new Float64Array(1024)
   /** Where the new log stood when the first line came that the old one does not call durable. */
@@ -89,14 +87,12 @@ export class Compaction {
     return { log, durable: mark }
   }
 
-  /** Removes a new log that has not come into use. */
   async close(): Promise<void> {
     if (this.#to === undefined) return
     this.#to.close()
     await this.#parts.disk.remove(this.#temporary)
   }
 
-  /** Copies what is live from where it stopped until so many bytes are left. */
   async #copy(to: EntryLog, left: number): Promise<void> {
     const { from, durable } = this.#parts
     const unreadable = (): void => {
@@ -116,7 +112,6 @@ export class Compaction {
     }
   }
 
-  /** What the new log has in place of a line: nothing when it is dead. */
   #copied({ bytes, offset }: Line): Copied | undefined {
     const { table } = this.#parts
     const key = keyIn(bytes)
@@ -139,7 +134,6 @@ export class Compaction {
     this.#places[row * words + 1] = length
   }
 
-  /** Leads the table to the new log. */
   #place(): void {
     const { table } = this.#parts
     for (const row of table.rows()) {

@@ -34,7 +34,6 @@ export class EntryLog {
     this.#file = file
   }
 
-  /** Opens the log at `path`. Throws what the file system throws. */
   static async open(disk: Disk, path: string, how: OpenMode): Promise<EntryLog> {
     const file = await disk.open(path, how)
     const log = new EntryLog(file)
@@ -62,7 +61,6 @@ export class EntryLog {
     return position + before.length
   }
 
-  /** The record in a line. Throws when the disk fails; undefined when it is no record. */
   async record(offset: number, length: number): Promise<LogRecord | undefined> {
     return decodeRecord(await this.#file.bytes(offset, length))
   }
@@ -118,7 +116,6 @@ export class EntryLog {
     }
   }
 
-  /** Makes everything appended so far survive a power cut. */
   sync(): Promise<void> {
     return this.#file.sync()
   }

@@ -27,14 +27,12 @@ import { RowTable } from './row-table.ts'
 
 /** An entry as the table knows it. */
 export interface Row {
-  /** As `nameOf` gives it. */
   readonly name: string
   /** Where its line begins in the log, or `notWritten`. */
   readonly offset: number
   /** Bytes of the line. */
   readonly length: number
   readonly used: Seconds
-  /** SHA-256 of its content, lower-case hex. */
   readonly digest: string
   /** Bytes of the content. */
   readonly size: number
@@ -48,11 +46,9 @@ const rowWords = 18
 const rowDoubles = 9
 export const dumpedWords = 16
 
-/** Where the digest begins in a row, in bytes. */
 const digestAt = 32
 
 export class EntryTable {
-  /** Entries. */
   count = 0
   /** Different contents, and their bytes. */
   contents = 0
@@ -80,7 +76,6 @@ export class EntryTable {
     this.#memory.fractions.set(fractions)
   }
 
-  /** The row of an entry. */
   find(name: string): number | undefined {
     const { words, bytes } = this.#scratch
     bytes.write(name, 0, 8, 'hex')
@@ -186,12 +181,10 @@ export class EntryTable {
     return this.#word(row, 17) === 0
   }
 
-  /** The rows that name the same content, from this one on. */
   *sharing(row: number): Generator<number> {
     for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
   }
 
-  /** The line of an entry now stands at `offset`. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
     this.#memory.doubles[row * rowDoubles + 1] = offset
@@ -199,12 +192,10 @@ export class EntryTable {
     this.live += this.#onDisk(row)
   }
 
-  /** Whether an entry names this content. */
   references(digest: string): boolean {
     return this.#first(digest) !== undefined
   }
 
-  /** The rows that name this content. */
   referring(digest: string): readonly number[] {
     return [...this.sharing(this.#first(digest) ?? -1)]
   }

@@ -26,7 +26,6 @@ interface JournalParts extends Surroundings {
   readonly named: (digest: string) => void
   /** Told of a digest when no entry names it any more, and of the bytes of its content. */
   readonly freed: (digest: string, size: number) => void
-  /** Told of every entry that is put. */
   readonly onPut?: ((entry: Entry) => void) | undefined
 }
 
@@ -37,7 +36,6 @@ const sameUse: Seconds = 0.01
 /** Uses not yet written down: after so long, or so many. */
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
-/** Changes in one write. */
 const linesAtOnce = 1_000
 /** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
 const snapshotEvery = 16 * 1024 * 1024
@@ -66,7 +64,6 @@ export class Journal extends Catalogue<JournalParts> {
     if (!this.durable.clean) await this.#log.sync()
   }
 
-  /** Bytes of log. */
   get position(): number {
     return this.#log.position
   }
@@ -175,7 +172,6 @@ export class Journal extends Catalogue<JournalParts> {
     else if (position - this.covered > due) await this.snapshot()
   }
 
-  /** Writes the table down. */
   async snapshot(): Promise<void> {
     if (this.incomplete) return
     const { table, durable, position: covered } = this
@@ -281,7 +277,6 @@ function periodOf(used: number): number {
   return Math.floor(used / usePeriod)
 }
 
-/** Some of the items, without a look at the others. */
 function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
   const first: Item[] = []
   for (const item of items) if (first.push(item) === most) break

@@ -20,7 +20,6 @@ import { type Durable, isDigests, isName, seal, unseal } from './record.ts'
 /** What is known beside the rows. */
 interface Covered extends Durable {
   readonly generation: string
-  /** How much of the log it holds. */
   readonly covered: number
 }
 
@@ -28,7 +27,6 @@ const version = 3
 const headBytes = 4096
 const mostUnproven = 50
 const rowBytes = dumpedWords * 4
-/** Rows written or read at once. */
 const inPiece = 16_384
 
 /** Writes the table down, in steps. Throws what the file system throws. */

@@ -11,7 +11,6 @@ import type { Source } from '../../../bytes/source.ts'
 
 type Lane = 'small' | 'large' | 'background'
 
-/** Checks at once. */
 const most: Readonly<Record<Lane, number>> = { small: 2, large: 2, background: 1 }
 
 const largestSmall = 16 * 1024 * 1024
@@ -23,16 +22,13 @@ const backgroundRate = 64 * 1024
 export class Check {
   readonly digest: string
   readonly size: number
-  /** Whether the content is right; never rejects. */
   readonly right: Promise<boolean>
-  /** Clients that wait for it. */
   readers = 0
   /** What is hashed; when it is there before the check begins, the file stays open for it. */
   source: Source | undefined
   /** Where it waits or runs. */
   lane: Lane | undefined
   running = false
-  /** Ends the pause it makes. */
   wake: (() => void) | undefined
   settle: (right: boolean) => void = () => {}
 
@@ -77,7 +73,6 @@ export class CheckQueue {
     this.#put(check, 'background')
   }
 
-  /** It is of no use any more. */
   drop(check: Check): void {
     if (check.running) return
     this.#letGo(check)
@@ -136,7 +131,6 @@ export class CheckQueue {
     for (const other of this.#running) other.wake?.()
   }
 
-  /** Whether a client waits for a check that runs. */
   get #awaited(): boolean {
     return [...this.#running].some(({ lane }) => lane !== 'background')
   }

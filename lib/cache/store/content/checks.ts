@@ -23,7 +23,6 @@ import type { Opener, Wanted } from './open-files.ts'
 interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
-  /** Reads all of the content under a digest. */
   readonly read: (digest: string, size: number) => Source
   /** Told of an unproven content that is right. */
   readonly proven: (digest: string) => void
@@ -38,9 +37,7 @@ const remembered = 65_536
 const aheadShare = 3 / 4
 
 export class Checks {
-  /** How old a check may be. */
   maxAge: Milliseconds = day
-  /** Contents that were found damaged. */
   damaged = 0
   /** Digests whose contents must be hashed before they are used. */
   readonly unproven = new Set<string>()
@@ -121,7 +118,6 @@ export class Checks {
     return check.right
   }
 
-  /** Breaks off what is under way. */
   close(): void {
     this.#queue.close()
     this.#checks.clear()

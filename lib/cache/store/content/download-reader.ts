@@ -25,15 +25,12 @@ export interface GrowingContent {
 }
 
 class DownloadReader implements Source {
-  /** The next byte it wants. */
   position: number
-  /** When it last took something. */
   movedAt: Milliseconds
   readonly #end: number
   readonly #content: GrowingContent
   #take: Take | undefined
   #behind: Source | undefined
-  /** The file is being read for it. */
   #reading = false
   #dropped: Error | undefined
   #closed = false

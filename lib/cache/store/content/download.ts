@@ -31,7 +31,6 @@ import { type Destination, WriteBehind } from './write-behind.ts'
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
 export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
-/** A content that is whole and what was expected. */
 interface Completed {
   readonly digest: string
   readonly size: number
@@ -39,7 +38,6 @@ interface Completed {
   readonly kept: Promise<Kept>
 }
 
-/** What a download needs of its store. */
 interface DownloadParts {
   readonly clock: Clock
   readonly disk: Disk
@@ -66,7 +64,6 @@ export class Download {
   readonly #content: GrowingContent
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
-  /** The name it is stored under, once it is. */
   #stored: string | undefined
   #ready: (() => void) | undefined
 
@@ -98,7 +95,6 @@ export class Download {
     return this.#tail.end
   }
 
-  /** The final length, when the origin or the archive named it. */
   get length(): number | undefined {
     return this.#parts.expectation.length
   }
@@ -113,7 +109,6 @@ export class Download {
     return this.#readers.size
   }
 
-  /** Whether the content goes to disk; `because` tells why not. */
   get stored(): boolean {
     return this.because === undefined
   }
@@ -122,12 +117,10 @@ export class Download {
     return this.#file.because
   }
 
-  /** Its temporary file, for the store alone. */
   get file(): WriteBehind {
     return this.#file
   }
 
-  /** Whether a reader may still begin at this byte. */
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
     if (this.#stored !== undefined) return true
@@ -278,7 +271,6 @@ export class Download {
     return this.#state === 'settled' && this.#readers.size === 0 && !awaited
   }
 
-  /** More is written, or a reader moved or left. */
   #changed(): void {
     this.#trim()
     this.#relieve()

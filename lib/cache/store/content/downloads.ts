@@ -27,7 +27,6 @@ export interface DownloadOptions {
   readonly key?: string
   readonly fields?: Continuation['fields']
   readonly expected?: Expected | undefined
-  /** What the origin announced. */
   readonly length?: number | undefined
   /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
   readonly passing?: string | undefined
@@ -35,7 +34,6 @@ export interface DownloadOptions {
 
 /** The beginning of a download that a crash broke off. */
 export interface Resumable {
-  /** Bytes that are there. */
   readonly size: number
   readonly length: number | undefined
   readonly fields: Continuation['fields']
@@ -75,7 +73,6 @@ export class Downloads {
   /** Downloads that a crash broke off, by key. */
   #partials: Map<string, Partial> = new Map()
   readonly #underWay = new Map<Download, Ending>()
-  /** Contents that are whole and being stored. */
   readonly #whole = new Map<string, Download>()
 
   constructor(parts: DownloadsParts) {
@@ -109,7 +106,6 @@ export class Downloads {
     return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
   }
 
-  /** Downloads that are not over. */
   get count(): number {
     return this.#underWay.size
   }
@@ -131,12 +127,10 @@ export class Downloads {
     return { arrived, coming }
   }
 
-  /** The download that has all of this content and is being stored. */
   whole(digest: string): Download | undefined {
     return this.#whole.get(digest)
   }
 
-  /** Whether a file below `tmp/` belongs to a download. */
   inUse(path: string): boolean {
     for (const { file } of this.#underWay.keys()) {
       if (file.path !== undefined && (path === file.path || path === sidecarOf(file.path)))
@@ -154,7 +148,6 @@ export class Downloads {
     return true
   }
 
-  /** A file below `tmp/` is gone. */
   removed(path: string): void {
     for (const [key, partial] of this.#partials) {
       if (path === partial.path || path === sidecarOf(partial.path)) this.#partials.delete(key)

@@ -51,7 +51,6 @@ export class OpenFiles {
     }
   }
 
-  /** Reads a part of a content that is known to be there, as long as it is. */
   read(wanted: Wanted): Source {
     return openingSource(
       this.#opened(wanted).then(content => {
@@ -67,7 +66,6 @@ export class OpenFiles {
     this.#close(digest)
   }
 
-  /** Closes what has no readers; a file that is being read closes with its last one. */
   close(): void {
     for (const digest of [...this.#files.keys()]) this.#close(digest)
   }
@@ -80,7 +78,6 @@ export class OpenFiles {
     })
   }
 
-  /** The open file of that size. */
   async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
     for (;;) {
       const known = this.#files.get(digest)
@@ -120,7 +117,6 @@ export class OpenFiles {
     }
   }
 
-  /** A file without readers stays open for a while. */
   #rest(digest: string, content: OpenContent): void {
     if (content.closed) return
     this.#idle.set(digest, this.#parts.clock.elapsed())
@@ -149,7 +145,6 @@ export class OpenFiles {
   }
 }
 
-/** A source that is still being opened. */
 function openingSource(opening: Promise<Source>): Source {
   let closed = false
   return {

@@ -28,7 +28,6 @@ export interface Continuation {
 export interface Partial extends Continuation {
   readonly path: string
   readonly length: number | undefined
-  /** How much of it is there. */
   readonly bytes: number
   readonly sha256: string
 }

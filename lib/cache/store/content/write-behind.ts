@@ -28,7 +28,6 @@ interface WriteBehindParts {
   readonly to: Destination
   readonly tail: Tail
   readonly blocks: SharedBlocks
-  /** Bytes of the tail that are kept for readers. */
   readonly most?: number | undefined
   /** Told whenever more is written, or nothing more will be. */
   readonly changed: () => void
@@ -37,7 +36,6 @@ interface WriteBehindParts {
 /** What waits before the file is made, and before the next write. */
 const firstBatch = 1024 * 1024
 const batch = 256 * 1024
-/** The most that is written at once. */
 const mostAtOnce = 1024 * 1024
 /** How far the disk may be behind before the origin waits; the second when blocks are scarce. */
 const mostBehind = 2 * 1024 * 1024
@@ -47,7 +45,6 @@ const mostKept = 4 * 1024 * 1024
 const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
-  /** Bytes in the file. */
   written = 0
   /** Why nothing more is written; undefined while all goes well. */
   because: string | undefined
@@ -79,7 +76,6 @@ export class WriteBehind {
     return this.#file
   }
 
-  /** Bytes of the tail that are kept for readers. */
   get most(): number {
     const { most = mostKept, blocks } = this.#parts
     return blocks.scarce ? Math.min(most, mostKeptScarce) : most
@@ -116,7 +112,6 @@ export class WriteBehind {
     return this.#content
   }
 
-  /** Starts writing when there is enough of it. */
   write(): void {
     const { tail, blocks, to } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
@@ -154,7 +149,6 @@ export class WriteBehind {
     this.#parts.changed()
   }
 
-  /** Takes the temporary name away. */
   async remove(): Promise<void> {
     const { disk } = this.#parts
     // A file that is just being made would come after its removal.
@@ -163,7 +157,6 @@ export class WriteBehind {
     await this.#removing
   }
 
-  /** Lets go of the file. Operations under way end first. */
   close(): void {
     this.#closed = true
     this.#file?.close()

@@ -54,7 +54,6 @@ const flags = {
 /** How a file is opened: one that is there; also a new one; only a new one, and its directory when that is missing. */
 export type OpenMode = keyof typeof flags
 
-/** How many deadlines a flush may take. */
 const flushing = 6
 
 export class Disk {
@@ -89,7 +88,6 @@ export class Disk {
     return new DiskFile(fd, this.#files, this.#slots)
   }
 
-  /** Opens a file for reading; undefined when nothing has this name. */
   openIfThere(path: string): Promise<DiskFile | undefined> {
     return ifThere(this.open(path, 'reading'))
   }
@@ -116,7 +114,6 @@ export class Disk {
     return (await ifThere(removed.then(() => true))) ?? false
   }
 
-  /** Removes whatever has this name, directories with all they hold. */
   removeTree(path: string): Promise<void> {
     const options = { recursive: true, force: true } as const
     return this.#wait({ begin: end => this.#files.rm(path, options, end) })
@@ -130,7 +127,6 @@ export class Disk {
     await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
   }
 
-  /** Names in a directory. */
   list(directory: string): Promise<readonly string[]> {
     return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
   }
@@ -149,7 +145,6 @@ export class Disk {
     return this.#wait({ begin: end => this.#files.statfs(path, end) })
   }
 
-  /** Makes the names in a directory survive a power cut. */
   async syncDirectory(path: string): Promise<void> {
     const directory = await this.open(path, 'reading')
     try {
@@ -203,7 +198,6 @@ export class DiskFile {
     if (written < bytes.length) throw new Error('the disk took no bytes')
   }
 
-  /** Makes its bytes survive a power cut. */
   sync(): Promise<void> {
     return this.#wait({
       begin: end => this.#files.fdatasync(this.#fd, end),

@@ -13,14 +13,12 @@ export type Health =
   | { readonly writable: true }
   | { readonly writable: false; readonly because: string }
 
-/** How long a failing disk is left alone between two trials. */
 const trialInterval: Milliseconds = 15_000
 
 interface HealthParts {
   readonly clock: Clock
   readonly log: Logger
   readonly trial: () => Promise<void>
-  /** Told when a trial has succeeded. */
   readonly recovered: () => void
 }
 

@@ -36,9 +36,7 @@ export interface Operation<T> {
 
 export interface SlotsOptions {
   readonly clock: Clock
-  /** Operations at once. */
   readonly slots?: number
-  /** How long an operation may take. */
   readonly deadline?: Milliseconds
   /** Told when an operation is past its deadline and none was before. */
   readonly onHung?: (error: DiskHung) => void
@@ -46,11 +44,8 @@ export interface SlotsOptions {
 
 interface Entered extends Member {
   readonly operation: Omit<Operation<never>, 'begin'>
-  /** The tick at which it began. */
   begun: number
-  /** It is past its deadline. */
   late: boolean
-  /** Its caller knows how it ended. */
   told: boolean
   begin(): void
   fail(error: Error): void
@@ -74,7 +69,6 @@ export class Slots {
     this.#options = { slots: 10, deadline: 10_000, onHung: () => {}, ...options }
   }
 
-  /** Whether an operation is past its deadline. */
   get hung(): boolean {
     return this.#late > 0
   }

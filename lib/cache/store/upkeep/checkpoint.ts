@@ -19,7 +19,6 @@ interface CheckpointParts extends Kept {
 const interval: Milliseconds = 5_000
 const mostFresh = 256
 
-/** Contents flushed at once. */
 const flushedAtOnce = 4
 
 /** So many are flushed when the store closes; more are hashed at the next start. */
@@ -35,7 +34,6 @@ export class Checkpoints {
     this.#parts = parts
   }
 
-  /** Something is new. */
   soon(): void {
     if (this.#closed) return
     this.#cancel ??= this.#parts.clock.after(interval, () => this.#start())
@@ -49,7 +47,6 @@ export class Checkpoints {
     return turn
   }
 
-  /** Begins none any more; waits for the one that is under way. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()

@@ -18,7 +18,6 @@ import type { Space } from './space.ts'
 export interface UnderWay {
   /** What there is of them, also of those that a crash broke off. */
   readonly arrived: number
-  /** What comes soon. */
   readonly coming: number
 }
 
@@ -40,7 +39,6 @@ const mostFloor = 2 ** 30
 /** A content without an entry may be about to get one for so long. */
 const unnamedGrace: Milliseconds = 1_000
 
-/** Contents that go before the room is measured again. */
 const batch = 500
 
 const reportEvery: Milliseconds = 30_000
@@ -105,7 +103,6 @@ export class Room {
     return `${size} bytes are more than half of what may be used of the file system`
   }
 
-  /** Begins to make room if there is too little of it. */
   look(): void {
     if (this.#closing.signal.aborted) return
     this.#tellForeign()
@@ -120,7 +117,6 @@ export class Room {
       })
   }
 
-  /** Stops making room. */
   close(): void {
     this.#closing.abort(new Error('the store closes'))
     this.#cancelReport?.()
@@ -205,7 +201,6 @@ export class Room {
     return { chosen, rest: victims.slice(at) }
   }
 
-  /** Bytes on the disk, downloads under way included. */
   get stored(): number {
     return this.#contents + this.#parts.underWay().arrived
   }
@@ -236,7 +231,6 @@ export class Room {
     return this.#parts.space.free + this.stored < this.#floor
   }
 
-  /** Removing contents did not help the file system lately. */
   get #vain(): boolean {
     return this.#parts.clock.elapsed() < this.#vainUntil
   }
