@@ -197,7 +197,7 @@ export class Store extends ReadableStore {
   /** What is kept from now on. From the first call on the store sweeps every day until it closes. */
   retain(rules: RetentionRules): void {
     this.#parts.room.use(rules)
-    this.#parts.retention.daily(() => this.#parts.room.rules)
+    this.#parts.retention.daily()
   }
 
   /** A stored content is hashed again while it is read when its last check is older than this. */
@@ -229,12 +229,10 @@ export class Store extends ReadableStore {
     checks.close()
     await downloads.close(closing())
     await this.#proving
-    await checkpoints.close()
-    for (const step of [() => checkpoints.last(), () => journal.close()]) {
-      await step().catch(error => {
-        this.#parts.log.warn('not everything could be made durable', {
-          because: explainError(error),
-        })
+    for (const part of [checkpoints, journal]) {
+      await part.close().catch(error => {
+        const because = explainError(error)
+        this.#parts.log.warn('not everything could be made durable', { because })
       })
     }
     health.close()

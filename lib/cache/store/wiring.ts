@@ -97,6 +97,6 @@ export function wire(options: StoreOptions) {
   const soon = (): void => checkpoints.soon()
   const downloads = new Downloads({ ...kept, blocks, contents, checks, room, soon })
   const checkpoints = new Checkpoints({ ...kept, downloads, checks })
-  const retention = new Retention({ ...kept, downloads, checkpoints })
+  const retention = new Retention({ ...kept, downloads, checkpoints, room })
   return { ...kept, contents, checks, downloads, checkpoints, retention, room, space }
 }

@@ -206,7 +206,7 @@ export class Download {
         this.#file.giveUp(error)
       }
     }
-    if (this.because !== undefined) await this.#file.remove()
+    await (this.because === undefined ? undefined : this.#file.remove())
     this.#state = 'settled'
     if (!this.stored && this.#readers.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()

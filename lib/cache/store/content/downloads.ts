@@ -57,7 +57,6 @@ const leastForeseen = 4 * 1024 * 1024
 const leastTime: Milliseconds = 1_000
 
 interface Ending {
-  readonly ended: Promise<void>
   readonly continuation: Continuation | undefined
   /** When it began, and with how many bytes. */
   readonly since: Milliseconds
@@ -74,6 +73,8 @@ export class Downloads {
   #partials: Map<string, Partial> = new Map()
   readonly #underWay = new Map<Download, Ending>()
   readonly #whole = new Map<string, Download>()
+  #closing: Error | undefined
+  #onIdle: (() => void) | undefined
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
@@ -165,11 +166,14 @@ export class Downloads {
     return more
   }
 
-  /** Fails all of them with `reason` and waits until their files are dealt with. */
+  /** Fails all of them, and those that still begin, with `reason`; waits until their files are dealt with. */
   async close(reason: Error): Promise<void> {
-    const underWay = [...this.#underWay]
-    for (const [download] of underWay) download.discard(reason)
-    await Promise.all(underWay.map(([, { ended }]) => ended))
+    this.#closing = reason
+    for (const download of [...this.#underWay.keys()]) download.discard(reason)
+    if (this.#underWay.size === 0) return
+    await new Promise<void>(resolve => {
+      this.#onIdle = resolve
+    })
   }
 
   #destination(length: number | undefined): Destination {
@@ -192,7 +196,6 @@ export class Downloads {
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
     let digest: string | undefined
-    let over = (): void => {}
     const download: Download = new Download({
       ...this.#parts,
       expectation,
@@ -201,19 +204,14 @@ export class Downloads {
         digest = found
         if (download.stored) this.#whole.set(found, download)
       },
-      onEnd: () => {
-        this.#end(download, digest)
-        over()
-      },
-    })
-    const ended = new Promise<void>(resolve => {
-      over = resolve
+      onEnd: () => this.#end(download, digest),
     })
     const since = this.#parts.clock.elapsed()
     const saved = 'begun' in to
-    this.#underWay.set(download, { ended, continuation, since, begun: download.size, saved })
+    this.#underWay.set(download, { continuation, since, begun: download.size, saved })
     if (continuation !== undefined) this.#parts.soon()
     this.#parts.room.look()
+    if (this.#closing !== undefined) download.discard(this.#closing)
     return download
   }
 
@@ -222,6 +220,7 @@ export class Downloads {
     const { path } = download.file
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
+    if (this.#underWay.size === 0) this.#onIdle?.()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     // The entries that wait for its content can be written, or are void.

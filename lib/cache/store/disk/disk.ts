@@ -71,20 +71,12 @@ export class Disk {
   }
 
   async open(path: string, how: OpenMode): Promise<DiskFile> {
-    try {
-      return await this.#open(path, how)
-    } catch (error) {
-      if (how !== 'creating' || systemCode(error) !== 'ENOENT') throw error
-      await this.makeDirectory(dirname(path))
-      return this.#open(path, how)
-    }
-  }
-
-  async #open(path: string, how: OpenMode): Promise<DiskFile> {
-    const fd = await this.#wait<number>({
-      begin: end => this.#files.open(path, flags[how], 0o644, end),
-      over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
-    })
+    const open = (): Promise<number> =>
+      this.#wait({
+        begin: end => this.#files.open(path, flags[how], 0o644, end),
+        over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
+      })
+    const fd = await (how === 'creating' ? this.#inDirectoryOf(path, open) : open())
     return new DiskFile(fd, this.#files, this.#slots)
   }
 
@@ -96,15 +88,20 @@ export class Disk {
    * Gives a file another name, whatever had that name before. The new directory is made when it is missing. When this has
    * failed it has not happened, and will not.
    */
-  async rename(from: string, to: string): Promise<void> {
-    const rename = (): Promise<void> =>
-      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true })
+  rename(from: string, to: string): Promise<void> {
+    return this.#inDirectoryOf(to, () =>
+      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true }),
+    )
+  }
+
+  /** Makes the directory of `path` when `act` fails for want of it, and acts again. */
+  async #inDirectoryOf<T>(path: string, act: () => Promise<T>): Promise<T> {
     try {
-      await rename()
+      return await act()
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error
-      await this.makeDirectory(dirname(to))
-      await rename()
+      await this.makeDirectory(dirname(path))
+      return act()
     }
   }
 

@@ -47,14 +47,11 @@ export class Checkpoints {
     return turn
   }
 
+  /** The last one, when none is under way. Rejects when the disk fails or when it would take too long: nothing is proven then. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()
     await this.#running
-  }
-
-  /** The last one; the store closes. Rejects when the disk fails or when it would take too long: nothing is proven then. */
-  async last(): Promise<void> {
     const { size } = this.#parts.blobs.fresh
     if (size > mostAtClose) throw new Error(`${size} contents are not yet durable`)
     await this.run({ clean: true })

@@ -17,6 +17,7 @@ import { isDigest, shards } from '../disk/layout.ts'
 import { nameOf } from '../key.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import { forget, type Kept, removeContents, rowsOf } from './removal.ts'
+import type { Room } from './room.ts'
 import { keepAll, type RetentionRules, type Standing } from './rules.ts'
 import { olderVersions } from './versions.ts'
 
@@ -38,6 +39,7 @@ export interface Swept {
 interface RetentionParts extends Kept {
   readonly downloads: Downloads
   readonly checkpoints: Checkpoints
+  readonly room: Room
 }
 
 /** How long a content stays after its last entry: a client may have been promised it. */
@@ -55,7 +57,7 @@ export class Retention {
   readonly #parts: RetentionParts
   readonly #closing = new AbortController()
   #collecting: (() => void) | undefined
-  #daily = false
+  #sweeping: Promise<void> | undefined
 
   constructor(parts: RetentionParts) {
     this.#parts = parts
@@ -91,20 +93,19 @@ export class Retention {
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
-  /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
-  daily(rules: () => RetentionRules): void {
-    if (!this.#daily) void this.#sweepDaily(rules)
-    this.#daily = true
+  /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */
+  daily(): void {
+    this.#sweeping ??= this.#sweepDaily()
   }
 
-  async #sweepDaily(rules: () => RetentionRules): Promise<void> {
-    const { clock, log } = this.#parts
+  async #sweepDaily(): Promise<void> {
+    const { clock, log, room } = this.#parts
     const { signal } = this.#closing
     for (let time = firstSweep; ; time = day) {
       await pause(clock, time, signal)
       if (signal.aborted) return
       try {
-        const swept = await this.sweep({ ...rules(), now: clock.now() })
+        const swept = await this.sweep({ ...room.rules, now: clock.now() })
         log.info('retention: swept', { ...swept })
       } catch (error) {
         if (signal.aborted) return

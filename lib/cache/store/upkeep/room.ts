@@ -47,9 +47,9 @@ const watchEvery: Milliseconds = 30_000
 const vainPause: Milliseconds = 60_000
 
 export class Room {
+  rules: RetentionRules = keepAll
   readonly #parts: RoomParts
   readonly #closing = new AbortController()
-  #rules: RetentionRules = keepAll
   #making: Promise<void> | undefined
   #vainUntil = Number.NEGATIVE_INFINITY
   /** The log says that other programs fill the file system. */
@@ -67,15 +67,11 @@ export class Room {
    * fill the file system as well.
    */
   use(rules: RetentionRules): void {
-    this.#rules = rules
+    this.rules = rules
     if (this.#closing.signal.aborted) return
     const watch = (): Promise<void> => this.#parts.space.fresh().then(() => this.look())
     this.#stopWatch ??= repeat(this.#parts.clock, watchEvery, watch)
     void watch()
-  }
-
-  get rules(): RetentionRules {
-    return this.#rules
   }
 
   /**
@@ -124,7 +120,7 @@ export class Room {
   }
 
   #tooLarge(length: number): string | undefined {
-    const { objectSize, size } = this.#rules
+    const { objectSize, size } = this.rules
     if (objectSize > 0 && length > objectSize) {
       return `${length} bytes are more than retention.object_size`
     }
@@ -153,7 +149,7 @@ export class Room {
       const before = { free: (await space.get())?.free, stored: this.stored }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
-        victims = await findVictims(rowsOf(table, signal), table, this.#rules)
+        victims = await findVictims(rowsOf(table, signal), table, this.rules)
         if (victims.length === 0) return
       }
       if (contents.length === 0) {
@@ -194,7 +190,7 @@ export class Room {
     for (const { row, rank } of victims) {
       if (bytes >= excess || chosen.length >= batch) break
       at += 1
-      if (rankOf(table, row, this.#rules) !== rank) continue
+      if (rankOf(table, row, this.rules) !== rank) continue
       chosen.push(...table.sharing(row))
       bytes += table.size(row)
     }
@@ -211,7 +207,7 @@ export class Room {
 
   /** How many bytes too many there are, when so many times the headroom is to be kept. */
   #excess(headrooms: number): number {
-    const { size } = this.#rules
+    const { size } = this.rules
     const { arrived, coming } = this.#parts.underWay()
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
     const over = size > 0 ? this.#contents + arrived + coming - (size - headroom) : 0
@@ -236,7 +232,7 @@ export class Room {
   }
 
   get #floor(): number {
-    const { free } = this.#rules
+    const { free } = this.rules
     const total = this.#parts.space.latest?.total ?? 0
     return free ?? Math.min(total * floorShare, mostFloor)
   }
