@@ -1,6 +1,6 @@
 /**
- * Continues a broken download: what the origin is asked, and whether its answer is the rest of the same file (RFC 9110 sections
- * 13.1.5 and 14).
+ * Continues a broken download, also one of which a crash or a stop has left the beginning on disk: what the origin is asked, and
+ * whether its answer is the rest of the same file (RFC 9110 sections 13.1.5 and 14).
  *
  * # Facts
  * - An entity tag names one representation. A date does not: reproducible builds give two contents the same one. So a date
@@ -9,13 +9,14 @@
  *   compared by its beginning, byte for byte.
  */
 import { createHash } from 'node:crypto'
-import type { Milliseconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { parseContentRange } from '../../http/message/range.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import {
   formatEntityTag,
   isLastModifiedStrong,
@@ -23,35 +24,90 @@ import {
   type Validators,
   validatorsOf,
 } from '../../http/message/validator.ts'
+import type { Logger } from '../../log/log.ts'
+import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
+import type { Download } from '../store/content/download.ts'
+import type { Resumable } from '../store/content/downloads.ts'
+import { expectedOf, type Wanted } from './found.ts'
+import type { Answer } from './mirrors.ts'
+import type { Ask } from './origin-client.ts'
 
 /** A file whose beginning is here. */
-export interface Begun {
-  /** Bytes that are here. */
+export interface Beginning {
   readonly size: number
   /** All of them, when the origin named it. */
   readonly length: number | undefined
-  /** Fields of the response they came with. */
   readonly fields: Fields
   /** Whether the archive promises a digest, by which wrong bytes show. */
   readonly promised: boolean
-  /** When those fields came. */
   readonly received: Milliseconds
 }
 
-/** The fields that ask for the rest; undefined when only the whole can be asked for. */
-export function restFields(begun: Begun): Fields | undefined {
-  const validator = ifRange(begun)
-  return validator === undefined || begun.size === 0
-    ? undefined
-    : Fields.of(['Range', `bytes=${begun.size}-`], ['If-Range', validator])
+/** A download with the content that belongs into it. */
+export interface Begun {
+  readonly draft: EntryDraft
+  readonly download: Download
+  readonly length: number | undefined
+  /** What is still to come. */
+  readonly content: Source
+  readonly from: Pick<Answer, 'place' | 'source'>
 }
 
-function ifRange({ fields, promised, received }: Begun): string | undefined {
+interface ResumptionOptions {
+  readonly ask: Ask
+  readonly clock: Clock
+  readonly log: Logger
+  readonly signal: AbortSignal
+}
+
+/**
+ * The download that a crash or a stop broke off and the rest of its content; undefined when the file must be fetched as a
+ * whole. Rejects when asking fails.
+ */
+export async function resumed(
+  wanted: Wanted,
+  left: Resumable,
+  { clock, log, ask, signal }: ResumptionOptions,
+): Promise<Begun | undefined> {
+  const { key, uri } = wanted
+  const requested = clock.now()
+  const fields = Fields.of(...Object.entries(left.fields))
+  const { size, length } = left
+  const expected = expectedOf(wanted)
+  const begun = { size, length, fields, promised: expected !== undefined, received: requested }
+  const rest = restFields(begun)
+  if (rest === undefined) return undefined
+  // Which of several origins the beginning came from is not known: only a promised digest would show a part of another file.
+  const more = (_: TargetUri, others: boolean): Fields =>
+    others && !begun.promised ? Fields.empty : rest
+  const answer = await ask({ uri, stored: undefined, signal, more })
+  const { status, content, fields: part } = answer.response
+  try {
+    const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined
+    const download = whole === undefined ? undefined : await left.resume(expected)
+    if (download !== undefined) {
+      log.info('continues a fetch that a stop broke off', { key, received: size })
+      const times = { requested, received: clock.now(), previous: undefined }
+      const draft = draftEntry(key, fields, times)
+      return { draft, download, length: whole, content, from: answer }
+    }
+  } catch (error) {
+    log.warn('cannot continue a fetch that a stop broke off', { key, error })
+  }
+  content.close()
+  return undefined
+}
+
+/** The fields that ask for the rest; undefined when only the whole can be asked for. */
+export function restFields(begun: Beginning): Fields | undefined {
+  const { size, fields, promised, received } = begun
+  if (size === 0) return undefined
   const validators = validatorsOf(fields, received)
   const { etag, lastModified } = validators
-  if (etag !== undefined && !etag.weak) return formatEntityTag(etag)
+  const range = ['Range', `bytes=${size}-`] as const
+  if (etag !== undefined && !etag.weak) return Fields.of(range, ['If-Range', formatEntityTag(etag)])
   return promised && lastModified !== undefined && isLastModifiedStrong(validators)
-    ? formatDate(lastModified)
+    ? Fields.of(range, ['If-Range', formatDate(lastModified)])
     : undefined
 }
 
@@ -59,7 +115,7 @@ function ifRange({ fields, promised, received }: Begun): string | undefined {
  * The size of the whole, of which a 206 with these fields is the rest. Throws ContentChanged when it begins elsewhere, does not
  * reach the end, or belongs to another representation.
  */
-export function checkRest(begun: Begun, part: Fields, now: Milliseconds): number {
+export function checkRest(begun: Beginning, part: Fields, now: Milliseconds): number {
   const range = parseContentRange(part.get('Content-Range') ?? '')
   if (range?.kind !== 'range' || range.range.first !== begun.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
@@ -93,7 +149,7 @@ function contradict(a: Validators, b: Validators): boolean {
 
 /** Throws ContentChanged when a second 200, with these fields, is of another file. Where there is a date, it decides. */
 export function checkWhole(
-  begun: Begun,
+  begun: Beginning,
   whole: { readonly fields: Fields; readonly length: number | undefined },
   now: Milliseconds,
 ): void {

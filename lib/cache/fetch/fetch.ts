@@ -6,10 +6,9 @@
  * - A fetch ends with the last byte: from then on the store has the file, and later requests are answered from it.
  * - A large file of which a crash left the beginning is asked for from there on.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
-import { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import {
@@ -19,11 +18,11 @@ import {
   unstorable,
 } from '../rfc9111/stored-response.ts'
 import type { Store } from '../store/store.ts'
+import { type Begun, resumed } from './continuation.ts'
 import { keep, watchAbandoned } from './ending.ts'
 import { asFailure, isUpstream, mostFetches, somethingElse, tooMany } from './failures.ts'
 import {
   type Arriving,
-  arrivingOf,
   conditionalFields,
   differs,
   expectedOf,
@@ -36,39 +35,34 @@ import {
   type Wanted,
 } from './found.ts'
 import { type Answer, originName } from './mirrors.ts'
-import { examined } from './opening.ts'
 import type { Ask } from './origin-client.ts'
-import { type Begun, resumed } from './resumption.ts'
 import { isGone } from './revalidation.ts'
 import { SlowOrigins } from './slow-origins.ts'
 import { transfer } from './transfer.ts'
-import { WrongContent } from './wrong-content.ts'
+import { examined, WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
-  /** Asks the outside within policy, redirects followed. */
   readonly ask: Ask
 }
 
-interface UnderWay {
+interface Running {
   readonly wanted: Wanted
   readonly stop: AbortController
-  readonly found: Promise<Found>
+  /** Origins that sent something else, by `originName`. */
+  readonly except: Set<string>
   /** What has come of it, once it has begun to come. */
   begun?: Pick<Begun, 'download' | 'length'>
 }
 
-/** How a question is asked: `except` are origins that sent something else. */
-interface Given {
-  readonly stop: AbortController
-  readonly except: ReadonlySet<string>
+interface UnderWay extends Running {
+  readonly found: Promise<Found>
 }
 
 export class Fetcher {
   readonly #options: FetcherOptions
-  /** Origins that have just let a deadline pass. */
   readonly slow: SlowOrigins
   readonly #wrong: WrongContent
   readonly #underWay = new Map<string, UnderWay>()
@@ -80,7 +74,6 @@ export class Fetcher {
     this.#wrong = new WrongContent(options.clock)
   }
 
-  /** Joins the fetch of this key or starts one. */
   fetch(wanted: Wanted): Fetching {
     const running = this.#underWay.get(wanted.key)
     if (running !== undefined) return { found: this.#join(running, wanted), joined: true }
@@ -89,12 +82,12 @@ export class Fetcher {
       const failed: Found = { kind: 'failed', failure: failure ?? tooMany() }
       return { found: Promise.resolve(failed), joined: false }
     }
-    const stop = new AbortController()
-    const found = this.#find(wanted, stop).catch((error: unknown): Found => {
+    const begins: Running = { wanted, stop: new AbortController(), except: new Set() }
+    const found = this.#find(begins).catch((error: unknown): Found => {
       this.#over(wanted)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
     })
-    this.#underWay.set(wanted.key, { wanted, stop, found })
+    this.#underWay.set(wanted.key, Object.assign(begins, { found }))
     return { found, joined: false }
   }
 
@@ -109,7 +102,6 @@ export class Fetcher {
     return this.fetch(joining).found
   }
 
-  /** Whether a fetch of this key is under way. */
   isFetching(key: string): boolean {
     return this.#underWay.has(key)
   }
@@ -122,10 +114,11 @@ export class Fetcher {
 
   /** Files that are arriving, in the order in which they began. */
   get arriving(): readonly Arriving[] {
-    return [...this.#underWay].flatMap(([key, { begun }]) => (begun ? arrivingOf(key, begun) : []))
+    return [...this.#underWay].flatMap(([key, { begun }]) => {
+      return begun ? { key, received: begun.download.size, length: begun.length } : []
+    })
   }
 
-  /** Fetches under way. */
   get count(): number {
     return this.#underWay.size
   }
@@ -150,25 +143,22 @@ export class Fetcher {
     if (this.#underWay.size === 0) this.#onIdle?.()
   }
 
-  async #find(
-    wanted: Wanted,
-    stop: AbortController,
-    except: ReadonlySet<string> = new Set(),
-  ): Promise<Found> {
+  async #find(running: Running): Promise<Found> {
     const { clock, store, ask } = this.#options
+    const { wanted, except } = running
     const { key, uri, stored } = wanted
+    const { signal } = running.stop
     const requested = clock.now()
     const left = stored === undefined && !wanted.insist ? store.resumable(key) : undefined
-    const continued =
-      left && (await resumed(wanted, left, { ...this.#options, signal: stop.signal }))
-    if (continued !== undefined) return this.#fill(wanted, continued, stop)
+    const continued = left && (await resumed(wanted, left, { ...this.#options, signal }))
+    if (continued !== undefined) return this.#fill(running, continued)
     const more = () => conditionalFields(wanted)
-    const answer = await ask({ uri, stored, except, signal: stop.signal, more })
+    const answer = await ask({ uri, stored, except, signal, more })
     this.slow.forget(uri)
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
     const { status, fields } = response
-    if (status === 200) return this.#begin(wanted, answer, { times, stop, except })
+    if (status === 200) return this.#begin(running, answer, times)
     response.content.close()
     this.#over(wanted)
     if (status === 304 && stored !== undefined && !isSuperseded(wanted)) {
@@ -183,51 +173,51 @@ export class Fetcher {
 
   /** A 200: its content begins to be stored, unless it is plainly not the file or not what is expected. */
   async #begin(
-    wanted: Wanted,
+    running: Running,
     answer: Answer,
-    given: Given & { readonly times: { requested: number; received: number } },
+    times: { readonly requested: Milliseconds; readonly received: Milliseconds },
   ): Promise<Found> {
     const { store, log, onImpostor } = this.#options
+    const { wanted } = running
     const { key, stored } = wanted
     const { fields, length } = answer.response
-    const expected = expectedOf(wanted)
     const { content, found } = await examined(answer.response, wanted)
     if (found !== undefined) {
       onImpostor()
       log.warn('the origin answered with something else', { key, because: found })
       if (answer.others || stored !== undefined) content.close()
-      if (answer.others) return this.#elsewhere(wanted, answer, given)
+      if (answer.others) return this.#elsewhere(running, answer)
       if (stored !== undefined) throw somethingElse(found)
     }
     const previous = this.#wrong.before(key) ?? stored
-    const draft = draftEntry(key, fields, { ...given.times, previous })
+    const draft = draftEntry(key, fields, { ...times, previous })
     try {
       const download = store.download({
         key,
         length,
-        expected,
+        expected: expectedOf(wanted),
         passing: unstorable(fields) ?? found,
         fields: Object.fromEntries(draft.fields),
       })
-      return this.#fill(wanted, { draft, download, length, content, from: answer }, given.stop)
+      return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
       content.close()
       if (!answer.others || !WrongContent.is(error)) throw error
-      return this.#elsewhere(wanted, answer, given)
+      return this.#elsewhere(running, answer)
     }
   }
 
-  /** Asks the other origins of the archive. */
-  #elsewhere(wanted: Wanted, { place }: Answer, { stop, except }: Given): Promise<Found> {
+  #elsewhere(running: Running, { place }: Answer): Promise<Found> {
     this.#options.onBroken(place)
-    return this.#find(wanted, stop, new Set([...except, originName(place)]))
+    running.except.add(originName(place))
+    return this.#find(running)
   }
 
-  #fill(wanted: Wanted, begun: Begun, stop: AbortController): Found {
+  #fill(running: Running, begun: Begun): Found {
+    const { wanted } = running
     const { draft, download, length } = begun
-    const running = this.#underWay.get(wanted.key)
-    if (running !== undefined) running.begun = begun
-    const settled = this.#run(wanted, begun, stop)
+    running.begun = begun
+    const settled = this.#run(running, begun)
     const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
     return {
       kind: 'filling',
@@ -236,12 +226,10 @@ export class Fetcher {
   }
 
   /** The content, to its last byte. */
-  async #run(
-    wanted: Wanted,
-    { draft, download, length, content, from }: Begun,
-    stop: AbortController,
-  ): Promise<Settled> {
+  async #run({ wanted, stop }: Running, begun: Begun): Promise<Settled> {
     const { clock, log, ask, onBroken, onFetched } = this.#options
+    const { draft, download } = begun
+    const { signal } = stop
     const { key, uri } = wanted
     const before = download.size
     let last: TargetUri | undefined
@@ -250,17 +238,11 @@ export class Fetcher {
       stop.abort(reason)
     })
     try {
-      last = await transfer(content, download, {
+      last = await transfer(begun, {
         clock,
-        signal: stop.signal,
-        file: {
-          length,
-          fields: Fields.of(...draft.fields),
-          promised: expectedOf(wanted) !== undefined,
-          received: draft.stored,
-        },
-        from,
-        again: question => ask({ uri, stored: undefined, signal: stop.signal, ...question }),
+        signal,
+        promised: expectedOf(wanted) !== undefined,
+        again: question => ask({ uri, stored: undefined, signal, ...question }),
         onBroken,
         onResume: (received, error) => {
           log.warn('fetch broke off, resuming', { key, received, error })
@@ -268,7 +250,7 @@ export class Fetcher {
       })
       return keep(wanted, { draft, download }, this.#options)
     } catch (error) {
-      content.close()
+      begun.content.close()
       if (last !== undefined && isUpstream(error)) onBroken(last)
       download.discard(this.#noteFailure(wanted, error, draft))
       log.warn('fetch failed', { key, received: download.size, error })

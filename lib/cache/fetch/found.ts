@@ -44,15 +44,7 @@ export interface Filling {
 export interface Arriving {
   readonly key: string
   readonly received: number
-  /** All of it, when the origin named it. */
   readonly length: number | undefined
-}
-
-export function arrivingOf(
-  key: string,
-  begun: { readonly download: Pick<Download, 'size'>; readonly length: number | undefined },
-): Arriving {
-  return { key, received: begun.download.size, length: begun.length }
 }
 
 /** What came of a filling: stored, whole but not stored, or never whole. */
@@ -86,7 +78,6 @@ export type Found =
 export interface FetchEvents {
   /** Told of the origin whose content broke off or was wrong. */
   readonly onBroken: (place: TargetUri) => void
-  /** Told of the bytes of every fetch when it ends, whole or not. */
   readonly onFetched: (bytes: number) => void
   /** Told of every response that was plainly not the file it was asked for. */
   readonly onImpostor: () => void
@@ -97,16 +88,14 @@ export interface FetchEvents {
 export interface Fetching {
   /** Never rejects. */
   readonly found: Promise<Found>
-  /** Whether another request had begun it. */
   readonly joined: boolean
 }
 
 /** RFC 9111 section 4.3.1: ask with every validator the origin itself gave. */
 export function conditionalFields(wanted: Wanted): Fields {
-  const insist = wanted.insist || isSuperseded(wanted) ? 'max-age=0' : undefined
-  if (wanted.stored === undefined || isSuperseded(wanted))
-    return Fields.of(['Cache-Control', insist])
-  const stored = Fields.of(...wanted.stored.fields)
+  const superseded = isSuperseded(wanted)
+  const insist = wanted.insist || superseded ? 'max-age=0' : undefined
+  const stored = superseded ? Fields.empty : Fields.of(...(wanted.stored?.fields ?? []))
   return Fields.of(
     ['Cache-Control', insist],
     ['If-None-Match', stored.get('ETag')],
@@ -130,20 +119,16 @@ export function isSuperseded({ stored, claim }: Pick<Wanted, 'stored' | 'claim'>
   return stored !== undefined && claim !== undefined && stored.digest !== claim.digest
 }
 
+type Promised = Pick<Wanted, 'archive' | 'claim'>
+
 /** What the content must turn out to be, by an index or by its name; undefined when nothing says so. */
-export function expectedOf({
-  archive,
-  claim,
-}: Pick<Wanted, 'archive' | 'claim'>): Expected | undefined {
+export function expectedOf({ archive, claim }: Promised): Expected | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   return { size: claim.size, digest: { algorithm: 'sha256', hex: claim.digest } }
 }
 
 /** What stands in the entry once the content has turned out so. */
-export function verifiedBy({
-  archive,
-  claim,
-}: Pick<Wanted, 'archive' | 'claim'>): Verified | undefined {
+export function verifiedBy({ archive, claim }: Promised): Verified | undefined {
   if (claim === undefined) return archive.digest && { by: 'name' }
   const { by: signer, is } = claim.generation?.signature ?? {}
   const signed = is === 'good' && signer !== undefined && { signer }

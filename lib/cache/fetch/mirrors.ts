@@ -35,7 +35,6 @@ interface MirrorParts {
 /** What the origins of an archive are asked for one file. */
 export interface Question {
   readonly uri: TargetUri
-  /** What is stored of it. */
   readonly stored: Entry | undefined
   /** Origins that are not asked, by `originName`. */
   readonly except?: ReadonlySet<string> | undefined
@@ -45,7 +44,6 @@ export interface Question {
 /** An answer to a question. */
 export interface Answer {
   readonly response: OriginResponse
-  /** The place that was asked. */
   readonly place: TargetUri
   /** The place that answered: the end of the redirects. */
   readonly source: TargetUri
@@ -61,7 +59,6 @@ type AskOne = (
   how: {
     readonly deadlines?: Partial<OriginDeadlines>
     readonly signal: AbortSignal
-    /** Whether other origins have this archive too. */
     readonly others: boolean
   },
 ) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
@@ -79,7 +76,6 @@ interface Health {
   until: Milliseconds
 }
 
-/** What a question has come to so far. */
 interface Round {
   readonly question: Question
   readonly askOne: AskOne
@@ -93,7 +89,6 @@ interface Round {
 
 export class Mirrors {
   readonly #parts: MirrorParts
-  /** Origins of archives that failed, by `originName`. */
   readonly #failing = new Map<string, Health>()
 
   constructor(parts: MirrorParts) {
@@ -116,20 +111,17 @@ export class Mirrors {
     return this.#withoutFile(round, healthy)
   }
 
-  /** Notes an origin whose content was wrong or broke off. */
   brokeOff(place: TargetUri): void {
     if (this.#parts.places(place).length > 1) this.#note(place)
   }
 
-  /** The answer of one origin if it has the file. */
   async #try(round: Round, place: TargetUri, hurry: boolean): Promise<Answer | undefined> {
     const { question } = round
     try {
       const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
       const { response } = answer
       const standing = standingOf(response.status)
-      const found = standing === 'has it' && !isBehind(response, question)
-      if (found) {
+      if (standing === 'has it' && !isBehind(response, question)) {
         this.#failing.delete(originName(place))
         for (const refusal of round.refusals) this.#note(refusal.place, refusal.response.fields)
         return answer
@@ -170,7 +162,6 @@ export class Mirrors {
     throw round.failure ?? noneLeft(question.uri)
   }
 
-  /** Gives an origin `patience` for its head. */
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
     const late = new AbortController()
     const cancel = this.#parts.clock.after(patience, () => late.abort())

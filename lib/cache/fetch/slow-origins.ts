@@ -32,12 +32,10 @@ export class SlowOrigins {
     return false
   }
 
-  /** It let a client wait for too long. */
   note(uri: TargetUri): void {
     this.#until.set(originName(uri), this.#clock.elapsed() + memory)
   }
 
-  /** It has answered. */
   forget(uri: TargetUri): void {
     this.#until.delete(originName(uri))
   }

@@ -23,25 +23,24 @@ import { type Answer, originName, type Question } from './mirrors.ts'
 interface TransferOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** The file as its first response described it, and where that came from. */
-  readonly file: Omit<Begun, 'size'>
-  readonly from: Pick<Answer, 'place' | 'source'>
+  /** Whether the archive promises a digest of the file. */
+  readonly promised: boolean
   /** Asks the origins of the same target again, each with the fields `more` gives for it. */
   readonly again: (
     question: Pick<Question, 'except'> & { readonly more: (place: TargetUri) => Fields },
   ) => Promise<Answer>
-  /** Told of every place whose content broke off. */
   readonly onBroken: (place: TargetUri) => void
   /** Told of every continuation, for the log. */
   readonly onResume: (received: number, error: unknown) => void
 }
 
-/** What asking for the rest has shown so far. */
 interface Search {
   /** Origins that have another file by this name, by `originName`. */
   readonly unfit: Set<string>
   /** A redirect led to another server: no part is taken, the whole is compared. */
   wholeOnly: boolean
+  /** Connections in a row that brought no new byte. */
+  fruitless: number
 }
 
 /** Tries in a row that brought no new byte before the transfer is given up. */
@@ -52,15 +51,11 @@ const firstPause: Milliseconds = 200
  * Settles with the place the end came from when the content is whole in the download, which the caller then completes. Rejects
  * with what broke the transfer for good; the caller then discards the download.
  */
-export async function transfer(
-  first: Source,
-  download: Download,
-  options: TransferOptions,
-): Promise<TargetUri> {
-  let content = first
-  let { place } = options.from
-  const search: Search = { unfit: new Set(), wholeOnly: false }
-  let fruitless = 0
+export async function transfer(begun: Begun, options: TransferOptions): Promise<TargetUri> {
+  const { download } = begun
+  let { content } = begun
+  let { place } = begun.from
+  const search: Search = { unfit: new Set(), wholeOnly: false, fruitless: 0 }
   for (;;) {
     const before = download.size
     try {
@@ -68,12 +63,12 @@ export async function transfer(
       return place
     } catch (error) {
       content.close()
-      fruitless = download.size > before ? 0 : fruitless + 1
+      search.fruitless = download.size > before ? 0 : search.fruitless + 1
       if (options.signal.aborted || !isUpstream(error)) throw error
       options.onBroken(place)
-      if (isFinal(error) || fruitless >= mostFruitless) throw error
+      if (isFinal(error) || search.fruitless >= mostFruitless) throw error
       options.onResume(download.size, error)
-      const found = await rest(download, fruitless, search, options)
+      const found = await rest(begun, search, options)
       content = found.content
       place = found.place
     }
@@ -128,24 +123,15 @@ function isFinal(error: unknown): boolean {
   )
 }
 
-/** The rest of the content and where it comes from. */
-interface Rest {
-  readonly content: Source
-  readonly place: TargetUri
-}
+type Rest = Pick<Begun, 'content'> & Pick<Answer, 'place'>
 
-async function rest(
-  download: Download,
-  fruitless: number,
-  search: Search,
-  options: TransferOptions,
-): Promise<Rest> {
-  let delay = firstPause * 2 ** fruitless
+async function rest(begun: Begun, search: Search, options: TransferOptions): Promise<Rest> {
+  let delay = firstPause * 2 ** search.fruitless
   for (let attempt = 1; ; ) {
     await pause(options.clock, delay, options.signal)
     options.signal.throwIfAborted()
     try {
-      const found = await askForRest(download, search, options)
+      const found = await askForRest(begun, search, options)
       if (found !== undefined) return found
     } catch (error) {
       if (options.signal.aborted || !isUpstream(error)) throw error
@@ -161,35 +147,36 @@ async function rest(
  * another one is taken only where a digest is promised. Otherwise the whole is asked for, and its beginning compared.
  */
 async function askForRest(
-  download: Download,
+  { draft, download, length, from }: Begun,
   search: Search,
-  { file, from, clock, again }: TransferOptions,
+  { promised, clock, again }: TransferOptions,
 ): Promise<Rest | undefined> {
   const { size } = download
-  const begun = { ...file, size }
-  const part = restFields(begun) ?? Fields.empty
+  const fields = Fields.of(...draft.fields)
+  const beginning = { size, length, fields, promised, received: draft.stored }
+  const part = restFields(beginning) ?? Fields.empty
   const isFirst = (place: TargetUri): boolean => originName(place) === originName(from.place)
   const { response, place, source } = await again({
     except: search.unfit,
-    more: to => (file.promised || (isFirst(to) && !search.wholeOnly) ? part : Fields.empty),
+    more: to => (promised || (isFirst(to) && !search.wholeOnly) ? part : Fields.empty),
   })
   const { status, content } = response
   try {
     if (status === 206) {
-      if (!file.promised && !isSamePlace(source, from.source)) {
+      if (!promised && !isSamePlace(source, from.source)) {
         if (search.wholeOnly) throw new ContentChanged('another server sent a part')
         search.wholeOnly = true
         content.close()
         return undefined
       }
-      checkRest(begun, response.fields, clock.now())
+      checkRest(beginning, response.fields, clock.now())
       return { content, place }
     }
     if (mayPass(status)) throw busy(status)
     if (status !== 200) {
       throw new ContentChanged(`the origin answered ${status} when asked for the rest`)
     }
-    checkWhole(begun, response, clock.now())
+    checkWhole(beginning, response, clock.now())
     if (size === 0) return { content, place }
     return { content: await restOf(content, { size, sha256: download.digestSoFar() }), place }
   } catch (error) {

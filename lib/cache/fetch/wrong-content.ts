@@ -1,6 +1,7 @@
 /**
- * Remembers files of which an origin has just sent content that the archive does not promise: for some seconds they are not
- * fetched again for each client, and the next content never gets the date of the wrong one.
+ * Finds content that is plainly not the file, and remembers files of which an origin has just sent content that the archive does
+ * not promise: for some seconds they are not fetched again for each client, and the next content never gets the date of the wrong
+ * one.
  *
  * # Facts
  * - apt keeps the beginning of what broke off and asks for the rest with the date it came with. With the same date the right
@@ -9,12 +10,15 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Piece } from '../../bytes/piece.ts'
+import { prefixed, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
+import { type Impostor, impostor, promisesNothing, telling } from '../archive/impostor.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import { expectedOf, type Wanted } from './found.ts'
 
 const pause: Milliseconds = 2000
-/** The most that are remembered. */
 const capacity = 4096
 
 interface Wrong {
@@ -58,4 +62,44 @@ export class WrongContent {
   before(key: string): EntryDraft | undefined {
     return this.#wrong.get(key)?.draft
   }
+}
+
+/** The content of a 200, whole, and why it is not the file; a name that promises nothing is not waited for. */
+export async function examined(
+  { fields, content }: Pick<OriginResponse, 'fields' | 'content'>,
+  { archive, uri }: Wanted,
+): Promise<{ readonly content: Source; readonly found?: Impostor | undefined }> {
+  if (promisesNothing(archive)) return { content }
+  const { first, broken, whole } = await opening(content, telling)
+  const name = uri.path.slice(uri.path.lastIndexOf('/') + 1)
+  const found = broken ? undefined : impostor({ ...archive, name }, fields, first)
+  return { content: whole, found }
+}
+
+interface Opening {
+  /** As many bytes as were asked for, or all there are; or, when the content broke off, as many as came. */
+  readonly first: Buffer
+  /** Whether it broke off so early that `first` says nothing. */
+  readonly broken: boolean
+  readonly whole: Source
+}
+
+/** Reads the first `count` bytes. A content that breaks off so early breaks off again. */
+function opening(content: Source, count: number): Promise<Opening> {
+  return new Promise(resolve => {
+    const pieces: Piece[] = []
+    let size = 0
+    const step = (error: Error | undefined, piece: Piece | undefined): void => {
+      if (piece !== undefined) {
+        pieces.push(piece)
+        size += piece.bytes.length
+        if (size < count) return content.next(step)
+      }
+      const first = Buffer.concat(pieces.map(({ bytes }) => bytes.subarray(0, count)))
+      const ended: Source = { next: take => take(error, undefined), close: () => content.close() }
+      const whole = prefixed(pieces, piece === undefined ? ended : content)
+      resolve({ first: first.subarray(0, count), broken: error !== undefined, whole })
+    }
+    content.next(step)
+  })
 }

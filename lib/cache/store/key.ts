@@ -4,12 +4,17 @@
  * The canonical URI is also the one the origin is asked for. Were it asked in the client's own spelling, two spellings that
  * share a key but not an answer would let one client choose what another is given.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { TargetUri } from '../../http/message/target.ts'
 
 /** The name of a key's entry: the SHA-256 of its text, lower-case hex. */
 export function entryName(key: string): string {
-  return createHash('sha256').update(key).digest('hex')
+  return hash('sha256', key)
+}
+
+/** The shorter name an entry goes by in the table and the log: 16 hex digits. */
+export function nameOf(key: string): string {
+  return entryName(key).slice(0, 16)
 }
 
 /**

@@ -31,7 +31,6 @@ export class ReadableStore {
     this.#parts = parts
   }
 
-  /** The entry if memory has it. */
   peek(key: string): Entry | undefined {
     return this.#parts.catalogue.peek(key)
   }
@@ -46,7 +45,6 @@ export class ReadableStore {
     })
   }
 
-  /** All entries, read one by one. */
   entries(): AsyncIterable<UsedEntry> {
     return this.#parts.catalogue.walk()
   }
@@ -91,7 +89,6 @@ export class ReadableStore {
     this.#parts.contents.close()
   }
 
-  /** What to do about an entry whose content is not what it says. */
   protected broken({ key, digest }: Named, because: string): void {
     this.#parts.log.warn('an entry without its content', { key, digest, because })
   }

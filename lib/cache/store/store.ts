@@ -10,9 +10,14 @@ import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
 import type { DownloadOptions, Resumable } from './content/downloads.ts'
-import { findPartials } from './content/partial.ts'
 import type { Health } from './disk/health.ts'
-import { checkVersion, createDirectories, directoryFailure, trial } from './disk/self-test.ts'
+import {
+  checkVersion,
+  createDirectories,
+  directoryFailure,
+  isFull,
+  tryDisk,
+} from './disk/self-test.ts'
 import { checkEntry, type Entry, maxEntryBytes } from './entry.ts'
 import { type Named, ReadableStore } from './reading.ts'
 import type { SweepOptions, Swept } from './upkeep/retention.ts'
@@ -35,17 +40,21 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await checkVersion(disk, layout, log)
     socket = await own(
       {
-        ...{ directory, lock: wholeDirectory, name: `cache directory ${directory}` },
+        directory,
+        lock: wholeDirectory,
+        name: `cache directory ${directory}`,
         mend: 'name another directory',
       },
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const { partials, removed } = await findPartials(disk, layout)
-    for (const [key, partial] of partials) parts.partials.set(key, partial)
+    const removed = await parts.downloads.findPartials()
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
-    const full = await trial(disk, layout)
+    const full = await tryDisk(disk, layout).catch(error => {
+      if (!isFull(error)) throw error
+      return error
+    })
     await parts.space.get()
     return new Store(parts, socket, full)
   } catch (error) {
@@ -58,8 +67,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 export class Store extends ReadableStore {
   readonly #parts: StoreParts
   readonly #socket: AdminSocket
-  /** Entries whose content is whole and not yet stored, by key. */
-  readonly #arriving = new Map<string, Entry>()
+  readonly #arriving: Map<string, Entry>
   #proving: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -69,10 +77,10 @@ export class Store extends ReadableStore {
     super({ ...parts, catalogue: journal })
     this.#parts = parts
     this.#socket = socket
-    parts.told.ended = (digest, stored) => this.#ended(digest, stored)
+    this.#arriving = parts.downloads.arriving
     if (full !== undefined) parts.health.failed(full, 'self-test')
-    for (const digest of journal.unproven()) parts.unproven.add(digest)
-    if (parts.unproven.size > 0) this.#proving = this.#proveAll()
+    for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
+    if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
   }
 
   override peek(key: string): Entry | undefined {
@@ -89,23 +97,18 @@ export class Store extends ReadableStore {
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
     const { digest, size } = entry
-    const { downloads, unproven, checks } = this.#parts
+    const { downloads, checks } = this.#parts
     const download = downloads.whole(digest)
     if (download?.size === size && download.canJoin(first)) {
       const end = Math.min(last, size - 1)
-      return {
-        kind: 'stream',
-        length: end + 1 - first,
-        open: () => download.open(first, end),
-      }
+      return { kind: 'stream', length: end + 1 - first, open: () => download.open(first, end) }
     }
-    if (!unproven.has(digest)) return super.content(entry, first, last)
+    if (!checks.unproven.has(digest)) return super.content(entry, first, last)
     return checks.check(digest, size).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
   }
 
-  /** Whether it has this content, whole, under any name. */
   has(digest: string): boolean {
     const { downloads, blobs } = this.#parts
     return downloads.whole(digest) !== undefined || blobs.has(digest)
@@ -164,7 +167,6 @@ export class Store extends ReadableStore {
     return this.#parts.downloads.begin(options)
   }
 
-  /** What there is of a large download that a crash broke off. */
   resumable(key: string): Resumable | undefined {
     return this.#parts.downloads.resumable(key)
   }
@@ -174,7 +176,6 @@ export class Store extends ReadableStore {
     return this.#parts.downloads.count
   }
 
-  /** How much there is. */
   usage(): Usage {
     const { count, contents, bytes } = this.#parts.journal.table
     return { objects: count, blobs: contents, bytes }
@@ -185,12 +186,10 @@ export class Store extends ReadableStore {
     return this.#parts.space.get()
   }
 
-  /** Whether the disk takes what it is given. */
   health(): Health {
     return this.#parts.health.state
   }
 
-  /** Removes what is due. See retention.ts. */
   sweep(options: SweepOptions): Promise<Swept> {
     return this.#parts.retention.sweep(options)
   }
@@ -198,7 +197,7 @@ export class Store extends ReadableStore {
   /** What is kept from now on. From the first call on the store sweeps every day until it closes. */
   retain(rules: RetentionRules): void {
     this.#parts.room.use(rules)
-    this.#parts.retention.daily(() => this.#parts.room.rules)
+    this.#parts.retention.daily()
   }
 
   /** A stored content is hashed again while it is read when its last check is older than this. */
@@ -206,7 +205,6 @@ export class Store extends ReadableStore {
     this.#parts.checks.maxAge = age
   }
 
-  /** Contents that were found damaged since the start. */
   get damaged(): number {
     return this.#parts.checks.damaged
   }
@@ -231,12 +229,10 @@ export class Store extends ReadableStore {
     checks.close()
     await downloads.close(closing())
     await this.#proving
-    await checkpoints.close()
-    for (const step of [() => checkpoints.last(), () => journal.close()]) {
-      await step().catch(error => {
-        this.#parts.log.warn('not everything could be made durable', {
-          because: explainError(error),
-        })
+    for (const part of [checkpoints, journal]) {
+      await part.close().catch(error => {
+        const because = explainError(error)
+        this.#parts.log.warn('not everything could be made durable', { because })
       })
     }
     health.close()
@@ -249,20 +245,10 @@ export class Store extends ReadableStore {
     this.#parts.journal.remove(entry.key, entry.digest)
   }
 
-  /** A download is over: the entries that wait for its content can be written, or are void. */
-  #ended(digest: string | undefined, stored: boolean): void {
-    const { downloads, journal } = this.#parts
-    if (digest === undefined || (!stored && downloads.whole(digest) !== undefined)) return
-    for (const [key, entry] of this.#arriving) {
-      if (entry.digest !== digest) continue
-      this.#arriving.delete(key)
-      if (stored) journal.put(entry)
-    }
-  }
-
   async #proveAll(): Promise<void> {
-    const { unproven, journal, checks } = this.#parts
-    this.#parts.log.info('hashing what was not yet durable at the last stop', {
+    const { journal, checks, log } = this.#parts
+    const { unproven } = checks
+    log.info('hashing what was not yet durable at the last stop', {
       contents: unproven.size,
     })
     for (const digest of [...unproven]) {

@@ -7,7 +7,6 @@ import type { Logger } from '../../log/log.ts'
 import { Journal } from './catalogue/journal.ts'
 import { Checks } from './content/checks.ts'
 import { Downloads } from './content/downloads.ts'
-import type { Partial } from './content/partial.ts'
 import { SharedBlocks } from './content/shared-blocks.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Blobs } from './disk/blobs.ts'
@@ -17,7 +16,6 @@ import { Layout } from './disk/layout.ts'
 import { tryDisk } from './disk/self-test.ts'
 import type { Entry } from './entry.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
-import { Removal } from './upkeep/removal.ts'
 import { Retention } from './upkeep/retention.ts'
 import { Room } from './upkeep/room.ts'
 import { Space } from './upkeep/space.ts'
@@ -38,7 +36,6 @@ export interface StoreOptions {
 
 export type StoreParts = ReturnType<typeof wire>
 
-/** Memory for content on its way when no pool is given. */
 const blockMemory = 128 * 1024 * 1024
 
 /** Makes the parts of a store. Nothing is read or written yet. */
@@ -50,7 +47,6 @@ export function wire(options: StoreOptions) {
     clock,
     onHung: error => health.failed(error, 'waiting for the disk'),
   })
-  const around = { disk, layout, clock, log }
   const health = new DiskHealth({
     clock,
     log,
@@ -60,20 +56,14 @@ export function wire(options: StoreOptions) {
       journal.flush().catch(error => health.failed(error, 'writing entries'))
     },
   })
+  const around = { disk, layout, clock, log, health }
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const space = new Space(around, () => room.stored)
-  /** Digests whose contents must be hashed before they are used. */
-  const unproven = new Set<string>()
-  /** Downloads that a crash broke off, by key. */
-  const partials = new Map<string, Partial>()
-  /** Told that a download is over, of which content, and whether that is stored. */
-  const told = { ended: (_digest: string | undefined, _stored: boolean): void => {} }
   const checks = new Checks({
     clock,
     log,
-    read: (digest, size) => contents.read({ digest, size, first: 0, end: size, broken: () => {} }),
-    passed: digest => {
-      if (!unproven.delete(digest)) return
+    read: (digest, size) => contents.read({ digest, size, first: 0, end: size }),
+    proven: digest => {
       blobs.fresh.add(digest)
       checkpoints.soon()
     },
@@ -82,7 +72,6 @@ export function wire(options: StoreOptions) {
   const contents = new Contents({ ...around, blocks, memory, checks })
   const journal = new Journal({
     ...around,
-    failed: error => health.failed(error, 'writing entries'),
     named: digest => blobs.taken(digest),
     freed: (digest, size) => blobs.freed(digest, size),
     onPut: options.onPut,
@@ -91,71 +80,23 @@ export function wire(options: StoreOptions) {
     ...around,
     named: digest => journal.table.references(digest),
     unname: digest => journal.removeRows(journal.table.referring(digest)),
-    changed: digest => {
-      contents.forget(digest)
-      unproven.delete(digest)
-    },
+    changed: digest => contents.forget(digest),
     soon: () => {
       checkpoints.soon()
       retention.soon()
       room.look()
     },
   })
-  const removal = new Removal({ clock, journal, blobs })
+  const kept = { ...around, journal, blobs }
   const room = new Room({
-    ...around,
-    journal,
-    blobs,
-    removal,
+    ...kept,
     space,
     underWay: () => downloads.bytes,
     dropPartial: () => downloads.dropPartial(),
-    failed: error => health.failed(error, 'removing contents'),
   })
-  const downloads = new Downloads({
-    ...around,
-    blocks,
-    blobs,
-    contents,
-    checks,
-    room,
-    partials,
-    soon: () => checkpoints.soon(),
-    diskFailed: error => health.failed(error, 'storing a download'),
-    ended: (digest, stored) => told.ended(digest, stored),
-  })
-  const checkpoints = new Checkpoints({
-    clock,
-    journal,
-    blobs,
-    unproven,
-    savePartials: () => downloads.save(),
-    failed: error => health.failed(error, 'making contents durable'),
-  })
-  const retention = new Retention({
-    ...around,
-    journal,
-    blobs,
-    removal,
-    failed: error => health.failed(error, 'removing contents'),
-    checkpoint: () => checkpoints.run(),
-    inUse: path => downloads.inUse(path),
-    removed: path => downloads.removed(path),
-  })
-  return {
-    ...around,
-    health,
-    journal,
-    contents,
-    checks,
-    blobs,
-    downloads,
-    partials,
-    unproven,
-    checkpoints,
-    retention,
-    room,
-    space,
-    told,
-  }
+  const soon = (): void => checkpoints.soon()
+  const downloads = new Downloads({ ...kept, blocks, contents, checks, room, soon })
+  const checkpoints = new Checkpoints({ ...kept, downloads, checks })
+  const retention = new Retention({ ...kept, downloads, checkpoints, room })
+  return { ...kept, contents, checks, downloads, checkpoints, retention, room, space }
 }

@@ -11,8 +11,9 @@ import { explainError, systemCode } from '../../../errors.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import type { Entry } from '../entry.ts'
+import { nameOf } from '../key.ts'
 import { EntryLog, type Line } from './entry-log.ts'
-import { EntryTable, nameOf, notWritten } from './entry-table.ts'
+import { EntryTable, notWritten } from './entry-table.ts'
 import { type Durable, decodeRecord, isSealed, keyIn } from './record.ts'
 import { readSnapshot } from './snapshot.ts'
 
@@ -24,7 +25,6 @@ export interface UsedEntry extends Entry {
 /** As much of an entry as a listing shows. */
 export type Listed = Pick<UsedEntry, 'key' | 'size' | 'digest' | 'lastUsed'>
 
-/** A decoded entry. */
 interface Known {
   readonly entry: Entry
   readonly name: string
@@ -46,21 +46,18 @@ interface Found {
   readonly waiting?: Entry | undefined
 }
 
-/** Memory for decoded entries, roughly in bytes. */
 const memoryBytes = 32 * 1024 * 1024
 
-export class Catalogue {
+export class Catalogue<Parts extends Surroundings = Surroundings> {
   table = new EntryTable()
   /** Up to where contents survive a power cut, as the log says. */
   durable: Durable = nothingDurable
   /** The disk failed while the log was read: entries may be missing. */
   incomplete = false
-  protected readonly parts: Surroundings
+  protected readonly parts: Parts
   protected file: EntryLog | undefined
-  /** How much of the log the last snapshot holds. */
   protected covered = 0
   protected walks = 0
-  /** By name. */
   protected readonly unwritten = new Map<string, Unwritten>()
   protected readonly memory = new LRUCache<string, Known>({
     maxSize: memoryBytes,
@@ -69,20 +66,23 @@ export class Catalogue {
   readonly #loads = new SingleFlight<Entry | undefined>()
   #garbled = 0
 
-  constructor(parts: Surroundings) {
+  constructor(parts: Parts) {
     this.parts = parts
   }
 
   /** Reads the log and its snapshot. Throws what the file system throws when there is no opening it. */
   async load(how: 'reading' | 'writing'): Promise<void> {
     const { disk, layout } = this.parts
-    this.file = await EntryLog.open(disk, layout.log, how)
-    if (this.file === undefined) return
+    try {
+      this.file = await EntryLog.open(disk, layout.log, how)
+    } catch (error) {
+      if (how === 'reading' && systemCode(error) === 'ENOENT') return
+      throw error
+    }
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
   }
 
-  /** The entry, if it is in memory. */
   peek(key: string): Entry | undefined {
     return this.memory.get(key)?.entry
   }
@@ -132,6 +132,7 @@ export class Catalogue {
     // The entries of a walk stand in the old log.
     if (this.walks > 0) return
     this.file?.close()
+    this.file = undefined
     this.table = new EntryTable()
     await this.load('reading')
   }
@@ -140,11 +141,8 @@ export class Catalogue {
   protected lost(_row: number): void {}
 
   async #useSnapshot(file: EntryLog): Promise<void> {
-    const { disk, layout, log } = this.parts
-    const { table } = this
-    const { generation } = file
     try {
-      const known = await readSnapshot(disk, { path: layout.snapshot, table, generation })
+      const known = await readSnapshot(this.parts, this.table, file.generation)
       if (known !== undefined && known.covered <= (await file.size())) {
         this.durable = known
         this.covered = known.covered
@@ -154,7 +152,7 @@ export class Catalogue {
     } catch (error) {
       if (error instanceof DiskHung) throw error
       if (systemCode(error) !== 'ENOENT') {
-        log.warn('cannot read the table of entries', { because: explainError(error) })
+        this.parts.log.warn('cannot read the table of entries', { because: explainError(error) })
       }
     }
     this.table = new EntryTable()
@@ -162,30 +160,19 @@ export class Catalogue {
   }
 
   async #follow(file: EntryLog): Promise<void> {
-    await file.follow(
-      line => this.#apply(line),
-      error => this.#unreadable(error),
-    )
+    await file.follow(line => this.#apply(line), this.#unreadable)
     this.#tellOfDamage()
   }
 
-  /** Where the entries stand, some at a time. */
   async *#found(): AsyncGenerator<readonly Found[]> {
     this.walks += 1
     try {
-      const { file } = this
-      for (let at = 0; file !== undefined && at < file.position; ) {
-        const before = at
-        for await (const lines of file.lines(at, error => this.#unreadable(error))) {
-          const last = lines.at(-1)
-          if (last !== undefined) at = last.offset + last.bytes.length
-          yield lines.flatMap(({ offset, bytes }) => {
-            const key = keyIn(bytes)
-            if (key === undefined && !isSealed(bytes)) this.#garbled += 1
-            return this.#foundAt(key, offset, { bytes })
-          })
-        }
-        if (at === before) break
+      for await (const lines of this.file?.lines(0, this.#unreadable) ?? []) {
+        yield lines.flatMap(({ offset, bytes }) => {
+          const key = keyIn(bytes)
+          if (key === undefined && !isSealed(bytes)) this.#garbled += 1
+          return this.#foundAt(key, offset, { bytes })
+        })
       }
       yield [...this.unwritten.values()].flatMap(({ entry }) =>
         this.#foundAt(entry?.key, notWritten, { waiting: entry }),
@@ -196,7 +183,6 @@ export class Catalogue {
     }
   }
 
-  /** The entry, if that is where it stands. */
   #foundAt(
     key: string | undefined,
     offset: number,
@@ -268,7 +254,7 @@ export class Catalogue {
     this.#garbled = 0
   }
 
-  #unreadable(error: unknown): void {
+  readonly #unreadable = (error: unknown): void => {
     if (!this.incomplete) {
       this.parts.log.warn('the disk cannot read a part of the log of entries', {
         path: this.parts.layout.log,
@@ -281,7 +267,6 @@ export class Catalogue {
 
 const nothingDurable: Durable = { durable: 0, unproven: [], clean: false }
 
-/** Roughly what an entry costs in memory, bytes. */
 function weigh({ entry }: Known): number {
   let weight = 700 + entry.key.length
   for (const [name, value] of entry.fields) weight += 80 + name.length + value.length

@@ -7,8 +7,9 @@
  * before that leaves the old log, and a file the next owner removes.
  */
 import type { Disk } from '../disk/disk.ts'
+import { nameOf } from '../key.ts'
 import { EntryLog, type Line } from './entry-log.ts'
-import { type EntryTable, nameOf } from './entry-table.ts'
+import type { EntryTable } from './entry-table.ts'
 import { type Durable, decodeRecord, encodeRecord, keyIn } from './record.ts'
 
 interface CompactionParts {
@@ -18,151 +19,109 @@ interface CompactionParts {
   readonly table: EntryTable
   /** What the old log says of contents; nothing may change it meanwhile. */
   readonly durable: Durable
-  /** Runs the last step while nothing is appended. */
-  readonly alone: (act: () => Promise<void>) => Promise<void>
-  /** The old log may be left now: no reading of all entries is under way. */
-  readonly mayEnd: () => boolean
 }
 
+/** The new log, which has its name, and to which the table leads. */
 interface Compacted {
   readonly log: EntryLog
   readonly durable: Durable
 }
 
+/** A line for the new log; of an entry with its row. */
+interface Copied {
+  readonly bytes: Buffer
+  readonly row: number | undefined
+  readonly offset: number
+}
+
 /** So little is left to copy that appending may wait for it. */
 const littleLeft = 1024 * 1024
-
-/**
- * Calls `swap` with the new log as soon as it has its name and the table leads to it; not at all when the old one may not be
- * left. Throws what the disk throws, and the old log is then still in place.
- */
-export async function compact(
-  parts: CompactionParts,
-  swap: (compacted: Compacted) => void,
-): Promise<void> {
-  const { disk, path, from, alone, mayEnd } = parts
-  const temporary = `${path}.new`
-  await disk.remove(temporary)
-  const to = await EntryLog.open(disk, temporary, 'creating')
-  if (to === undefined) return
-  const copy = new Copy(parts, to)
-  let swapped = false
-  try {
-    for (let before = -1; copy.at > before && from.position - copy.at > littleLeft; ) {
-      before = copy.at
-      await copy.go()
-    }
-    await alone(async () => {
-      await copy.go()
-      if (!mayEnd() || copy.incomplete) return
-      const durable = await copy.mark()
-      await to.sync()
-      await disk.rename(temporary, path)
-      copy.place()
-      swapped = true
-      swap({ log: to, durable })
-    })
-  } finally {
-    if (!swapped) {
-      to.close()
-      await disk.remove(temporary)
-    }
-  }
-}
 
 /** Two words for each row of the table: where its line stands in the new log, and how long it is. */
 const words = 2
 
-class Copy {
-  /** How far the old log has been read. */
-  at = 0
-  /** The disk could not read all of it. */
-  incomplete = false
+/** One compaction: `begin`, `finish` and, whatever came of them, `close`. They throw what the disk throws. */
+export class Compaction {
   readonly #parts: CompactionParts
-  readonly #to: EntryLog
-  /** Where the old log ended at the beginning. */
+  readonly #temporary: string
+  #to: EntryLog | undefined
+  /** How far the old log has been read, and where it ended at the beginning. */
+  #at = 0
   readonly #begun: number
+  #incomplete = false
   #places = new Float64Array(1024)
   /** Where the new log stood when the first line came that the old one does not call durable. */
   #durable: number | undefined
 
-  constructor(parts: CompactionParts, to: EntryLog) {
+  constructor(parts: CompactionParts) {
     this.#parts = parts
-    this.#to = to
+    this.#temporary = `${parts.path}.new`
     this.#begun = parts.from.position
   }
 
-  /** Copies what is live from where it stopped to the end. */
-  async go(): Promise<void> {
+  /** Copies what is live; to be called first. */
+  async begin(): Promise<void> {
+    const { disk } = this.#parts
+    await disk.remove(this.#temporary)
+    this.#to = await EntryLog.open(disk, this.#temporary, 'creating')
+    await this.#copy(this.#to, littleLeft)
+  }
+
+  /**
+   * Copies the rest and puts the new log in place of the old one; to be called while nothing is appended. Undefined when the old
+   * one is to stay: a part of it could not be read, or `mayEnd` says so.
+   */
+  async finish(mayEnd: () => boolean): Promise<Compacted | undefined> {
+    const { disk, path, durable } = this.#parts
+    const log = this.#to
+    if (log === undefined) return undefined
+    await this.#copy(log, 0)
+    if (this.#incomplete || !mayEnd()) return undefined
+    const { unproven } = durable
+    const mark = { durable: this.#durable ?? log.position, unproven, clean: false }
+    await log.append([encodeRecord({ is: 'durable', ...mark })])
+    await log.sync()
+    await disk.rename(this.#temporary, path)
+    this.#place()
+    this.#to = undefined
+    return { log, durable: mark }
+  }
+
+  async close(): Promise<void> {
+    if (this.#to === undefined) return
+    this.#to.close()
+    await this.#parts.disk.remove(this.#temporary)
+  }
+
+  async #copy(to: EntryLog, left: number): Promise<void> {
     const { from, durable } = this.#parts
     const unreadable = (): void => {
-      this.incomplete = true
+      this.#incomplete = true
     }
-    for await (const lines of from.lines(this.at, unreadable)) {
-      const first = lines.findIndex(({ offset }) => offset >= durable.durable)
-      if (this.#durable === undefined && first >= 0) {
-        await this.#append(lines.slice(0, first))
-        this.#durable = this.#to.position
-        await this.#append(lines.slice(first))
-      } else await this.#append(lines)
+    for await (const lines of from.lines(this.#at, unreadable)) {
       const last = lines.at(-1)
-      if (last !== undefined) this.at = last.offset + last.bytes.length
+      if (last !== undefined) this.#at = last.offset + last.bytes.length
+      const copied = lines.flatMap(line => this.#copied(line) ?? [])
+      let at = copied.length > 0 ? await to.append(copied.map(({ bytes }) => bytes)) : 0
+      for (const { offset, bytes, row } of copied) {
+        if (offset >= durable.durable) this.#durable ??= at
+        if (row !== undefined) this.#moved(row, at, bytes.length)
+        at += bytes.length
+      }
+      if (left > 0 && from.position - this.#at <= left) return
     }
   }
 
-  async mark(): Promise<Durable> {
-    const { unproven } = this.#parts.durable
-    const durable = { durable: this.#durable ?? this.#to.position, unproven, clean: false }
-    await this.#to.append([encodeRecord({ is: 'durable', ...durable })])
-    return durable
-  }
-
-  /** Leads the table to the new log. */
-  place(): void {
+  #copied({ bytes, offset }: Line): Copied | undefined {
     const { table } = this.#parts
-    for (const row of table.rows()) {
-      if (table.offset(row) < 0) continue
-      table.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
-    }
-  }
-
-  async #append(lines: readonly Line[]): Promise<void> {
-    const kept: Buffer[] = []
-    const rows: { readonly row: number; readonly before: number; readonly length: number }[] = []
-    let length = 0
-    for (const line of lines) {
-      const row = this.#rowOf(line)
-      const copied = row === undefined ? this.#lasting(line) : this.#renewed(line, row)
-      if (copied === undefined) continue
-      if (row !== undefined) rows.push({ row, before: length, length: copied.length })
-      kept.push(copied)
-      length += copied.length
-    }
-    if (kept.length === 0) return
-    const first = await this.#to.append(kept)
-    for (const one of rows) this.#moved(one.row, first + one.before, one.length)
-  }
-
-  /** The row of an entry whose line is live. */
-  #rowOf({ bytes, offset }: Line): number | undefined {
     const key = keyIn(bytes)
-    const { table } = this.#parts
     const row = key === undefined ? undefined : table.find(nameOf(key))
-    return row !== undefined && table.offset(row) === offset ? row : undefined
-  }
-
-  /** A use after the line was written is written into it. */
-  #renewed({ bytes }: Line, row: number): Buffer {
-    const used = this.#parts.table.used(row)
-    if (bytes.toString('latin1', bytes.length - 32).endsWith(`,"used":${used}}\n`)) return bytes
-    const record = decodeRecord(bytes)
-    return record?.is === 'entry' ? encodeRecord({ ...record, used }) : bytes
-  }
-
-  #lasting({ bytes, offset }: Line): Buffer | undefined {
+    if (row !== undefined && table.offset(row) === offset) {
+      return { bytes: withUse(bytes, table.used(row)), row, offset }
+    }
     if (offset < this.#begun) return undefined
     const is = decodeRecord(bytes)?.is
-    return is === 'gone' || is === 'uses' ? bytes : undefined
+    return is === 'gone' || is === 'uses' ? { bytes, row: undefined, offset } : undefined
   }
 
   #moved(row: number, offset: number, length: number): void {
@@ -174,4 +133,19 @@ class Copy {
     this.#places[row * words] = offset
     this.#places[row * words + 1] = length
   }
+
+  #place(): void {
+    const { table } = this.#parts
+    for (const row of table.rows()) {
+      if (table.offset(row) < 0) continue
+      table.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
+    }
+  }
+}
+
+/** The line of an entry with a use that came after it was written. */
+function withUse(bytes: Buffer, used: number): Buffer {
+  if (bytes.toString('latin1', bytes.length - 32).endsWith(`,"used":${used}}\n`)) return bytes
+  const record = decodeRecord(bytes)
+  return record?.is === 'entry' ? encodeRecord({ ...record, used }) : bytes
 }

@@ -5,8 +5,7 @@
  * last line is torn is not cut: the next line begins after a line feed. What cannot be decoded is for the caller to pass over.
  */
 import { randomBytes } from 'node:crypto'
-import { systemCode } from '../../../errors.ts'
-import type { Disk, DiskFile } from '../disk/disk.ts'
+import type { Disk, DiskFile, OpenMode } from '../disk/disk.ts'
 import { DiskHung } from '../disk/slots.ts'
 import { decodeRecord, encodeRecord, type LogRecord, maxLine } from './record.ts'
 
@@ -35,29 +34,14 @@ export class EntryLog {
     this.#file = file
   }
 
-  /** Opens the log at `path`; undefined when there is none to be read. Throws what the file system throws. */
-  static async open(
-    disk: Disk,
-    path: string,
-    how: 'reading' | 'writing' | 'creating',
-  ): Promise<EntryLog | undefined> {
-    try {
-      const log = new EntryLog(await disk.open(path, how))
-      await log.#begin()
-      return log
-    } catch (error) {
-      if (how === 'reading' && systemCode(error) === 'ENOENT') return undefined
-      throw error
-    }
-  }
-
-  async #begin(): Promise<void> {
-    const { size, ino } = await this.#file.look()
-    this.inode = ino
-    if (size === 0) return
-    const first = await this.#file.bytes(0, 256).catch(() => Buffer.alloc(0))
+  static async open(disk: Disk, path: string, how: OpenMode): Promise<EntryLog> {
+    const file = await disk.open(path, how)
+    const log = new EntryLog(file)
+    log.inode = (await file.look()).ino
+    const first = await file.bytes(0, 256).catch(() => Buffer.alloc(0))
     const record = decodeRecord(first.subarray(0, first.indexOf('\n') + 1))
-    if (record?.is === 'header') this.generation = record.generation
+    if (record?.is === 'header') log.generation = record.generation
+    return log
   }
 
   /** Appends lines. Answers where the first of them stands. Throws what the file system throws; nothing is there then. */
@@ -77,7 +61,6 @@ export class EntryLog {
     return position + before.length
   }
 
-  /** The record in a line. Throws when the disk fails; undefined when it is no record. */
   async record(offset: number, length: number): Promise<LogRecord | undefined> {
     return decodeRecord(await this.#file.bytes(offset, length))
   }
@@ -104,16 +87,18 @@ export class EntryLog {
   }
 
   /**
-   * The lines from `from` to the end of the file, some at a time. Passes over what the disk cannot read and tells
-   * `unreadable`. Throws `DiskHung`.
+   * The lines from `from` to the end of the file, some at a time; also those that are appended meanwhile. Passes over what the
+   * disk cannot read and tells `unreadable`. Throws `DiskHung`.
    */
   async *lines(
     from: number,
     unreadable: (error: unknown) => void,
   ): AsyncGenerator<readonly Line[]> {
-    const size = await this.size()
     let rest: Buffer = Buffer.alloc(0)
-    for (let at = from; at < size; ) {
+    let size = 0
+    for (let at = from; ; ) {
+      if (at >= size) size = Math.max(await this.size(), this.position)
+      if (at >= size) return
       const wanted = Math.min(pieceBytes, size - at)
       const piece = await this.#file.bytes(at, wanted).catch((error: unknown) => {
         if (error instanceof DiskHung) throw error
@@ -131,7 +116,6 @@ export class EntryLog {
     }
   }
 
-  /** Makes everything appended so far survive a power cut. */
   sync(): Promise<void> {
     return this.#file.sync()
   }

@@ -2,28 +2,37 @@
  * A compact table of the entries in memory: where each stands in the log, and which content it names.
  *
  * # Representation
- * A row for each entry (rows.ts). Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the
- * rows that name it; rows of one digest form a list. So a key that is not stored is known without touching the disk, as is the
- * last reference to a content, and totals are exact without any walk.
+ * A row for each entry, 73 bytes in typed arrays:
+ *
+ *     word   0..1   name: the first 64 bits of the SHA-256 of the key
+ *            2..3   position of the entry's line in the log, a double; -1 while it is not written
+ *            4..5   bytes of its content, a double
+ *            6      bytes of the line; 0 in a row that is free
+ *            7      last use, seconds since the epoch
+ *            8..15  SHA-256 of the content
+ *            16     the next row of the same digest, or the next free one, plus one
+ *            17     the row before in that list, plus one
+ *
+ * and a byte with the fraction of the second of the last use, in 1/256.
+ *
+ * Two hash tables lead to the rows: by the name of an entry, and by digest to the first of the rows that name it; rows of one
+ * digest form a list. So a key that is not stored is known without touching the disk, as is the last reference to a content,
+ * and totals are exact without any walk.
  *
  * Two keys with the same name would replace each other in one row. The key stands in the entry, so a request for one never gets
  * the entry of the other.
  */
-import { hash } from 'node:crypto'
 import type { Seconds } from '../../../async/clock.ts'
 import { RowTable } from './row-table.ts'
-import { chunkOf, digestAt, Rows } from './rows.ts'
 
 /** An entry as the table knows it. */
 export interface Row {
-  /** 16 hex digits. */
   readonly name: string
   /** Where its line begins in the log, or `notWritten`. */
   readonly offset: number
   /** Bytes of the line. */
   readonly length: number
   readonly used: Seconds
-  /** SHA-256 of its content, lower-case hex. */
   readonly digest: string
   /** Bytes of the content. */
   readonly size: number
@@ -32,36 +41,41 @@ export interface Row {
 /** The place of an entry that is not yet in the log. */
 export const notWritten = -1
 
-/** The name an entry goes by in the table and the log. */
-export function nameOf(key: string): string {
-  return hash('sha256', key).slice(0, 16)
-}
+/** Words of a row, and of those that say something outside this process. */
+const rowWords = 18
+const rowDoubles = 9
+export const dumpedWords = 16
+
+const digestAt = 32
 
 export class EntryTable {
-  /** Entries. */
   count = 0
   /** Different contents, and their bytes. */
   contents = 0
   bytes = 0
   /** Bytes of the log that entries stand in. */
   live = 0
-  readonly #all = new Rows()
+  #memory = memoryFor(64)
   /** By the low word of the name. */
   readonly #names = new RowTable()
   /** The first row of each digest, by its first word. */
   readonly #digests = new RowTable()
-  readonly #scratch = chunkOf(1)
+  readonly #scratch = memoryFor(1)
   /** Rows there have been, and the first of those that are free, plus one. */
-  #rows = 0
+  #end = 0
   #free = 0
 
   /** Makes room for so many entries, to spare growing step by step. */
   reserve(entries: number): void {
     this.#names.reserve(entries)
     this.#digests.reserve(entries)
+    const { words, fractions } = this.#memory
+    if (entries <= fractions.length) return
+    this.#memory = memoryFor(Math.max(entries, 2 * fractions.length))
+    this.#memory.words.set(words)
+    this.#memory.fractions.set(fractions)
   }
 
-  /** The row of an entry. */
   find(name: string): number | undefined {
     const { words, bytes } = this.#scratch
     bytes.write(name, 0, 8, 'hex')
@@ -88,8 +102,9 @@ export class EntryTable {
     const freed = before === undefined || same ? undefined : this.#unlink(row)
     if (before !== undefined) this.live -= this.#onDisk(row)
     const size = same ? this.size(row) : undefined
-    this.#all.load(row, from, at)
-    if (size !== undefined) this.#all.setDouble(row, 2, size)
+    for (let i = 0; i < dumpedWords; i += 1) this.#set(row, i, from[at + i] ?? 0)
+    this.#memory.fractions[row] = 0
+    if (size !== undefined) this.#memory.doubles[row * rowDoubles + 2] = size
     if (before === undefined) {
       this.count += 1
       this.#names.add(row, this.#word(row, 1))
@@ -101,7 +116,8 @@ export class EntryTable {
 
   /** Writes the words of a row that mean something elsewhere. */
   dump(row: number, into: Uint32Array, at: number): void {
-    this.#all.dump(row, into, at)
+    const from = row * rowWords
+    into.set(this.#memory.words.subarray(from, from + dumpedWords), at)
   }
 
   /** Takes an entry out. Answers the digest that is referenced no more, if there is one. */
@@ -118,23 +134,23 @@ export class EntryTable {
 
   /** All rows in use; what comes and goes meanwhile may or may not be among them. */
   *rows(): Generator<number> {
-    for (let row = 0; row < this.#rows; row += 1) if (this.length(row) > 0) yield row
+    for (let row = 0; row < this.#end; row += 1) if (this.length(row) > 0) yield row
   }
 
   name(row: number): string {
-    return this.#all.hex(row, 0, 8)
+    return this.#hex(row, 0, 8)
   }
 
   digest(row: number): string {
-    return this.#all.hex(row, digestAt, 32)
+    return this.#hex(row, digestAt, 32)
   }
 
   offset(row: number): number {
-    return this.#all.double(row, 1)
+    return this.#memory.doubles[row * rowDoubles + 1] ?? 0
   }
 
   size(row: number): number {
-    return this.#all.double(row, 2)
+    return this.#memory.doubles[row * rowDoubles + 2] ?? 0
   }
 
   length(row: number): number {
@@ -148,14 +164,14 @@ export class EntryTable {
   /** It was used at this moment, in seconds with their fraction. */
   use(row: number, at: number): void {
     this.#set(row, 7, Math.floor(at))
-    this.#all.setFraction(row, at % 1)
+    this.#memory.fractions[row] = Math.floor((at % 1) * 256)
   }
 
   /** The last use of a content by any of its entries, in seconds with a fraction that a restart forgets. */
   recency(row: number): number {
     let latest = 0
     for (const one of this.sharing(row)) {
-      latest = Math.max(latest, this.#word(one, 7) + this.#all.fraction(one))
+      latest = Math.max(latest, this.used(one) + (this.#memory.fractions[one] ?? 0) / 256)
     }
     return latest
   }
@@ -165,25 +181,21 @@ export class EntryTable {
     return this.#word(row, 17) === 0
   }
 
-  /** The rows that name the same content, from this one on. */
   *sharing(row: number): Generator<number> {
     for (let one = row; one >= 0; one = this.#word(one, 16) - 1) yield one
   }
 
-  /** The line of an entry now stands at `offset`. */
   place(row: number, offset: number, length: number): void {
     this.live -= this.#onDisk(row)
-    this.#all.setDouble(row, 1, offset)
+    this.#memory.doubles[row * rowDoubles + 1] = offset
     this.#set(row, 6, length)
     this.live += this.#onDisk(row)
   }
 
-  /** Whether an entry names this content. */
   references(digest: string): boolean {
     return this.#first(digest) !== undefined
   }
 
-  /** The rows that name this content. */
   referring(digest: string): readonly number[] {
     return [...this.sharing(this.#first(digest) ?? -1)]
   }
@@ -206,7 +218,7 @@ export class EntryTable {
   /** Joins the rows of its digest. Entries that disagree about the size count as the first does. */
   #link(row: number): void {
     const { words } = this.#scratch
-    this.#all.dump(row, words, 0)
+    this.dump(row, words, 0)
     const first = this.#digests.find(this.#word(row, 8), one => this.#sameDigest(one, words, 0))
     this.#set(row, 16, first === undefined ? 0 : this.#word(first, 16))
     this.#set(row, 17, (first ?? -1) + 1)
@@ -216,7 +228,7 @@ export class EntryTable {
       this.#digests.add(row, this.#word(row, 8))
       return
     }
-    this.#all.setDouble(row, 2, this.size(first))
+    this.#memory.doubles[row * rowDoubles + 2] = this.size(first)
     const next = this.#word(first, 16) - 1
     if (next >= 0) this.#set(next, 17, row + 1)
     this.#set(first, 16, row + 1)
@@ -242,9 +254,9 @@ export class EntryTable {
       this.#free = this.#word(row, 16)
       return row
     }
-    this.#all.reserve(this.#rows)
-    this.#rows += 1
-    return this.#rows - 1
+    this.#end += 1
+    this.reserve(this.#end)
+    return this.#end - 1
   }
 
   #onDisk(row: number): number {
@@ -252,10 +264,26 @@ export class EntryTable {
   }
 
   #word(row: number, word: number): number {
-    return this.#all.word(row, word)
+    return this.#memory.words[row * rowWords + word] ?? 0
   }
 
   #set(row: number, word: number, value: number): void {
-    this.#all.set(row, word, value)
+    this.#memory.words[row * rowWords + word] = value
+  }
+
+  #hex(row: number, at: number, length: number): string {
+    const from = row * rowWords * 4 + at
+    return this.#memory.bytes.toString('hex', from, from + length)
+  }
+}
+
+/** Memory for so many rows: the same as words, as doubles and as bytes, and the fractions. */
+function memoryFor(rows: number) {
+  const memory = new ArrayBuffer(rows * rowWords * 4)
+  return {
+    words: new Uint32Array(memory),
+    doubles: new Float64Array(memory),
+    bytes: Buffer.from(memory),
+    fractions: new Uint8Array(rows),
   }
 }

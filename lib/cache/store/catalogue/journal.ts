@@ -9,22 +9,23 @@ import { dirname } from 'node:path'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
 import type { Surroundings } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
 import type { Entry } from '../entry.ts'
+import { nameOf } from '../key.ts'
 import { Catalogue } from './catalogue.ts'
-import { compact } from './compaction.ts'
+import { Compaction } from './compaction.ts'
 import type { EntryLog } from './entry-log.ts'
-import { nameOf, notWritten } from './entry-table.ts'
+import { notWritten } from './entry-table.ts'
 import { type Durable, encodeRecord, type Use } from './record.ts'
 import { writeSnapshot } from './snapshot.ts'
 
 interface JournalParts extends Surroundings {
-  /** Told that the disk did not take lines; they wait. */
-  readonly failed: (error: unknown) => void
+  /** Told when the disk did not take lines; they wait. */
+  readonly health: Pick<DiskHealth, 'failed'>
   /** Told of a digest that an entry names now. */
   readonly named: (digest: string) => void
   /** Told of a digest when no entry names it any more, and of the bytes of its content. */
   readonly freed: (digest: string, size: number) => void
-  /** Told of every entry that is put. */
   readonly onPut?: ((entry: Entry) => void) | undefined
 }
 
@@ -35,7 +36,6 @@ const sameUse: Seconds = 0.01
 /** Uses not yet written down: after so long, or so many. */
 const flushInterval: Milliseconds = 60_000
 const mostUses = 1_000
-/** Changes in one write. */
 const linesAtOnce = 1_000
 /** So many bytes of log, or as many as the snapshot has, make a new snapshot worth while. */
 const snapshotEvery = 16 * 1024 * 1024
@@ -44,8 +44,7 @@ const snapshotRow = 64
 /** A smaller log is not worth being compacted. */
 const smallLog = 8 * 1024 * 1024
 
-export class Journal extends Catalogue {
-  readonly #own: JournalParts
+export class Journal extends Catalogue<JournalParts> {
   readonly #uses = new Map<string, Seconds>()
   readonly #turns = new KeyedMutex()
   #cancelUses: (() => void) | undefined
@@ -56,11 +55,6 @@ export class Journal extends Catalogue {
   /** The disk failed to flush the log: the kernel forgets what it could not write, and only a new file can be relied on. */
   #spoiled = false
 
-  constructor(parts: JournalParts) {
-    super(parts)
-    this.#own = parts
-  }
-
   /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
   async open(): Promise<void> {
     await this.parts.disk.remove(`${this.parts.layout.log}.new`)
@@ -70,7 +64,6 @@ export class Journal extends Catalogue {
     if (!this.durable.clean) await this.#log.sync()
   }
 
-  /** Bytes of log. */
   get position(): number {
     return this.#log.position
   }
@@ -90,22 +83,22 @@ export class Journal extends Catalogue {
   /** Remembers an entry, in place of any before. It is written soon. */
   put(entry: Entry): void {
     const name = nameOf(entry.key)
-    const now = this.#own.clock.now() / 1000
+    const now = this.parts.clock.now() / 1000
     const used = Math.floor(now)
     const line = encodeRecord({ is: 'entry', entry, used })
     const { digest, size } = entry
-    const { length } = line
-    const before = this.table.find(name)
-    const sizeBefore = before === undefined ? 0 : this.table.size(before)
-    const freed = this.table.put({ name, offset: notWritten, length, used, digest, size })
-    this.table.use(before ?? this.table.find(name) ?? 0, now)
-    this.#own.named(digest)
+    const { table, parts } = this
+    const before = table.find(name)
+    const sizeBefore = before === undefined ? 0 : table.size(before)
+    const freed = table.put({ name, offset: notWritten, length: line.length, used, digest, size })
+    table.use(before ?? table.find(name) ?? 0, now)
+    parts.named(digest)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
-    this.#own.onPut?.(entry)
+    parts.onPut?.(entry)
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#own.freed(freed, sizeBefore)
+    if (freed !== undefined) parts.freed(freed, sizeBefore)
   }
 
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
@@ -122,14 +115,15 @@ export class Journal extends Catalogue {
   removeRows(rows: readonly number[]): readonly string[] {
     const names = new Set(rows.map(row => this.table.name(row)))
     const freed = rows.flatMap(row => this.#remove(row) ?? [])
-    for (const [key, { name }] of names.size > 0 ? [...this.memory.entries()] : []) {
+    if (names.size === 0) return freed
+    for (const [key, { name }] of [...this.memory.entries()]) {
       if (names.has(name)) this.memory.delete(key)
     }
     return freed
   }
 
   /** Notes that it was used, now unless told. Costs nothing but a look-up most of the time. */
-  touch(key: string, now: Seconds = this.#own.clock.now() / 1000): void {
+  touch(key: string, now: Seconds = this.parts.clock.now() / 1000): void {
     const known = this.memory.peek(key)
     if (known !== undefined && Math.abs(now - known.used) < sameUse) return
     const name = known?.name ?? nameOf(key)
@@ -141,7 +135,7 @@ export class Journal extends Catalogue {
     if (periodOf(now) === written) return
     this.#uses.set(name, Math.floor(now))
     if (this.#uses.size >= mostUses) this.#flushSoon()
-    else this.#cancelUses ??= this.#own.clock.after(flushInterval, () => this.#flushSoon())
+    else this.#cancelUses ??= this.parts.clock.after(flushInterval, () => this.#flushSoon())
   }
 
   /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
@@ -171,25 +165,19 @@ export class Journal extends Catalogue {
 
   /** Writes a snapshot or compacts the log, when it is time. Not while `mark` is under way. */
   async tidy(): Promise<void> {
-    const { position } = this
-    const dead = position - this.table.live
-    if (this.#spoiled || (position > smallLog && dead > position / 2)) {
-      await this.compact()
-      return
-    }
-    const due = Math.max(snapshotEvery, this.table.count * snapshotRow)
-    if (position - this.covered > due) await this.snapshot()
+    const { position, table } = this
+    const dead = position - table.live
+    const due = Math.max(snapshotEvery, table.count * snapshotRow)
+    if (this.#spoiled || (position > smallLog && dead > position / 2)) await this.compact()
+    else if (position - this.covered > due) await this.snapshot()
   }
 
-  /** Writes the table down. */
   async snapshot(): Promise<void> {
     if (this.incomplete) return
-    const { table, durable, position } = this
-    const { disk, layout } = this.parts
+    const { table, durable, position: covered } = this
     const { generation } = this.#log
-    const covered = { ...durable, generation, covered: position }
-    await writeSnapshot(disk, { path: layout.snapshot, table, covered })
-    this.covered = position
+    await writeSnapshot(this.parts, table, { ...durable, generation, covered })
+    this.covered = covered
   }
 
   /** Writes the log anew without what is dead. Not when a part of it could not be read: that would be lost. */
@@ -198,24 +186,21 @@ export class Journal extends Catalogue {
     const { disk, layout } = this.parts
     const { table, durable } = this
     const from = this.#log
-    await compact(
-      {
-        disk,
-        path: layout.log,
-        from,
-        table,
-        durable,
-        alone: act => this.#turns.run('log', act),
-        mayEnd: () => this.walks === 0,
-      },
-      compacted => {
+    const compaction = new Compaction({ disk, path: layout.log, from, table, durable })
+    try {
+      await compaction.begin()
+      await this.#turns.run('log', async () => {
+        const compacted = await compaction.finish(() => this.walks === 0)
+        if (compacted === undefined) return
         this.file = compacted.log
         this.durable = compacted.durable
         this.#named = false
         this.#spoiled = false
         from.close()
-      },
-    )
+      })
+    } finally {
+      await compaction.close()
+    }
     await this.snapshot()
   }
 
@@ -247,7 +232,7 @@ export class Journal extends Catalogue {
     this.unwritten.set(name, { entry: undefined, line: undefined })
     this.#uses.delete(name)
     this.#flushSoon()
-    if (freed !== undefined) this.#own.freed(freed, size)
+    if (freed !== undefined) this.parts.freed(freed, size)
     return freed
   }
 
@@ -256,7 +241,7 @@ export class Journal extends Catalogue {
     this.#soon = true
     setImmediate(() => {
       this.#soon = false
-      this.flush().catch(error => this.#own.failed(error))
+      this.flush().catch(error => this.parts.health.failed(error, 'writing entries'))
     })
   }
 
@@ -292,7 +277,6 @@ function periodOf(used: number): number {
   return Math.floor(used / usePeriod)
 }
 
-/** Some of the items, without a look at the others. */
 function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
   const first: Item[] = []
   for (const item of items) if (first.push(item) === most) break

@@ -32,7 +32,6 @@ export type Use = readonly [name: string, at: Seconds]
 
 /** Up to where contents survive a power cut. */
 export interface Durable {
-  /** A position in the log. */
   readonly durable: number
   /** Digests before that position that must be hashed before they are used. */
   readonly unproven: readonly string[]
@@ -40,7 +39,6 @@ export interface Durable {
   readonly clean: boolean
 }
 
-/** Version of the format, in the first line. */
 const logVersion = 2
 
 /** Longest line that is read, bytes. */

@@ -9,7 +9,6 @@ export class RowTable {
   #slots = new Uint32Array(2 * 64)
   #count = 0
 
-  /** Makes room for so many rows, to spare growing step by step. */
   reserve(rows: number): void {
     let pairs = this.#slots.length / 2
     while (rows * 4 >= pairs * 3) pairs *= 2

@@ -13,15 +13,13 @@
 import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'
 import { isCount } from '../../../json.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { EntryTable } from './entry-table.ts'
+import type { Surroundings } from '../disk/disk.ts'
+import { dumpedWords, type EntryTable } from './entry-table.ts'
 import { type Durable, isDigests, isName, seal, unseal } from './record.ts'
-import { dumpedWords } from './rows.ts'
 
 /** What is known beside the rows. */
 interface Covered extends Durable {
   readonly generation: string
-  /** How much of the log it holds. */
   readonly covered: number
 }
 
@@ -29,21 +27,17 @@ const version = 3
 const headBytes = 4096
 const mostUnproven = 50
 const rowBytes = dumpedWords * 4
-/** Rows written or read at once. */
 const inPiece = 16_384
 
-/** Writes the table to `path`, in steps. Throws what the file system throws. */
+/** Writes the table down, in steps. Throws what the file system throws. */
 export async function writeSnapshot(
-  disk: Disk,
-  {
-    path,
-    table,
-    covered,
-  }: { readonly path: string; readonly table: EntryTable; readonly covered: Covered },
+  { disk, layout }: Pick<Surroundings, 'disk' | 'layout'>,
+  table: EntryTable,
+  covered: Covered,
 ): Promise<void> {
   // So many digests to prove are too many for the head: a start reads the log instead.
   if (covered.unproven.length > mostUnproven) return
-  const temporary = `${path}.new`
+  const temporary = `${layout.snapshot}.new`
   await disk.remove(temporary)
   const file = await disk.open(temporary, 'creating')
   try {
@@ -66,7 +60,7 @@ export async function writeSnapshot(
     const { unproven, ...known } = covered
     const head = { snapshot: version, order: endianness(), ...known, rows, crc }
     await file.put(seal({ ...head, unproven }), 0)
-    await disk.rename(temporary, path)
+    await disk.rename(temporary, layout.snapshot)
   } finally {
     file.close()
   }
@@ -74,14 +68,11 @@ export async function writeSnapshot(
 
 /** Fills an empty table; undefined when there is no usable snapshot of this generation, and the table is then not to be used. */
 export async function readSnapshot(
-  disk: Disk,
-  {
-    path,
-    table,
-    generation,
-  }: { readonly path: string; readonly table: EntryTable; readonly generation: string },
+  { disk, layout }: Pick<Surroundings, 'disk' | 'layout'>,
+  table: EntryTable,
+  generation: string,
 ): Promise<Covered | undefined> {
-  const file = await disk.open(path, 'reading')
+  const file = await disk.open(layout.snapshot, 'reading')
   try {
     const head = headOf(await file.bytes(0, headBytes))
     if (head === undefined || head.generation !== generation) return undefined
@@ -101,12 +92,7 @@ export async function readSnapshot(
   }
 }
 
-interface Head extends Covered {
-  readonly rows: number
-  readonly crc: number
-}
-
-function headOf(bytes: Buffer): Head | undefined {
+function headOf(bytes: Buffer) {
   const value = unseal(bytes.subarray(0, bytes.indexOf(10) + 1))
   if (value?.['snapshot'] !== version || value['order'] !== endianness()) return undefined
   const { generation, covered, durable, unproven, clean, rows, crc } = value

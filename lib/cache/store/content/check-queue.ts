@@ -11,7 +11,6 @@ import type { Source } from '../../../bytes/source.ts'
 
 type Lane = 'small' | 'large' | 'background'
 
-/** Checks at once. */
 const most: Readonly<Record<Lane, number>> = { small: 2, large: 2, background: 1 }
 
 const largestSmall = 16 * 1024 * 1024
@@ -23,15 +22,13 @@ const backgroundRate = 64 * 1024
 export class Check {
   readonly digest: string
   readonly size: number
-  /** Whether the content is right; never rejects. */
   readonly right: Promise<boolean>
-  /** Clients that wait for it. */
   readers = 0
   /** What is hashed; when it is there before the check begins, the file stays open for it. */
   source: Source | undefined
+  /** Where it waits or runs. */
   lane: Lane | undefined
   running = false
-  /** Ends the pause it makes. */
   wake: (() => void) | undefined
   settle: (right: boolean) => void = () => {}
 
@@ -76,7 +73,6 @@ export class CheckQueue {
     this.#put(check, 'background')
   }
 
-  /** It is of no use any more. */
   drop(check: Check): void {
     if (check.running) return
     this.#letGo(check)
@@ -94,17 +90,12 @@ export class CheckQueue {
 
   close(): void {
     this.#closed = true
-    for (const check of this.#running) {
+    const waiting = Object.values(this.#waiting)
+    for (const check of [this.#running, ...waiting].flatMap(checks => [...checks])) {
       this.#letGo(check)
       check.settle(false)
     }
-    for (const waiting of Object.values(this.#waiting)) {
-      for (const check of waiting) {
-        this.#letGo(check)
-        check.settle(false)
-      }
-      waiting.clear()
-    }
+    for (const checks of waiting) checks.clear()
   }
 
   #letGo(check: Check): void {
@@ -121,7 +112,7 @@ export class CheckQueue {
 
   #begin(lane: Lane): void {
     const running = [...this.#running].filter(check => check.lane === lane).length
-    const next = lane === 'background' ? first(this.#waiting[lane]) : smallest(this.#waiting[lane])
+    const next = firstOf(this.#waiting[lane], lane)
     if (next === undefined || running >= most[lane] || this.#closed) return
     this.#waiting[lane].delete(next)
     this.#running.add(next)
@@ -140,7 +131,6 @@ export class CheckQueue {
     for (const other of this.#running) other.wake?.()
   }
 
-  /** Whether a client waits for a check that runs. */
   get #awaited(): boolean {
     return [...this.#running].some(({ lane }) => lane !== 'background')
   }
@@ -165,13 +155,10 @@ export class CheckQueue {
   }
 }
 
-function first(checks: ReadonlySet<Check>): Check | undefined {
-  const [check] = checks
-  return check
-}
-
-function smallest(checks: ReadonlySet<Check>): Check | undefined {
-  let found = first(checks)
-  for (const check of checks) if (found !== undefined && check.size < found.size) found = check
+/** The check whose turn it is: the smallest, but in the background the one that came first. */
+function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
+  let [found] = checks
+  if (found === undefined || lane === 'background') return found
+  for (const check of checks) if (check.size < found.size) found = check
   return found
 }

@@ -23,10 +23,9 @@ import type { Opener, Wanted } from './open-files.ts'
 interface ChecksParts {
   readonly clock: Clock
   readonly log: Logger
-  /** Reads all of the content under a digest. */
   readonly read: (digest: string, size: number) => Source
-  /** Told of a digest whose content has been hashed and is right. */
-  readonly passed: (digest: string) => void
+  /** Told of an unproven content that is right. */
+  readonly proven: (digest: string) => void
   /** Removes a content that is not what it says, and the entries that name it. */
   readonly discard: (digest: string) => Promise<void>
 }
@@ -38,10 +37,10 @@ const remembered = 65_536
 const aheadShare = 3 / 4
 
 export class Checks {
-  /** How old a check may be. */
   maxAge: Milliseconds = day
-  /** Contents that were found damaged. */
   damaged = 0
+  /** Digests whose contents must be hashed before they are used. */
+  readonly unproven = new Set<string>()
   readonly #parts: ChecksParts
   readonly #last = new LRUCache<string, Milliseconds>({ max: remembered })
   /** Checks that are not over, of the contents as they are now. */
@@ -56,12 +55,13 @@ export class Checks {
   /** The content under this digest has just been hashed. */
   passed(digest: string): void {
     this.#last.set(digest, this.#parts.clock.elapsed())
-    this.#parts.passed(digest)
+    if (this.unproven.delete(digest)) this.#parts.proven(digest)
   }
 
   /** The file has changed or goes. A check under way goes on for the readers of the file as it was. */
   forget(digest: string): void {
     this.#last.delete(digest)
+    this.unproven.delete(digest)
     const check = this.#checks.get(digest)
     this.#checks.delete(digest)
     if (check?.readers === 0) this.#queue.drop(check)
@@ -118,7 +118,6 @@ export class Checks {
     return check.right
   }
 
-  /** Breaks off what is under way. */
   close(): void {
     this.#queue.close()
     this.#checks.clear()
@@ -164,18 +163,14 @@ export class Checks {
       return true
     }
     // Of a file that took its place this says nothing.
-    if (current && wrong !== '') await this.#remove(digest, wrong ?? `its bytes hash to ${found}`)
-    return false
-  }
-
-  async #remove(digest: string, because: string): Promise<void> {
+    if (!current || wrong === '') return false
+    const { log, discard } = this.#parts
+    const because = wrong ?? `its bytes hash to ${found}`
     this.damaged += 1
-    this.#parts.log.warn('a stored content is damaged and was removed', { digest, because })
-    await this.#parts.discard(digest).catch(error => {
-      this.#parts.log.warn('cannot remove a damaged content', {
-        digest,
-        because: explainError(error),
-      })
+    log.warn('a stored content is damaged and was removed', { digest, because })
+    await discard(digest).catch(error => {
+      log.warn('cannot remove a damaged content', { digest, because: explainError(error) })
     })
+    return false
   }
 }

@@ -10,7 +10,7 @@ import type { Tail } from './tail.ts'
 
 /** What a reader sees of its download. */
 export interface GrowingContent {
-  readonly tail: () => Tail
+  readonly tail: Tail
   readonly failure: () => Error | undefined
   /** What is in the file; undefined when there is none. */
   readonly behind: () => OpenContent | undefined
@@ -18,33 +18,28 @@ export interface GrowingContent {
   readonly visible: () => number
   /** No more will come, and all of it is verified. */
   readonly done: () => boolean
-  /** Notes that a reader took a piece; answers the moment. */
-  readonly moved: () => Milliseconds
+  readonly clock: Clock
+  /** Told that a reader took a piece. */
+  readonly moved: () => void
   readonly left: (reader: DownloadReader) => void
 }
 
 class DownloadReader implements Source {
-  /** The next byte it wants. */
   position: number
-  /** When it last took something. */
   movedAt: Milliseconds
   readonly #end: number
   readonly #content: GrowingContent
   #take: Take | undefined
   #behind: Source | undefined
-  /** The file is being read for it. */
   #reading = false
   #dropped: Error | undefined
   #closed = false
 
-  constructor(
-    content: GrowingContent,
-    from: { readonly first: number; readonly end: number; readonly now: Milliseconds },
-  ) {
+  constructor(content: GrowingContent, first: number, end: number) {
     this.#content = content
-    this.position = from.first
-    this.#end = from.end
-    this.movedAt = from.now
+    this.position = first
+    this.#end = end
+    this.movedAt = content.clock.elapsed()
   }
 
   /** The oldest byte it still needs; infinite when it has all it asked for. */
@@ -74,7 +69,7 @@ class DownloadReader implements Source {
     if (wrong !== undefined) return this.#give(wrong, undefined)
     if (this.#behind !== undefined) return this.#readBehind(this.#behind)
     const end = Math.min(content.visible(), this.#end)
-    const tail = content.tail()
+    const { tail } = content
     if (this.position >= this.#end) this.#give(undefined, undefined)
     else if (this.position >= end) {
       if (content.done()) this.#give(undefined, undefined)
@@ -99,7 +94,7 @@ class DownloadReader implements Source {
     if (behind === undefined) {
       return this.#give(new Error('the bytes are neither in memory nor on disk'), undefined)
     }
-    this.#behind = behind.read(this.position, Math.min(end, this.#content.tail().start))
+    this.#behind = behind.read(this.position, Math.min(end, this.#content.tail.start))
     this.#readBehind(this.#behind)
   }
 
@@ -124,7 +119,8 @@ class DownloadReader implements Source {
     if (take === undefined) return piece?.release()
     if (piece !== undefined) {
       this.position += piece.bytes.length
-      this.movedAt = this.#content.moved()
+      this.movedAt = this.#content.clock.elapsed()
+      this.#content.moved()
     }
     take(error, piece)
   }
@@ -163,7 +159,7 @@ export class Readers {
 
   add(content: GrowingContent, first: number, end: number): DownloadReader {
     this.#awaited = false
-    const reader = new DownloadReader(content, { first, end, now: this.#clock.elapsed() })
+    const reader = new DownloadReader(content, first, end)
     this.#readers.add(reader)
     return reader
   }

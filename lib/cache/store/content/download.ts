@@ -17,17 +17,20 @@
 import type { Clock } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import type { Source } from '../../../bytes/source.ts'
+import type { Blobs } from '../disk/blobs.ts'
 import type { Disk } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
+import type { Checks } from './checks.ts'
 import { type GrowingContent, Readers, tooLate } from './download-reader.ts'
 import type { Expectation } from './expectation.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
+import type { Contents } from './stored-contents.ts'
 import { Tail } from './tail.ts'
 import { type Destination, WriteBehind } from './write-behind.ts'
 
 /** Whether something was stored, and if not, why; the disk's failures are answers here, never errors. */
 export type Kept = { readonly stored: true } | { readonly stored: false; readonly because: string }
 
-/** A content that is whole and what was expected. */
 interface Completed {
   readonly digest: string
   readonly size: number
@@ -35,21 +38,18 @@ interface Completed {
   readonly kept: Promise<Kept>
 }
 
-/** What a download needs of its store. */
 interface DownloadParts {
   readonly clock: Clock
   readonly disk: Disk
+  readonly health: Pick<DiskHealth, 'failed'>
   readonly blocks: SharedBlocks
+  readonly blobs: Pick<Blobs, 'commit'>
+  readonly contents: Pick<Contents, 'read'>
+  readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   readonly to: Destination
   /** Told at once when the content is whole and verified. */
   readonly onWhole: (digest: string) => void
-  /** Names the finished file. Rejects when the disk fails. */
-  readonly commit: (file: WriteBehind, digest: string) => Promise<void>
-  /** Reads the content after it was committed and the temporary file let go. */
-  readonly reopen: (digest: string, first: number, end: number) => Source
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly diskFailed: (error: unknown) => string
   /** Called once, when it is complete or has failed and its file is dealt with. */
   readonly onEnd: () => void
   /** Bytes kept for readers at most; more than is ever held back. */
@@ -61,9 +61,9 @@ export class Download {
   readonly #tail: Tail
   readonly #file: WriteBehind
   readonly #readers: Readers
+  readonly #content: GrowingContent
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
-  /** The name it is stored under, once it is. */
   #stored: string | undefined
   #ready: (() => void) | undefined
 
@@ -72,15 +72,22 @@ export class Download {
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
-    this.#file = new WriteBehind({
-      disk: parts.disk,
-      to,
+    this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
+    this.#content = {
       tail: this.#tail,
-      blocks: parts.blocks,
-      most: parts.most,
-      failed: parts.diskFailed,
-      changed: () => this.#changed(),
-    })
+      clock: this.#parts.clock,
+      failure: () => this.#failure,
+      behind: () => this.#file.content,
+      visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
+      done: () => this.#done,
+      moved: () => {
+        if (!this.stored || this.#done) this.#changed()
+      },
+      left: reader => {
+        this.#readers.delete(reader)
+        this.#changed()
+      },
+    }
   }
 
   /** Bytes so far, also those that are still held back. */
@@ -88,7 +95,6 @@ export class Download {
     return this.#tail.end
   }
 
-  /** The final length, when the origin or the archive named it. */
   get length(): number | undefined {
     return this.#parts.expectation.length
   }
@@ -103,7 +109,6 @@ export class Download {
     return this.#readers.size
   }
 
-  /** Whether the content goes to disk; `because` tells why not. */
   get stored(): boolean {
     return this.because === undefined
   }
@@ -112,12 +117,10 @@ export class Download {
     return this.#file.because
   }
 
-  /** Its temporary file, for the store alone. */
   get file(): WriteBehind {
     return this.#file
   }
 
-  /** Whether a reader may still begin at this byte. */
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
     if (this.#stored !== undefined) return true
@@ -137,7 +140,9 @@ export class Download {
     }
     const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
     if (this.#stored !== undefined && this.#unread) {
-      return this.#parts.reopen(this.#stored, first, Math.min(end, this.size))
+      const { size } = this
+      const digest = this.#stored
+      return this.#parts.contents.read({ digest, size, first, end: Math.min(end, size) })
     }
     return this.#readers.add(this.#content, first, end)
   }
@@ -196,8 +201,7 @@ export class Download {
     await this.#file.flush()
     if (this.because === undefined) {
       try {
-        await this.#parts.commit(this.#file, digest)
-        this.#stored = digest
+        await this.#commit(digest)
       } catch (error) {
         this.#file.giveUp(error)
       }
@@ -208,6 +212,15 @@ export class Download {
     this.#release()
     this.#parts.onEnd()
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
+  }
+
+  async #commit(digest: string): Promise<void> {
+    const { blobs, checks } = this.#parts
+    const { file, path } = this.#file
+    if (file === undefined || path === undefined) throw new Error('there is no file')
+    await blobs.commit(file, { path, digest, size: this.size })
+    checks.passed(digest)
+    this.#stored = digest
   }
 
   #mustGrow(): void {
@@ -248,22 +261,6 @@ export class Download {
     this.#release()
   }
 
-  readonly #content: GrowingContent = {
-    tail: () => this.#tail,
-    failure: () => this.#failure,
-    behind: () => this.#file.content,
-    visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
-    done: () => this.#done,
-    moved: () => {
-      if (!this.stored || this.#done) this.#changed()
-      return this.#parts.clock.elapsed()
-    },
-    left: reader => {
-      this.#readers.delete(reader)
-      this.#changed()
-    },
-  }
-
   get #done(): boolean {
     return this.#state === 'verified' || this.#state === 'settled'
   }
@@ -274,7 +271,6 @@ export class Download {
     return this.#state === 'settled' && this.#readers.size === 0 && !awaited
   }
 
-  /** More is written, or a reader moved or left. */
   #changed(): void {
     this.#trim()
     this.#relieve()

@@ -2,14 +2,15 @@
  * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Blobs } from '../disk/blobs.ts'
-import type { Surroundings } from '../disk/disk.ts'
+import type { Entry } from '../entry.ts'
+import type { Kept } from '../upkeep/removal.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
 import type { Checks } from './checks.ts'
 import { Download } from './download.ts'
 import { Expectation, type Expected } from './expectation.ts'
 import {
   type Continuation,
+  findPartials,
   openPartial,
   type Partial,
   removePartial,
@@ -26,7 +27,6 @@ export interface DownloadOptions {
   readonly key?: string
   readonly fields?: Continuation['fields']
   readonly expected?: Expected | undefined
-  /** What the origin announced. */
   readonly length?: number | undefined
   /** Why the content must not be written to the disk; it then goes only to the clients that read it now. */
   readonly passing?: string | undefined
@@ -34,7 +34,6 @@ export interface DownloadOptions {
 
 /** The beginning of a download that a crash broke off. */
 export interface Resumable {
-  /** Bytes that are there. */
   readonly size: number
   readonly length: number | undefined
   readonly fields: Continuation['fields']
@@ -42,19 +41,13 @@ export interface Resumable {
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
-interface DownloadsParts extends Surroundings {
+interface DownloadsParts extends Kept {
   readonly blocks: SharedBlocks
-  readonly blobs: Blobs
   readonly contents: Contents
   readonly checks: Checks
   readonly room: Room
-  readonly partials: Map<string, Partial>
   /** Told when a download begins that a checkpoint can make continuable. */
   readonly soon: () => void
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly diskFailed: (error: unknown) => string
-  /** Told that a download is over, of which content, and whether that is stored. */
-  readonly ended: (digest: string | undefined, stored: boolean) => void
 }
 
 /** What is counted as coming of a download: what its pace brings in this time, and at least so much. */
@@ -64,7 +57,6 @@ const leastForeseen = 4 * 1024 * 1024
 const leastTime: Milliseconds = 1_000
 
 interface Ending {
-  readonly ended: Promise<void>
   readonly continuation: Continuation | undefined
   /** When it began, and with how many bytes. */
   readonly since: Milliseconds
@@ -74,13 +66,26 @@ interface Ending {
 }
 
 export class Downloads {
+  /** Entries whose content is whole and not yet stored, by key. */
+  readonly arriving = new Map<string, Entry>()
   readonly #parts: DownloadsParts
+  /** Downloads that a crash broke off, by key. */
+  #partials: Map<string, Partial> = new Map()
   readonly #underWay = new Map<Download, Ending>()
-  /** Contents that are whole and being stored. */
   readonly #whole = new Map<string, Download>()
+  #closing: Error | undefined
+  #onIdle: (() => void) | undefined
 
   constructor(parts: DownloadsParts) {
     this.#parts = parts
+  }
+
+  /** Finds what an earlier process left, to be continued, and removes the rest. Answers how much that was. */
+  async findPartials(): Promise<number> {
+    const { disk, layout } = this.#parts
+    const { partials, removed } = await findPartials(disk, layout)
+    this.#partials = partials
+    return removed
   }
 
   /** Begins one. Throws a Failure when the announced length is not the expected size. */
@@ -96,13 +101,12 @@ export class Downloads {
 
   /** What there is of a download that a crash broke off. */
   resumable(key: string): Resumable | undefined {
-    const partial = this.#parts.partials.get(key)
+    const partial = this.#partials.get(key)
     if (partial === undefined) return undefined
     const { bytes, length, fields } = partial
     return { size: bytes, length, fields, resume: expected => this.#resume(partial, expected) }
   }
 
-  /** Downloads that are not over. */
   get count(): number {
     return this.#underWay.size
   }
@@ -120,16 +124,14 @@ export class Downloads {
         coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    for (const { bytes } of this.#parts.partials.values()) arrived += bytes
+    for (const { bytes } of this.#partials.values()) arrived += bytes
     return { arrived, coming }
   }
 
-  /** The download that has all of this content and is being stored. */
   whole(digest: string): Download | undefined {
     return this.#whole.get(digest)
   }
 
-  /** Whether a file below `tmp/` belongs to a download. */
   inUse(path: string): boolean {
     for (const { file } of this.#underWay.keys()) {
       if (file.path !== undefined && (path === file.path || path === sidecarOf(file.path)))
@@ -140,19 +142,16 @@ export class Downloads {
 
   /** Removes what a crash has left of one download. Answers whether there was any. Rejects when the disk fails. */
   async dropPartial(): Promise<boolean> {
-    const { disk, partials } = this.#parts
-    const [partial] = partials.values()
+    const [partial] = this.#partials.values()
     if (partial === undefined) return false
-    partials.delete(partial.key)
-    await removePartial(disk, partial.path)
+    this.#partials.delete(partial.key)
+    await removePartial(this.#parts.disk, partial.path)
     return true
   }
 
-  /** A file below `tmp/` is gone. */
   removed(path: string): void {
-    const { partials } = this.#parts
-    for (const partial of partials.values()) {
-      if (path === partial.path || path === sidecarOf(partial.path)) partials.delete(partial.key)
+    for (const [key, partial] of this.#partials) {
+      if (path === partial.path || path === sidecarOf(partial.path)) this.#partials.delete(key)
     }
   }
 
@@ -167,11 +166,14 @@ export class Downloads {
     return more
   }
 
-  /** Fails all of them with `reason` and waits until their files are dealt with. */
+  /** Fails all of them, and those that still begin, with `reason`; waits until their files are dealt with. */
   async close(reason: Error): Promise<void> {
-    const underWay = [...this.#underWay]
-    for (const [download] of underWay) download.discard(reason)
-    await Promise.all(underWay.map(([, { ended }]) => ended))
+    this.#closing = reason
+    for (const download of [...this.#underWay.keys()]) download.discard(reason)
+    if (this.#underWay.size === 0) return
+    await new Promise<void>(resolve => {
+      this.#onIdle = resolve
+    })
   }
 
   #destination(length: number | undefined): Destination {
@@ -193,54 +195,41 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { disk, clock, blocks, blobs, contents, checks, diskFailed } = this.#parts
     let digest: string | undefined
-    let over = (): void => {}
     const download: Download = new Download({
-      disk,
-      clock,
-      blocks,
+      ...this.#parts,
       expectation,
       to,
-      diskFailed,
       onWhole: found => {
         digest = found
         if (download.stored) this.#whole.set(found, download)
       },
-      commit: async ({ file, path }, found) => {
-        if (file === undefined || path === undefined) throw new Error('there is no file')
-        await blobs.commit(file, { path, digest: found, size: download.size })
-        checks.passed(found)
-      },
-      reopen: (found, first, end) => {
-        const { size } = download
-        return contents.read({ digest: found, size, first, end, broken: () => {} })
-      },
-      onEnd: () => {
-        this.#end(download, digest)
-        over()
-      },
+      onEnd: () => this.#end(download, digest),
     })
-    const ended = new Promise<void>(resolve => {
-      over = resolve
-    })
-    this.#underWay.set(download, {
-      ...{ ended, continuation, saved: 'begun' in to },
-      ...{ since: clock.elapsed(), begun: download.size },
-    })
+    const since = this.#parts.clock.elapsed()
+    const saved = 'begun' in to
+    this.#underWay.set(download, { continuation, since, begun: download.size, saved })
     if (continuation !== undefined) this.#parts.soon()
     this.#parts.room.look()
+    if (this.#closing !== undefined) download.discard(this.#closing)
     return download
   }
 
   #end(download: Download, digest: string | undefined): void {
-    const { disk, ended } = this.#parts
+    const { disk, journal } = this.#parts
     const { path } = download.file
     const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
+    if (this.#underWay.size === 0) this.#onIdle?.()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
     if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
-    ended(digest, download.stored)
+    // The entries that wait for its content can be written, or are void.
+    if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
+    for (const [key, entry] of this.arriving) {
+      if (entry.digest !== digest) continue
+      this.arriving.delete(key)
+      if (download.stored) journal.put(entry)
+    }
   }
 
   async #save(download: Download, { key, fields }: Continuation): Promise<void> {
@@ -257,9 +246,9 @@ export class Downloads {
   }
 
   async #resume(partial: Partial, expected: Expected = {}): Promise<Download | undefined> {
-    const { disk, log, partials, room } = this.#parts
+    const { disk, log, room } = this.#parts
     const { key, fields, path, bytes, length } = partial
-    if (!partials.delete(key)) return undefined
+    if (!this.#partials.delete(key)) return undefined
     const expectation = new Expectation(expected, length)
     const because = room.refusal(expectation.length ?? bytes, bytes)
     if (because !== undefined) log.info('not continued', { because })
@@ -275,10 +264,9 @@ export class Downloads {
 
   /** It is fetched anew: what there is of it is not wanted. */
   #forget(key: string): void {
-    const { disk, partials } = this.#parts
-    const partial = partials.get(key)
+    const partial = this.#partials.get(key)
     if (partial === undefined) return
-    partials.delete(key)
-    void removePartial(disk, partial.path).catch(() => undefined)
+    this.#partials.delete(key)
+    void removePartial(this.#parts.disk, partial.path).catch(() => undefined)
   }
 }

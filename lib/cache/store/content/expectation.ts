@@ -19,7 +19,6 @@ export interface Expected {
 export const heldBytes = 64 * 1024
 
 export class Expectation {
-  /** The final length, if the origin or an index named it. */
   readonly length: number | undefined
   readonly #digest: Expected['digest']
   readonly #sha256 = createHash('sha256')

@@ -10,16 +10,13 @@ import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import { heldBytes } from './expectation.ts'
 
-/** How long a client waits for the check. */
 const longest: Milliseconds = 10_000
 
 interface Guarded {
   /** Bytes of the source, up to the end of the content. */
   readonly length: number
-  /** Whether the content is right; never rejects. */
   readonly right: Promise<boolean>
   readonly clock: Clock
-  /** Told once when the source is closed. */
   readonly left: () => void
 }
 

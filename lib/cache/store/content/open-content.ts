@@ -24,7 +24,6 @@ export class ShortFile extends Error {
 /** How far a file may be read. */
 export interface Extent {
   readonly readable: number
-  /** No more will come. */
   readonly whole: boolean
 }
 
@@ -32,7 +31,6 @@ export interface Extent {
 const chunksAtOnce = 4
 const chunksLeft = 2
 
-/** What is read by one reader alone at most. */
 const aloneBytes = 64 * 1024
 
 /** Told when a chunk was read; with an error, or with `alone` when the reader is to read by itself. */
@@ -64,7 +62,6 @@ export class OpenContent {
   readonly #chunks = new Map<number, Chunk>()
   readonly #readers = new Set<ChunkReader>()
 
-  /** `onIdle` is called whenever the last reader has left. */
   constructor(file: DiskFile, blocks: SharedBlocks, extent: () => Extent, onIdle: () => void) {
     this.#file = file
     this.#blocks = blocks
@@ -72,7 +69,6 @@ export class OpenContent {
     this.#onIdle = onIdle
   }
 
-  /** How much may be read of it. */
   get size(): number {
     return this.#extent().readable
   }
@@ -97,7 +93,6 @@ export class OpenContent {
     return this.#chunks.get(number)
   }
 
-  /** A reader has taken what it wants of a chunk. */
   taken(chunk: Chunk): void {
     if (this.#readers.size > 1 && !this.#blocks.scarce) this.#blocks.keep(chunk)
     else if (chunk.waiting.size === 0) this.drop(chunk)
@@ -110,7 +105,6 @@ export class OpenContent {
     chunk.piece = undefined
   }
 
-  /** Reads some bytes from `position` on into ordinary memory. */
   readAlone(position: number, end: number, take: Take): void {
     const { readable } = this.#extent()
     const bytes = Buffer.allocUnsafe(Math.min(aloneBytes, Math.min(end, readable) - position))
@@ -133,7 +127,6 @@ export class OpenContent {
     this.#onIdle()
   }
 
-  /** Closes the file as soon as it has no readers. */
   close(): void {
     this.closed = true
     if (this.#readers.size === 0) this.#file.close()
@@ -200,7 +193,6 @@ class ChunkReader implements Source {
   readonly #content: OpenContent
   readonly #end: number
   readonly #failed: (error: Error) => void
-  /** A range this short is not worth whole chunks. */
   readonly #short: boolean
   #position: number
   #take: Take | undefined

@@ -19,7 +19,7 @@ export interface Wanted {
   /** Exclusive. */
   readonly end: number
   /** Told when it turns out to be shorter in the middle. */
-  readonly broken: (error: Error) => void
+  readonly broken?: (error: Error) => void
 }
 
 /** Reads an open file: the part that was wanted, or another. */
@@ -29,17 +29,12 @@ export interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
 }
 
-interface Idle {
-  readonly digest: string
-  readonly since: Milliseconds
-}
-
 export class OpenFiles {
   readonly #parts: OpenFilesParts
   readonly #openings = new Map<string, Promise<OpenContent | undefined>>()
   readonly #files = new Map<string, OpenContent>()
-  /** Files without readers and since when, the one that was left first in front. */
-  readonly #idle = new Map<OpenContent, Idle>()
+  /** Since when a file has no readers, the one that was left first in front. */
+  readonly #idle = new Map<string, Milliseconds>()
   #tidying = false
 
   constructor(parts: OpenFilesParts) {
@@ -56,7 +51,6 @@ export class OpenFiles {
     }
   }
 
-  /** Reads a part of a content that is known to be there, as long as it is. */
   read(wanted: Wanted): Source {
     return openingSource(
       this.#opened(wanted).then(content => {
@@ -72,20 +66,18 @@ export class OpenFiles {
     this.#close(digest)
   }
 
-  /** Closes what has no readers; a file that is being read closes with its last one. */
   close(): void {
     for (const digest of [...this.#files.keys()]) this.#close(digest)
   }
 
   #readFrom(content: OpenContent, { digest, first, end, broken }: Wanted): Source {
-    this.#idle.delete(content)
+    this.#idle.delete(digest)
     return content.read(first, end, error => {
       if (this.#files.get(digest) === content) this.#close(digest)
-      if (error instanceof ShortFile) broken(error)
+      if (error instanceof ShortFile) broken?.(error)
     })
   }
 
-  /** The open file of that size. */
   async #opened({ digest, size }: Wanted): Promise<OpenContent | undefined> {
     for (;;) {
       const known = this.#files.get(digest)
@@ -115,14 +107,9 @@ export class OpenFiles {
     if (file === undefined) return undefined
     try {
       const found = await file.look()
-      const size = found.isFile() ? found.size : -1
-      const extent = { readable: size, whole: true }
-      const content: OpenContent = new OpenContent(
-        file,
-        this.#parts.blocks,
-        () => extent,
-        () => this.#rest(digest, content),
-      )
+      const extent = { readable: found.isFile() ? found.size : -1, whole: true }
+      const onIdle = (): void => this.#rest(digest, content)
+      const content = new OpenContent(file, this.#parts.blocks, () => extent, onIdle)
       return content
     } catch (error) {
       file.close()
@@ -130,12 +117,11 @@ export class OpenFiles {
     }
   }
 
-  /** A file without readers stays open for a while. */
   #rest(digest: string, content: OpenContent): void {
     if (content.closed) return
-    this.#idle.set(content, { digest, since: this.#parts.clock.elapsed() })
-    const [oldest] = this.#idle.values()
-    if (this.#idle.size > mostIdle && oldest !== undefined) this.#close(oldest.digest)
+    this.#idle.set(digest, this.#parts.clock.elapsed())
+    const [oldest] = this.#idle.keys()
+    if (this.#idle.size > mostIdle && oldest !== undefined) this.#close(oldest)
     this.#tidyLater()
   }
 
@@ -145,9 +131,7 @@ export class OpenFiles {
     this.#parts.clock.after(idleTime, () => {
       this.#tidying = false
       const before = this.#parts.clock.elapsed() - idleTime
-      for (const { digest, since } of [...this.#idle.values()]) {
-        if (since <= before) this.#close(digest)
-      }
+      for (const [digest, since] of this.#idle) if (since <= before) this.#close(digest)
       if (this.#idle.size > 0) this.#tidyLater()
     })
   }
@@ -156,12 +140,11 @@ export class OpenFiles {
     const content = this.#files.get(digest)
     if (content === undefined) return
     this.#files.delete(digest)
-    this.#idle.delete(content)
+    this.#idle.delete(digest)
     content.close()
   }
 }
 
-/** A source that is still being opened. */
 function openingSource(opening: Promise<Source>): Source {
   let closed = false
   return {

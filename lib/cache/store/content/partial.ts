@@ -28,7 +28,6 @@ export interface Continuation {
 export interface Partial extends Continuation {
   readonly path: string
   readonly length: number | undefined
-  /** How much of it is there. */
   readonly bytes: number
   readonly sha256: string
 }
@@ -73,7 +72,7 @@ export async function findPartials(
     const stem = basename(name, sidecarSuffix)
     const part = `${stem}${temporarySuffix}`
     const path = join(layout.temporary, part)
-    const found = names.includes(part) ? await readable(disk, path) : undefined
+    const found = names.includes(part) ? await readSidecar(disk, path) : undefined
     const other = found && partials.get(found.key)
     if (found !== undefined && (other === undefined || other.bytes < found.bytes)) {
       partials.set(found.key, found)
@@ -95,6 +94,7 @@ export async function openPartial(
   expectation: Expectation,
 ): Promise<DiskFile | undefined> {
   const file = await disk.open(path, 'writing')
+  let right = false
   try {
     for (let at = 0; at < bytes; ) {
       const piece = await file.bytes(at, Math.min(pieceBytes, bytes - at))
@@ -102,33 +102,22 @@ export async function openPartial(
       at += piece.length
       expectation.update(piece, at)
     }
-    if (expectation.digestSoFar() === sha256) {
-      await file.truncate(bytes)
-      return file
-    }
-  } catch (error) {
-    file.close()
-    throw error
+    if (expectation.digestSoFar() !== sha256) return undefined
+    await file.truncate(bytes)
+    right = true
+    return file
+  } finally {
+    if (!right) file.close()
   }
-  file.close()
-  return undefined
 }
 
 const pieceBytes = 1024 * 1024
 
 /** What cannot be read is no reason not to start. */
-async function readable(disk: Disk, path: string): Promise<Partial | undefined> {
-  try {
-    return await readSidecar(disk, path)
-  } catch (error) {
-    if (error instanceof DiskHung) throw error
-    return undefined
-  }
-}
-
 async function readSidecar(disk: Disk, path: string): Promise<Partial | undefined> {
-  const file = await disk.open(sidecarOf(path), 'reading')
+  let file: DiskFile | undefined
   try {
+    file = await disk.open(sidecarOf(path), 'reading')
     const { size } = await file.look()
     const value = unseal(await file.bytes(0, Math.min(size, mostSidecar)))
     if (value?.['partial'] !== version) return undefined
@@ -137,8 +126,11 @@ async function readSidecar(disk: Disk, path: string): Promise<Partial | undefine
     if (typeof sha256 !== 'string' || !isDigest(sha256)) return undefined
     if (length !== undefined && !isCount(length)) return undefined
     return { path, key, fields, length, bytes, sha256 }
+  } catch (error) {
+    if (error instanceof DiskHung) throw error
+    return undefined
   } finally {
-    file.close()
+    file?.close()
   }
 }
 

@@ -8,7 +8,6 @@ import type { Block, BlockPool } from '../../../bytes/block-pool.ts'
 
 /** A block that was read, as its file keeps it. */
 export interface Kept {
-  /** Gives it up. */
   drop(): void
 }
 
@@ -44,7 +43,6 @@ export class SharedBlocks {
     if (this.#kept.size > mostKept && oldest !== undefined) this.#evict(oldest)
   }
 
-  /** It is given up by its file. */
   forget(kept: Kept): void {
     this.#kept.delete(kept)
   }

@@ -69,7 +69,6 @@ export class Contents {
     return this.#stream(wanted)
   }
 
-  /** Reads a part of a content that is known to be there, as long as it is. */
   read(wanted: Wanted): Source {
     return this.#files.read(wanted)
   }
@@ -82,7 +81,6 @@ export class Contents {
     this.#files.forget(digest)
   }
 
-  /** Closes what has no readers; a file that is being read closes with its last one. */
   close(): void {
     this.#memory?.clear()
     this.#files.close()
@@ -129,7 +127,6 @@ export class Contents {
   }
 }
 
-/** A part of content in memory. */
 function part(bytes: Buffer, { first, end }: Wanted): Content {
   const whole = first === 0 && end === bytes.length
   return { kind: 'bytes', bytes: whole ? bytes : bytes.subarray(first, end) }

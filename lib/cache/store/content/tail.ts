@@ -4,7 +4,6 @@
 import { Piece } from '../../../bytes/piece.ts'
 
 interface Held {
-  /** Where its first byte stands in the content. */
   readonly start: number
   piece: Piece
 }
@@ -24,7 +23,6 @@ export class Tail {
   /** Position after the newest byte: the size of the content so far. */
   end: number
   #held: Held[] = []
-  /** Memory that small pieces are copied to. */
   #room = Buffer.alloc(0)
 
   /** `end` is what there is already, elsewhere. */
@@ -37,7 +35,6 @@ export class Tail {
     return this.#held[0]?.start ?? this.end
   }
 
-  /** Bytes held. */
   get length(): number {
     return this.end - this.start
   }
@@ -48,7 +45,6 @@ export class Tail {
     return first && first.start + first.piece.bytes.length
   }
 
-  /** Takes a piece over. */
   append(arrived: Piece): void {
     const last = this.#held.at(-1)
     this.end += arrived.bytes.length
@@ -78,7 +74,6 @@ export class Tail {
     return pieces
   }
 
-  /** Lets the oldest piece go. */
   dropFirst(): void {
     this.#held.shift()?.piece.release()
   }

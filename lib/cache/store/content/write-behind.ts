@@ -6,6 +6,7 @@
  * readable until `close`, also after the disk has failed.
  */
 import type { Disk, DiskFile } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
 import { OpenContent } from './open-content.ts'
 import type { SharedBlocks } from './shared-blocks.ts'
 import type { Tail } from './tail.ts'
@@ -23,13 +24,11 @@ export type Destination =
 
 interface WriteBehindParts {
   readonly disk: Disk
+  readonly health: Pick<DiskHealth, 'failed'>
   readonly to: Destination
   readonly tail: Tail
   readonly blocks: SharedBlocks
-  /** Bytes of the tail that are kept for readers. */
-  readonly most: number | undefined
-  /** Notes that the disk failed; answers the reason in words. */
-  readonly failed: (error: unknown) => string
+  readonly most?: number | undefined
   /** Told whenever more is written, or nothing more will be. */
   readonly changed: () => void
 }
@@ -37,7 +36,6 @@ interface WriteBehindParts {
 /** What waits before the file is made, and before the next write. */
 const firstBatch = 1024 * 1024
 const batch = 256 * 1024
-/** The most that is written at once. */
 const mostAtOnce = 1024 * 1024
 /** How far the disk may be behind before the origin waits; the second when blocks are scarce. */
 const mostBehind = 2 * 1024 * 1024
@@ -47,8 +45,7 @@ const mostKept = 4 * 1024 * 1024
 const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
-  /** Bytes in the file. */
-  written: number
+  written = 0
   /** Why nothing more is written; undefined while all goes well. */
   because: string | undefined
   readonly path: string | undefined
@@ -66,10 +63,12 @@ export class WriteBehind {
   constructor(parts: WriteBehindParts) {
     const { to } = parts
     this.#parts = parts
-    this.path = 'path' in to ? to.path : undefined
-    this.because = 'path' in to ? undefined : to.because
-    this.#file = 'path' in to ? to.begun?.file : undefined
-    this.written = 'path' in to ? (to.begun?.size ?? 0) : 0
+    if ('because' in to) this.because = to.because
+    else {
+      this.path = to.path
+      this.#file = to.begun?.file
+      this.written = to.begun?.size ?? 0
+    }
   }
 
   /** The file; undefined before the first batch and after `close`. */
@@ -77,7 +76,6 @@ export class WriteBehind {
     return this.#file
   }
 
-  /** Bytes of the tail that are kept for readers. */
   get most(): number {
     const { most = mostKept, blocks } = this.#parts
     return blocks.scarce ? Math.min(most, mostKeptScarce) : most
@@ -114,7 +112,6 @@ export class WriteBehind {
     return this.#content
   }
 
-  /** Starts writing when there is enough of it. */
   write(): void {
     const { tail, blocks, to } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
@@ -141,7 +138,8 @@ export class WriteBehind {
 
   /** No more disk from here on: the name goes, what is written stays readable. */
   giveUp(error: unknown): void {
-    if (this.because === undefined) this.#stop(this.#parts.failed(error))
+    if (this.because !== undefined) return
+    this.#stop(this.#parts.health.failed(error, 'storing a download'))
   }
 
   #stop(because: string): void {
@@ -151,7 +149,6 @@ export class WriteBehind {
     this.#parts.changed()
   }
 
-  /** Takes the temporary name away. */
   async remove(): Promise<void> {
     const { disk } = this.#parts
     // A file that is just being made would come after its removal.
@@ -160,7 +157,6 @@ export class WriteBehind {
     await this.#removing
   }
 
-  /** Lets go of the file. Operations under way end first. */
   close(): void {
     this.#closed = true
     this.#file?.close()

@@ -18,9 +18,7 @@ import type { DiskFile, Surroundings } from './disk.ts'
 import { DiskHung } from './slots.ts'
 
 interface BlobsParts extends Surroundings {
-  /** Whether an entry names this content. */
   readonly named: (digest: string) => boolean
-  /** Forgets the entries that name a content. */
   readonly unname: (digest: string) => void
   /** Told of a digest whose file has changed or goes. */
   readonly changed: (digest: string) => void
@@ -40,7 +38,6 @@ export class Blobs {
   fresh = new Set<string>()
   /** Contents that are removed, until a checkpoint has come after the removal of their entries. */
   readonly removed = new Map<string, Unnamed>()
-  /** Bytes of contents that no entry names. */
   unnamedBytes = 0
   readonly #parts: BlobsParts
   readonly #turns = new KeyedMutex()
@@ -52,12 +49,10 @@ export class Blobs {
     this.#parts = parts
   }
 
-  /** Whether the content is there: an entry may name it. */
   has(digest: string): boolean {
     return this.#there(digest) && !this.#wrong.has(digest)
   }
 
-  /** No entry names it any more. */
   freed(digest: string, size: number): void {
     this.taken(digest)
     this.#unnamed.set(digest, { digest, size, since: this.#parts.clock.elapsed() })
@@ -65,14 +60,13 @@ export class Blobs {
     this.#parts.soon()
   }
 
-  /** An entry names it. */
   taken(digest: string): void {
     this.unnamedBytes -= this.#unnamed.get(digest)?.size ?? 0
     this.#unnamed.delete(digest)
   }
 
   /** Contents that no entry has named since `before`. */
-  unnamed(before: Milliseconds): readonly Unnamed[] {
+  unnamed(before: Milliseconds = Number.POSITIVE_INFINITY): readonly Unnamed[] {
     return [...this.#unnamed.values()].filter(({ since }) => since <= before)
   }
 

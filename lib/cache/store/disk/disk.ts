@@ -51,7 +51,9 @@ const flags = {
   creating: O_RDWR | O_CREAT | O_EXCL,
 } as const
 
-/** How many deadlines a flush may take. */
+/** How a file is opened: one that is there; also a new one; only a new one, and its directory when that is missing. */
+export type OpenMode = keyof typeof flags
+
 const flushing = 6
 
 export class Disk {
@@ -68,29 +70,16 @@ export class Disk {
     return this.#slots.hung
   }
 
-  /**
-   * Opens a file: one that is there for reading; for writing also a new one; for creating only a new one, and its directory
-   * when that is missing.
-   */
-  async open(path: string, how: keyof typeof flags): Promise<DiskFile> {
-    try {
-      return await this.#open(path, how)
-    } catch (error) {
-      if (how !== 'creating' || systemCode(error) !== 'ENOENT') throw error
-      await this.makeDirectory(dirname(path))
-      return this.#open(path, how)
-    }
-  }
-
-  async #open(path: string, how: keyof typeof flags): Promise<DiskFile> {
-    const fd = await this.#wait<number>({
-      begin: end => this.#files.open(path, flags[how], 0o644, end),
-      over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
-    })
+  async open(path: string, how: OpenMode): Promise<DiskFile> {
+    const open = (): Promise<number> =>
+      this.#wait({
+        begin: end => this.#files.open(path, flags[how], 0o644, end),
+        over: late => late !== undefined && closeSoon(this.#files, this.#slots, late),
+      })
+    const fd = await (how === 'creating' ? this.#inDirectoryOf(path, open) : open())
     return new DiskFile(fd, this.#files, this.#slots)
   }
 
-  /** Opens a file for reading; undefined when nothing has this name. */
   openIfThere(path: string): Promise<DiskFile | undefined> {
     return ifThere(this.open(path, 'reading'))
   }
@@ -99,15 +88,20 @@ export class Disk {
    * Gives a file another name, whatever had that name before. The new directory is made when it is missing. When this has
    * failed it has not happened, and will not.
    */
-  async rename(from: string, to: string): Promise<void> {
-    const rename = (): Promise<void> =>
-      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true })
+  rename(from: string, to: string): Promise<void> {
+    return this.#inDirectoryOf(to, () =>
+      this.#wait({ begin: end => this.#files.rename(from, to, end), certain: true }),
+    )
+  }
+
+  /** Makes the directory of `path` when `act` fails for want of it, and acts again. */
+  async #inDirectoryOf<T>(path: string, act: () => Promise<T>): Promise<T> {
     try {
-      await rename()
+      return await act()
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error
-      await this.makeDirectory(dirname(to))
-      await rename()
+      await this.makeDirectory(dirname(path))
+      return act()
     }
   }
 
@@ -117,7 +111,6 @@ export class Disk {
     return (await ifThere(removed.then(() => true))) ?? false
   }
 
-  /** Removes whatever has this name, directories with all they hold. */
   removeTree(path: string): Promise<void> {
     const options = { recursive: true, force: true } as const
     return this.#wait({ begin: end => this.#files.rm(path, options, end) })
@@ -131,7 +124,6 @@ export class Disk {
     await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
   }
 
-  /** Names in a directory. */
   list(directory: string): Promise<readonly string[]> {
     return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
   }
@@ -150,7 +142,6 @@ export class Disk {
     return this.#wait({ begin: end => this.#files.statfs(path, end) })
   }
 
-  /** Makes the names in a directory survive a power cut. */
   async syncDirectory(path: string): Promise<void> {
     const directory = await this.open(path, 'reading')
     try {
@@ -204,7 +195,6 @@ export class DiskFile {
     if (written < bytes.length) throw new Error('the disk took no bytes')
   }
 
-  /** Makes its bytes survive a power cut. */
   sync(): Promise<void> {
     return this.#wait({
       begin: end => this.#files.fdatasync(this.#fd, end),

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import { explainError, systemCode } from '../../../errors.ts'
-import type { Disk, DiskFile } from './disk.ts'
+import type { Disk } from './disk.ts'
 
 export type HashAlgorithm = 'md5' | 'sha1' | 'sha256' | 'sha512'
 
@@ -30,11 +30,15 @@ export async function examineFile(
   { size, algorithms, onRead }: Examination,
 ): Promise<Examined> {
   const hashes = algorithms.map(name => ({ name, hash: createHash(name) }))
-  const opened = await sizedFile(disk, path, size)
-  if ('found' in opened) return opened
+  const file = await disk.open(path, 'reading').catch(failed)
+  if ('found' in file) return file
   try {
+    const look = await file.look().catch(failed)
+    if ('found' in look) return look
+    if (!look.isFile()) return broken('it is not a plain file')
+    if (look.size !== size) return broken(`it has ${look.size} bytes instead of ${size}`)
     for (let at = 0; at < size; ) {
-      const piece = await opened.bytes(at, Math.min(pieceBytes, size - at)).catch(failed)
+      const piece = await file.bytes(at, Math.min(pieceBytes, size - at)).catch(failed)
       if ('found' in piece) return piece
       if (piece.length === 0) return broken(`it ends at byte ${at} of ${size}`)
       for (const { hash } of hashes) hash.update(piece)
@@ -42,25 +46,10 @@ export async function examineFile(
       await onRead?.(piece.length)
     }
   } finally {
-    opened.close()
+    file.close()
   }
   const digests = new Map(hashes.map(({ name, hash }) => [name, hash.digest('hex')]))
   return { found: 'whole', digests }
-}
-
-async function sizedFile(disk: Disk, path: string, size: number): Promise<DiskFile | Examined> {
-  let file: DiskFile | undefined
-  try {
-    file = await disk.open(path, 'reading')
-    const found = await file.look()
-    if (found.isFile() && found.size === size) return file
-    file.close()
-    if (!found.isFile()) return broken('it is not a plain file')
-    return broken(`it has ${found.size} bytes instead of ${size}`)
-  } catch (error) {
-    file?.close()
-    return failed(error)
-  }
 }
 
 const lost: ReadonlyMap<string | undefined, string> = new Map([

@@ -13,14 +13,12 @@ export type Health =
   | { readonly writable: true }
   | { readonly writable: false; readonly because: string }
 
-/** How long a failing disk is left alone between two trials. */
 const trialInterval: Milliseconds = 15_000
 
 interface HealthParts {
   readonly clock: Clock
   readonly log: Logger
   readonly trial: () => Promise<void>
-  /** Told when a trial has succeeded. */
   readonly recovered: () => void
 }
 
@@ -50,7 +48,8 @@ export class DiskHealth {
       })
     }
     this.#because = because
-    this.#schedule()
+    if (!this.#closed)
+      this.#cancel ??= this.#parts.clock.after(trialInterval, () => void this.#try())
     return because
   }
 
@@ -59,24 +58,17 @@ export class DiskHealth {
     this.#cancel?.()
   }
 
-  #schedule(): void {
-    if (this.#cancel !== undefined || this.#closed) return
-    this.#cancel = this.#parts.clock.after(trialInterval, () => {
-      this.#parts.trial().then(
-        () => this.#green(),
-        error => {
-          this.#cancel = undefined
-          this.failed(error, 'trial')
-        },
-      )
-    })
-  }
-
-  #green(): void {
-    this.#cancel = undefined
-    this.#because = undefined
-    this.#parts.log.info('the disk takes writes again')
-    this.#parts.recovered()
+  async #try(): Promise<void> {
+    try {
+      await this.#parts.trial()
+      this.#cancel = undefined
+      this.#because = undefined
+      this.#parts.log.info('the disk takes writes again')
+      this.#parts.recovered()
+    } catch (error) {
+      this.#cancel = undefined
+      this.failed(error, 'trial')
+    }
   }
 }
 

@@ -47,12 +47,10 @@ export class Layout {
     this.suites = join(this.root, 'suites')
   }
 
-  /** The file of the content with this SHA-256, given in lower-case hex. */
   blob(digest: string): string {
     return join(this.blobs, digest.slice(0, 2), digest)
   }
 
-  /** A new name in `tmp/`. */
   temporaryFile(): string {
     return join(this.temporary, `${randomUUID().replaceAll('-', '')}${temporarySuffix}`)
   }

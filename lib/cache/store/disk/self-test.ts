@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import type { Disk } from './disk.ts'
+import type { Disk, DiskFile } from './disk.ts'
 import { cacheDirectoryTag, type Layout, layoutVersion } from './layout.ts'
 
 /** Creates what is missing of the layout. Throws what the file system throws. */
@@ -25,17 +25,15 @@ export async function createDirectories(disk: Disk, layout: Layout): Promise<voi
 }
 
 /** Whether a disk has no room left: what it holds can still be read, and room may come. */
-function isFull(error: unknown): boolean {
+export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 
 /** Refuses a directory a newer layout lives in; says so when an older one does, which is then left alone. */
 export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Promise<void> {
   const { directory } = layout
-  const versions = (await disk.list(directory)).flatMap(
-    name => /^v(\d{1,6})$/.exec(name)?.[1] ?? [],
-  )
-  for (const version of versions.map(Number)) {
+  for (const name of await disk.list(directory)) {
+    const version = Number(/^v(\d{1,6})$/.exec(name)?.[1] ?? layoutVersion)
     if (version > layoutVersion) {
       throw new Failure(
         `The cache directory ${directory} was written by a newer cachesvc (layout v${version}, this one knows v${layoutVersion}): run the newer one or name another directory.`,
@@ -64,20 +62,18 @@ export async function tryDisk(disk: Disk, layout: Layout): Promise<void> {
   const content = randomBytes(trialBytes)
   const first = layout.temporaryFile()
   const second = layout.temporaryFile()
+  let file: DiskFile | undefined
   try {
-    const file = await disk.open(first, 'creating')
-    try {
-      await file.put(content, 0)
-      await file.sync()
-      await disk.rename(first, second)
-      if (!content.equals(await file.bytes(0, trialBytes))) {
-        throw new Error('what was read back is not what was written')
-      }
-    } finally {
-      file.close()
+    file = await disk.open(first, 'creating')
+    await file.put(content, 0)
+    await file.sync()
+    await disk.rename(first, second)
+    if (!content.equals(await file.bytes(0, trialBytes))) {
+      throw new Error('what was read back is not what was written')
     }
     await disk.space(layout.temporary)
   } finally {
+    file?.close()
     await disk.remove(first).catch(() => undefined)
     await disk.remove(second).catch(() => undefined)
   }
@@ -136,15 +132,4 @@ function diagnose(error: unknown, owner: number | undefined): Diagnosis {
     `may not be read and written by ${user} (it belongs to user ${owner})`,
     `give it and everything in it to that user with chown -R, or ${another}`,
   ]
-}
-
-/** The error of a full disk: no reason not to start, for what it holds can be served. Throws every other one. */
-export async function trial(disk: Disk, layout: Layout): Promise<unknown> {
-  try {
-    await tryDisk(disk, layout)
-    return undefined
-  } catch (error) {
-    if (isFull(error)) return error
-    throw error
-  }
 }

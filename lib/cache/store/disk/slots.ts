@@ -36,27 +36,19 @@ export interface Operation<T> {
 
 export interface SlotsOptions {
   readonly clock: Clock
-  /** Operations at once. */
   readonly slots?: number
-  /** How long an operation may take. */
   readonly deadline?: Milliseconds
   /** Told when an operation is past its deadline and none was before. */
   readonly onHung?: (error: DiskHung) => void
 }
 
 interface Entered extends Member {
-  readonly patience: number
-  readonly insists: boolean
-  readonly certain: boolean
-  /** The tick at which it began. */
+  readonly operation: Omit<Operation<never>, 'begin'>
   begun: number
-  /** It is past its deadline. */
   late: boolean
-  /** Its caller knows how it ended. */
   told: boolean
   begin(): void
   fail(error: Error): void
-  forget(): void
 }
 
 /** Operations that wait at most: thousands of clients wait for one read each. */
@@ -77,37 +69,33 @@ export class Slots {
     this.#options = { slots: 10, deadline: 10_000, onHung: () => {}, ...options }
   }
 
-  /** Whether an operation is past its deadline. */
   get hung(): boolean {
     return this.#late > 0
   }
 
   /** Begins the operation when there is a slot. `done` is called once, not before `run` returns unless it fails at once. */
   run<T>(operation: Operation<T>, done: End<T>): void {
-    const { begin, over, patience = 1, insists = false, certain = false } = operation
     const entered: Entered = {
       place: 0,
-      patience,
-      insists,
-      certain,
+      operation,
       begun: 0,
       late: false,
       told: false,
       begin: () =>
-        begin((error, value) => {
+        operation.begin((error, value) => {
           const { told } = entered
-          this.#end(entered)
+          this.#running.delete(entered)
+          if (entered.late) this.#late -= 1
           if (!told) done(error, value)
-          over?.(told ? value : undefined)
+          operation.over?.(told ? value : undefined)
           this.#next()
         }),
       fail: error => {
         entered.told = true
         done(error)
       },
-      forget: () => over?.(),
     }
-    if (this.hung && !insists) this.#refuse(entered, hung(this.#options.deadline))
+    if (this.hung && operation.insists !== true) this.#refuse(entered, hung(this.#options.deadline))
     else if (this.#running.size < this.#options.slots) this.#begin(entered)
     else if (this.#waiting.length < mostWaiting) this.#waiting.push(entered)
     else this.#refuse(entered, busy())
@@ -120,11 +108,6 @@ export class Slots {
     entered.begin()
   }
 
-  #end(entered: Entered): void {
-    this.#running.delete(entered)
-    if (entered.late) this.#late -= 1
-  }
-
   #next(): void {
     if (this.#running.size >= this.#options.slots) return
     const next = this.#waiting.shift()
@@ -133,7 +116,7 @@ export class Slots {
 
   #refuse(entered: Entered, error: Error): void {
     entered.fail(error)
-    entered.forget()
+    entered.operation.over?.()
   }
 
   #watch(): void {
@@ -152,15 +135,16 @@ export class Slots {
   #look(): void {
     const before = this.#late
     for (const entered of this.#running) {
-      if (entered.late || this.#tick - entered.begun <= ticks * entered.patience) continue
+      const { patience = 1, certain } = entered.operation
+      if (entered.late || this.#tick - entered.begun <= ticks * patience) continue
       this.#late += 1
       entered.late = true
-      if (!entered.certain) entered.fail(hung(this.#options.deadline))
+      if (certain !== true) entered.fail(hung(this.#options.deadline))
     }
     if (this.#late === 0) return
     if (before === 0) this.#options.onHung(hung(this.#options.deadline))
-    const failing = this.#waiting.filter(({ insists }) => !insists)
-    this.#waiting = this.#waiting.filter(({ insists }) => insists)
+    const failing = this.#waiting.filter(({ operation }) => operation.insists !== true)
+    this.#waiting = this.#waiting.filter(({ operation }) => operation.insists === true)
     for (const entered of failing) this.#refuse(entered, hung(this.#options.deadline))
   }
 }

@@ -5,27 +5,20 @@
  * that mark counts after an unclean stop only when its content has been hashed. Where there are contents that an earlier stop
  * left unproven and that have not been hashed yet, the mark names them.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs } from '../disk/blobs.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Checks } from '../content/checks.ts'
+import type { Downloads } from '../content/downloads.ts'
+import type { Kept } from './removal.ts'
 
-interface CheckpointParts {
-  readonly clock: Clock
-  readonly journal: Journal
-  readonly blobs: Blobs
-  /** Digests whose contents must be hashed before they are used. */
-  readonly unproven: ReadonlySet<string>
-  /** Makes large downloads under way continuable. Answers whether there are any. */
-  readonly savePartials: () => Promise<boolean>
-  /** Told that the disk failed. */
-  readonly failed: (error: unknown) => void
+interface CheckpointParts extends Kept {
+  readonly downloads: Downloads
+  readonly checks: Checks
 }
 
 /** After so long, or so many new contents. */
 const interval: Milliseconds = 5_000
 const mostFresh = 256
 
-/** Contents flushed at once. */
 const flushedAtOnce = 4
 
 /** So many are flushed when the store closes; more are hashed at the next start. */
@@ -41,7 +34,6 @@ export class Checkpoints {
     this.#parts = parts
   }
 
-  /** Something is new. */
   soon(): void {
     if (this.#closed) return
     this.#cancel ??= this.#parts.clock.after(interval, () => this.#start())
@@ -55,39 +47,27 @@ export class Checkpoints {
     return turn
   }
 
-  /** Begins none any more; waits for the one that is under way. */
+  /** The last one, when none is under way. Rejects when the disk fails or when it would take too long: nothing is proven then. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()
     await this.#running
-  }
-
-  /** The last one; the store closes. Rejects when the disk fails or when it would take too long: nothing is proven then. */
-  async last(): Promise<void> {
     const { size } = this.#parts.blobs.fresh
     if (size > mostAtClose) throw new Error(`${size} contents are not yet durable`)
     await this.run({ clean: true })
-  }
-
-  async #flush(digests: ReadonlySet<string>): Promise<void> {
-    const rest = digests.values()
-    const lane = async (): Promise<void> => {
-      for (const digest of rest) await this.#parts.blobs.flush(digest)
-    }
-    await Promise.all(Array.from({ length: flushedAtOnce }, lane))
   }
 
   #start(): void {
     this.#cancel?.()
     this.#cancel = undefined
     this.run().catch(error => {
-      this.#parts.failed(error)
+      this.#parts.health.failed(error, 'making contents durable')
       this.soon()
     })
   }
 
   async #run(clean: boolean): Promise<void> {
-    const { journal, blobs, unproven, savePartials } = this.#parts
+    const { journal, blobs, checks, downloads } = this.#parts
     await journal.flush()
     await journal.tidy()
     // From here to the mark nothing may come between what is counted and what is flushed.
@@ -95,10 +75,14 @@ export class Checkpoints {
     const { fresh } = blobs
     blobs.fresh = new Set()
     const removed = [...blobs.removed]
-    const left = [...unproven]
+    const left = [...checks.unproven]
     try {
-      await this.#flush(fresh)
-      if (!clean && (await savePartials())) this.soon()
+      const rest = fresh.values()
+      const lane = async (): Promise<void> => {
+        for (const digest of rest) await blobs.flush(digest)
+      }
+      await Promise.all(Array.from({ length: flushedAtOnce }, lane))
+      if (!clean && (await downloads.save())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
       for (const [digest, content] of removed) {
         if (blobs.removed.get(digest) === content) blobs.removed.delete(digest)

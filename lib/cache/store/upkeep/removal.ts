@@ -1,21 +1,19 @@
 /**
  * Removes entries and contents at a bounded rate, so that requests go first.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
+import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
 import type { Blobs, Unnamed } from '../disk/blobs.ts'
+import type { Surroundings } from '../disk/disk.ts'
+import type { DiskHealth } from '../disk/health.ts'
 
-interface RemovalParts {
-  readonly clock: Clock
+/** What the upkeep of a store works with. */
+export interface Kept extends Surroundings {
   readonly journal: Journal
   readonly blobs: Blobs
-}
-
-/** What was removed. */
-export interface Removed {
-  readonly contents: number
-  readonly bytes: number
+  readonly health: DiskHealth
 }
 
 /** Rows looked at in one turn of the event loop; rows removed in one turn, and the rest after them. */
@@ -28,67 +26,62 @@ const filesAtOnce = 2
 const filesInBurst = 100
 const burstTime: Milliseconds = 45
 
-export class Removal {
-  readonly #parts: RemovalParts
-
-  constructor(parts: RemovalParts) {
-    this.#parts = parts
-  }
-
-  /** Every row of the table, with turns of the event loop in between. Rejects with the reason of `signal`. */
-  async *rows(signal: AbortSignal): AsyncGenerator<readonly number[]> {
-    let some: number[] = []
-    for (const row of this.#parts.journal.table.rows()) {
-      if (some.push(row) < rowsLookedAt) continue
-      yield some
-      some = []
-      await new Promise(resolve => setImmediate(resolve))
-      signal.throwIfAborted()
-    }
+/** Every row of the table, with turns of the event loop in between. Rejects with the reason of `signal`. */
+export async function* rowsOf(
+  table: EntryTable,
+  signal: AbortSignal,
+): AsyncGenerator<readonly number[]> {
+  let some: number[] = []
+  for (const row of table.rows()) {
+    if (some.push(row) < rowsLookedAt) continue
     yield some
+    some = []
+    await new Promise(resolve => setImmediate(resolve))
+    signal.throwIfAborted()
   }
+  yield some
+}
 
-  /**
-   * Forgets the entries in these rows that are `due` when their turn comes: meanwhile a row may have become another's. Answers
-   * the digests that no entry names any more. Rejects with the reason of `signal`.
-   */
-  async forget(
-    rows: readonly number[],
-    { due, signal }: { readonly due: (row: number) => boolean; readonly signal: AbortSignal },
-  ): Promise<readonly string[]> {
-    const { journal } = this.#parts
-    const freed: string[] = []
-    for (let at = 0; at < rows.length; at += rowsAtOnce) {
-      const some = rows.slice(at, at + rowsAtOnce)
-      freed.push(
-        ...journal.removeRows(some.filter(row => journal.table.length(row) > 0 && due(row))),
-      )
-      if (some.length < rowsAtOnce) break
-      await pause(this.#parts.clock, restAfterRows, signal)
-      signal.throwIfAborted()
-    }
-    return freed
+/**
+ * Forgets the entries in these rows that are `due` when their turn comes: meanwhile a row may have become another's. Answers
+ * the digests that no entry names any more. Rejects with the reason of `signal`.
+ */
+export async function forget(
+  { journal, clock }: Kept,
+  rows: readonly number[],
+  { due, signal }: { readonly due: (row: number) => boolean; readonly signal: AbortSignal },
+): Promise<readonly string[]> {
+  const freed: string[] = []
+  for (let at = 0; at < rows.length; at += rowsAtOnce) {
+    if (at > 0) await pause(clock, restAfterRows, signal)
+    signal.throwIfAborted()
+    const some = rows.slice(at, at + rowsAtOnce)
+    freed.push(...journal.removeRows(some.filter(row => journal.table.length(row) > 0 && due(row))))
   }
+  return freed
+}
 
-  /** Removes contents that no entry names. Rejects when the disk fails, and with the reason of `signal`. */
-  async remove(contents: readonly Unnamed[], signal: AbortSignal): Promise<Removed> {
-    const { blobs, clock } = this.#parts
-    const removed = { contents: 0, bytes: 0 }
-    let due = clock.elapsed()
-    for (let at = 0; at < contents.length; at += filesInBurst) {
-      if (at > 0) await pause(clock, Math.max(0, due - clock.elapsed()), signal)
-      due = Math.max(due, clock.elapsed()) + burstTime
-      const burst = contents.slice(at, at + filesInBurst).values()
-      const lane = async (): Promise<void> => {
-        for (const content of burst) {
-          signal.throwIfAborted()
-          if (!(await blobs.remove(content))) continue
-          removed.contents += 1
-          removed.bytes += content.size
-        }
+/** Removes contents that no entry names. Rejects when the disk fails, and with the reason of `signal`. */
+export async function removeContents(
+  { blobs, clock }: Kept,
+  contents: readonly Unnamed[],
+  signal: AbortSignal,
+): Promise<{ readonly contents: number; readonly bytes: number }> {
+  const removed = { contents: 0, bytes: 0 }
+  let due = clock.elapsed()
+  for (let at = 0; at < contents.length; at += filesInBurst) {
+    if (at > 0) await pause(clock, Math.max(0, due - clock.elapsed()), signal)
+    due = Math.max(due, clock.elapsed()) + burstTime
+    const burst = contents.slice(at, at + filesInBurst).values()
+    const lane = async (): Promise<void> => {
+      for (const content of burst) {
+        signal.throwIfAborted()
+        if (!(await blobs.remove(content))) continue
+        removed.contents += 1
+        removed.bytes += content.size
       }
-      await Promise.all(Array.from({ length: filesAtOnce }, lane))
     }
-    return removed
+    await Promise.all(Array.from({ length: filesAtOnce }, lane))
   }
+  return removed
 }

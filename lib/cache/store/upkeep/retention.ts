@@ -9,15 +9,17 @@
  */
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
+import { pause } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
-import { nameOf } from '../catalogue/entry-table.ts'
-import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../disk/blobs.ts'
-import type { Surroundings } from '../disk/disk.ts'
+import type { Downloads } from '../content/downloads.ts'
+import type { Unnamed } from '../disk/blobs.ts'
 import { isDigest, shards } from '../disk/layout.ts'
-import type { Removal } from './removal.ts'
-import { keepAll, type RetentionRules, type Standing, standingOf } from './rules.ts'
-import { countPackages, olderVersions } from './versions.ts'
+import { nameOf } from '../key.ts'
+import type { Checkpoints } from './checkpoint.ts'
+import { forget, type Kept, removeContents, rowsOf } from './removal.ts'
+import type { Room } from './room.ts'
+import { keepAll, type RetentionRules, type Standing } from './rules.ts'
+import { olderVersions } from './versions.ts'
 
 export interface SweepOptions extends Partial<RetentionRules> {
   readonly now: Milliseconds
@@ -34,18 +36,10 @@ export interface Swept {
   readonly leftoversRemoved: number
 }
 
-interface RetentionParts extends Surroundings {
-  readonly journal: Journal
-  readonly blobs: Blobs
-  readonly removal: Removal
-  /** Told that the disk failed. */
-  readonly failed: (error: unknown) => void
-  /** Makes the log survive a power cut. */
-  readonly checkpoint: () => Promise<void>
-  /** Whether a file below `tmp/` is in use. */
-  readonly inUse: (path: string) => boolean
-  /** Told that a file below `tmp/` is gone. */
-  readonly removed: (path: string) => void
+interface RetentionParts extends Kept {
+  readonly downloads: Downloads
+  readonly checkpoints: Checkpoints
+  readonly room: Room
 }
 
 /** How long a content stays after its last entry: a client may have been promised it. */
@@ -63,7 +57,7 @@ export class Retention {
   readonly #parts: RetentionParts
   readonly #closing = new AbortController()
   #collecting: (() => void) | undefined
-  #daily = false
+  #sweeping: Promise<void> | undefined
 
   constructor(parts: RetentionParts) {
     this.#parts = parts
@@ -75,7 +69,7 @@ export class Retention {
     this.#collecting ??= this.#parts.clock.after(grace, () => {
       this.#collecting = undefined
       this.#collect().catch(error => {
-        this.#parts.failed(error)
+        this.#parts.health.failed(error, 'removing contents')
         this.soon()
       })
     })
@@ -85,45 +79,39 @@ export class Retention {
   async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<Swept> {
     const { journal, blobs, clock } = this.#parts
     const { table } = journal
-    const rules = { ...keepAll, ...some }
     const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
-      const freed = new Set(await this.#forget(rules, now, signal))
+      const freed = new Set(await this.#forget({ ...keepAll, ...some }, now, signal))
       swept.entriesRemoved = before.count - table.count
       swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
-      const due = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => {
-        return one.since <= since || freed.has(one.digest)
-      })
+      const due = blobs.unnamed().filter(one => one.since <= since || freed.has(one.digest))
       swept.blobsRemoved = await this.#remove(due, signal)
       swept.leftoversRemoved = await this.#removeStrays(now, signal)
     }
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
 
-  /** Sweeps once after a while and then every day, and logs the figures; `rules` is asked anew each time. */
-  daily(rules: () => RetentionRules): void {
-    if (!this.#daily) this.#sweepAfter(firstSweep, rules)
-    this.#daily = true
+  /** Sweeps once after a while and then every day, by the rules of that moment, and logs the figures. */
+  daily(): void {
+    this.#sweeping ??= this.#sweepDaily()
   }
 
-  #sweepAfter(time: Milliseconds, rules: () => RetentionRules): void {
-    const { clock, log } = this.#parts
+  async #sweepDaily(): Promise<void> {
+    const { clock, log, room } = this.#parts
     const { signal } = this.#closing
-    const cancel = clock.after(time, () => {
-      this.sweep({ ...rules(), now: clock.now() })
-        .then(
-          swept => log.info('retention: swept', { ...swept }),
-          error => {
-            if (signal.aborted) return
-            log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
-          },
-        )
-        .finally(() => this.#sweepAfter(day, rules))
-    })
-    if (signal.aborted) cancel()
-    else signal.addEventListener('abort', cancel, { once: true })
+    for (let time = firstSweep; ; time = day) {
+      await pause(clock, time, signal)
+      if (signal.aborted) return
+      try {
+        const swept = await this.sweep({ ...room.rules, now: clock.now() })
+        log.info('retention: swept', { ...swept })
+      } catch (error) {
+        if (signal.aborted) return
+        log.warn('retention: the sweep stopped half-way', { because: explainError(error) })
+      }
+    }
   }
 
   close(): void {
@@ -135,57 +123,50 @@ export class Retention {
     const { journal, blobs, clock } = this.#parts
     if (journal.incomplete) return
     await this.#remove(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
-    if (blobs.unnamed(Number.POSITIVE_INFINITY).length > 0) this.soon()
+    if (blobs.unnamed().length > 0) this.soon()
   }
 
   /** Removes contents once the log says so even after a power cut. Answers how many are gone. */
   async #remove(contents: readonly Unnamed[], signal: AbortSignal): Promise<number> {
-    if (contents.length > 0) await this.#parts.checkpoint()
-    return (await this.#parts.removal.remove(contents, signal)).contents
+    if (contents.length > 0) await this.#parts.checkpoints.run()
+    return (await removeContents(this.#parts, contents, signal)).contents
   }
 
   /** Forgets entries unused for long and older versions of packages. Answers the digests they alone named. */
   async #forget(
-    rules: RetentionRules,
+    { unusedDays, versions, standing }: RetentionRules,
     now: Milliseconds,
     signal: AbortSignal,
   ): Promise<readonly string[]> {
-    const { removal } = this.#parts
-    const { table } = this.#parts.journal
-    const { unusedDays, versions } = rules
+    const { journal } = this.#parts
+    const { table } = journal
     const freed: string[] = []
     const among = async (
-      walk: AsyncIterable<readonly number[]>,
-      { days, standings }: { readonly days: number; readonly standings: readonly Standing[] },
+      rows: readonly number[],
+      days: number,
+      standings: readonly Standing[],
     ): Promise<void> => {
       const before = (now - days * day) / 1000
       const due = (row: number): boolean =>
-        table.used(row) < before && standings.includes(standingOf(rules, table.digest(row)))
-      for await (const rows of walk) {
-        signal.throwIfAborted()
-        freed.push(...(await removal.forget(rows.filter(due), { due, signal })))
-      }
+        table.used(row) < before && standings.includes(standing?.(table.digest(row)) ?? 'unknown')
+      signal.throwIfAborted()
+      freed.push(...(await forget(this.#parts, rows.filter(due), { due, signal })))
     }
     if (unusedDays > 0) {
-      await among(removal.rows(signal), { days: unusedDays, standings: ['named', 'unknown'] })
+      for await (const rows of rowsOf(table, signal)) {
+        await among(rows, unusedDays, ['named', 'unknown'])
+      }
     }
     if (versions > 0) {
-      const rows = this.#olderVersions(versions)
-      await among(rows, { days: versionUnusedDays, standings: ['unknown'] })
+      const old = await olderVersions(() => journal.list(), versions)
+      const rows = old.flatMap(key => table.find(nameOf(key)) ?? [])
+      await among(rows, versionUnusedDays, ['unknown'])
     }
     return freed
   }
 
-  /** The rows of all but so many of the newest versions of each package. */
-  async *#olderVersions(keep: number): AsyncGenerator<readonly number[]> {
-    const { journal } = this.#parts
-    const counts = await countPackages(journal.list())
-    const old = await olderVersions(journal.list(), { counts, keep })
-    yield old.flatMap(key => journal.table.find(nameOf(key)) ?? [])
-  }
-
   async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
-    const { disk, layout, blobs, inUse, removed: gone } = this.#parts
+    const { disk, layout, blobs, downloads } = this.#parts
     let removed = 0
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -201,9 +182,9 @@ export class Retention {
     }
     for (const name of await disk.names(layout.temporary)) {
       const path = join(layout.temporary, name)
-      if (inUse(path) || !(await olderThan(path, day))) continue
+      if (downloads.inUse(path) || !(await olderThan(path, day))) continue
       await disk.removeTree(path)
-      gone(path)
+      downloads.removed(path)
       removed += 1
     }
     return removed

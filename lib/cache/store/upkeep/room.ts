@@ -3,37 +3,29 @@
  *
  * Counted are contents, named or not, what has arrived of downloads under way, and what their pace brings within a minute, so
  * room is made while they arrive. It is made in the background, at a bounded rate and somewhat ahead: what crashes have left of
- * downloads goes first, then the contents in victims.ts. A download is refused when it alone would take half of what there is,
+ * downloads goes first, then the contents that rules.ts ranks lowest. A download is refused when it alone would take half of what there is,
  * or when removing does not keep up; and one that is being stored is asked about again before each write. The client then gets
  * it from the origin, and nothing is stored. So the quota holds also while the disk fails.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs, Unnamed } from '../disk/blobs.ts'
-import type { Surroundings } from '../disk/disk.ts'
-import type { Removal, Removed } from './removal.ts'
-import { keepAll, type RetentionRules } from './rules.ts'
+import { repeat } from '../../../async/repeat.ts'
+import type { Unnamed } from '../disk/blobs.ts'
+import { forget, type Kept, removeContents, rowsOf } from './removal.ts'
+import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
 import type { Space } from './space.ts'
-import { findVictims, rankOf, type Victim } from './victims.ts'
 
 /** Bytes of downloads. */
 export interface UnderWay {
   /** What there is of them, also of those that a crash broke off. */
   readonly arrived: number
-  /** What comes soon. */
   readonly coming: number
 }
 
-interface RoomParts extends Surroundings {
-  readonly journal: Journal
-  readonly blobs: Blobs
-  readonly removal: Removal
+interface RoomParts extends Kept {
   readonly space: Space
   readonly underWay: () => UnderWay
   /** Removes what a crash has left of a download. Answers whether there was any. Rejects when the disk fails. */
   readonly dropPartial: () => Promise<boolean>
-  /** Told that the disk failed. */
-  readonly failed: (error: unknown) => void
 }
 
 /** Part of the quota that is kept empty for what arrives next, and its most. Once room is made, twice as much is made. */
@@ -47,7 +39,6 @@ const mostFloor = 2 ** 30
 /** A content without an entry may be about to get one for so long. */
 const unnamedGrace: Milliseconds = 1_000
 
-/** Contents that go before the room is measured again. */
 const batch = 500
 
 const reportEvery: Milliseconds = 30_000
@@ -56,29 +47,31 @@ const watchEvery: Milliseconds = 30_000
 const vainPause: Milliseconds = 60_000
 
 export class Room {
+  rules: RetentionRules = keepAll
   readonly #parts: RoomParts
   readonly #closing = new AbortController()
-  #rules: RetentionRules = keepAll
   #making: Promise<void> | undefined
   #vainUntil = Number.NEGATIVE_INFINITY
   /** The log says that other programs fill the file system. */
   #told = false
   #removed = { contents: 0, bytes: 0 }
   #cancelReport: (() => void) | undefined
-  #cancelWatch: (() => void) | undefined
+  #stopWatch: (() => void) | undefined
 
   constructor(parts: RoomParts) {
     this.#parts = parts
   }
 
-  /** What is wanted from now on. Room is made in the background if there is too much. */
+  /**
+   * What is wanted from now on. Room is made in the background if there is too much, now and from time to time: other programs
+   * fill the file system as well.
+   */
   use(rules: RetentionRules): void {
-    this.#rules = rules
-    this.#watch()
-  }
-
-  get rules(): RetentionRules {
-    return this.#rules
+    this.rules = rules
+    if (this.#closing.signal.aborted) return
+    const watch = (): Promise<void> => this.#parts.space.fresh().then(() => this.look())
+    this.#stopWatch ??= repeat(this.#parts.clock, watchEvery, watch)
+    void watch()
   }
 
   /**
@@ -106,29 +99,28 @@ export class Room {
     return `${size} bytes are more than half of what may be used of the file system`
   }
 
-  /** Begins to make room if there is too little of it. */
   look(): void {
     if (this.#closing.signal.aborted) return
     this.#tellForeign()
     if (this.#excess(1) <= 0) return
     this.#making ??= this.#make()
       .catch(error => {
-        if (!this.#closing.signal.aborted) this.#parts.failed(error)
+        if (this.#closing.signal.aborted) return
+        this.#parts.health.failed(error, 'removing contents')
       })
       .finally(() => {
         this.#making = undefined
       })
   }
 
-  /** Stops making room. */
   close(): void {
     this.#closing.abort(new Error('the store closes'))
     this.#cancelReport?.()
-    this.#cancelWatch?.()
+    this.#stopWatch?.()
   }
 
   #tooLarge(length: number): string | undefined {
-    const { objectSize, size } = this.#rules
+    const { objectSize, size } = this.rules
     if (objectSize > 0 && length > objectSize) {
       return `${length} bytes are more than retention.object_size`
     }
@@ -141,16 +133,9 @@ export class Room {
     return undefined
   }
 
-  /** Looks now, and again from time to time: other programs fill the file system as well. */
-  #watch(): void {
-    this.#cancelWatch?.()
-    if (this.#closing.signal.aborted) return
-    this.#cancelWatch = this.#parts.clock.after(watchEvery, () => this.#watch())
-    void this.#parts.space.fresh().then(() => this.look())
-  }
-
   async #make(): Promise<void> {
-    const { journal, removal, space, blobs } = this.#parts
+    const { space, blobs, journal } = this.#parts
+    const { table } = journal
     const { signal } = this.#closing
     let victims: readonly Victim[] = []
     await space.fresh()
@@ -164,18 +149,18 @@ export class Room {
       const before = { free: (await space.get())?.free, stored: this.stored }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
-        victims = await findVictims(removal.rows(signal), journal.table, this.#rules)
+        victims = await findVictims(rowsOf(table, signal), table, this.rules)
         if (victims.length === 0) return
       }
       if (contents.length === 0) {
         const { chosen, rest } = this.#choose(victims, excess)
         victims = rest
-        const names = new Map(chosen.map(row => [row, journal.table.name(row)]))
-        const due = (row: number): boolean => journal.table.name(row) === names.get(row)
-        const forgotten = new Set(await removal.forget(chosen, { due, signal }))
-        contents = blobs.unnamed(Number.POSITIVE_INFINITY).filter(one => forgotten.has(one.digest))
+        const names = new Map(chosen.map(row => [row, table.name(row)]))
+        const due = (row: number): boolean => table.name(row) === names.get(row)
+        const forgotten = new Set(await forget(this.#parts, chosen, { due, signal }))
+        contents = blobs.unnamed().filter(one => forgotten.has(one.digest))
       }
-      this.#count(await removal.remove(contents, signal))
+      this.#count(await removeContents(this.#parts, contents, signal))
       this.#checkGain(before, (await space.fresh())?.free)
     }
   }
@@ -205,15 +190,13 @@ export class Room {
     for (const { row, rank } of victims) {
       if (bytes >= excess || chosen.length >= batch) break
       at += 1
-      if (table.length(row) === 0 || !table.isFirst(row)) continue
-      if (rankOf(table, row, this.#rules) !== rank) continue
+      if (rankOf(table, row, this.rules) !== rank) continue
       chosen.push(...table.sharing(row))
       bytes += table.size(row)
     }
     return { chosen, rest: victims.slice(at) }
   }
 
-  /** Bytes on the disk, downloads under way included. */
   get stored(): number {
     return this.#contents + this.#parts.underWay().arrived
   }
@@ -224,7 +207,7 @@ export class Room {
 
   /** How many bytes too many there are, when so many times the headroom is to be kept. */
   #excess(headrooms: number): number {
-    const { size } = this.#rules
+    const { size } = this.rules
     const { arrived, coming } = this.#parts.underWay()
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
     const over = size > 0 ? this.#contents + arrived + coming - (size - headroom) : 0
@@ -244,13 +227,12 @@ export class Room {
     return this.#parts.space.free + this.stored < this.#floor
   }
 
-  /** Removing contents did not help the file system lately. */
   get #vain(): boolean {
     return this.#parts.clock.elapsed() < this.#vainUntil
   }
 
   get #floor(): number {
-    const { free } = this.#rules
+    const { free } = this.rules
     const total = this.#parts.space.latest?.total ?? 0
     return free ?? Math.min(total * floorShare, mostFloor)
   }
@@ -282,7 +264,7 @@ export class Room {
     })
   }
 
-  #count({ contents, bytes }: Removed): void {
+  #count({ contents, bytes }: { readonly contents: number; readonly bytes: number }): void {
     this.#removed.contents += contents
     this.#removed.bytes += bytes
     this.#cancelReport ??= this.#parts.clock.after(reportEvery, () => {

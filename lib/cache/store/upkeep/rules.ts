@@ -1,6 +1,7 @@
 /**
- * The rules of retention: what the operator wants kept, and how much of it.
+ * The rules of retention: what the operator wants kept, how much of it, and which contents go first when room is needed.
  */
+import type { EntryTable } from '../catalogue/entry-table.ts'
 
 /**
  * What adopted indexes say of a content: it is a part of a generation that is kept, such an index names it, or neither is
@@ -32,6 +33,46 @@ export const keepAll: RetentionRules = {
   objectSize: 0,
 }
 
-export function standingOf({ standing }: RetentionRules, digest: string): Standing {
-  return standing?.(digest) ?? 'unknown'
+/** A content that may go, by the first row that names it. */
+export interface Victim {
+  readonly row: number
+  /** What is lower goes first: what no adopted index names before what one names, and of each the least recently used. */
+  readonly rank: number
+}
+
+/** So many are found by one walk over the table. */
+const mostVictims = 4_096
+
+/** Beyond any last use in seconds, so that standing comes before use. */
+const standingStep = 2 ** 33
+const steps: Readonly<Record<Standing, number>> = { unknown: 0, named: 1, generation: 2 }
+
+/** The rank of the content of a row; undefined when the row is free or not the first of those that name its content. */
+export function rankOf(table: EntryTable, row: number, rules: RetentionRules): number | undefined {
+  if (table.length(row) === 0 || !table.isFirst(row)) return undefined
+  const standing = rules.standing?.(table.digest(row)) ?? 'unknown'
+  return table.recency(row) + steps[standing] * standingStep
+}
+
+/** The contents that go first, in order. `walk` gives the rows some at a time. Reads the table in memory and nothing else. */
+export async function findVictims(
+  walk: AsyncIterable<readonly number[]>,
+  table: EntryTable,
+  rules: RetentionRules,
+): Promise<readonly Victim[]> {
+  let found: Victim[] = []
+  let worst = Number.POSITIVE_INFINITY
+  for await (const rows of walk) {
+    for (const row of rows) {
+      const rank = rankOf(table, row, rules) ?? worst
+      if (rank >= worst || found.push({ row, rank }) < 2 * mostVictims) continue
+      found = first(found)
+      worst = found.at(-1)?.rank ?? worst
+    }
+  }
+  return first(found)
+}
+
+function first(found: Victim[]): Victim[] {
+  return found.sort((a, b) => a.rank - b.rank).slice(0, mostVictims)
 }

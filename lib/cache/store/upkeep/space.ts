@@ -20,7 +20,6 @@ export interface Usage {
   readonly bytes: number
 }
 
-/** How old the figures of the file system may be. */
 const spaceAge: Milliseconds = 5_000
 
 /** Space on the file system of a directory, asked for at most once in some seconds however often it is needed. */
@@ -28,7 +27,6 @@ export class Space {
   readonly #around: Surroundings
   readonly #stored: () => number
   #known: FileSystemSpace | undefined
-  /** What was stored when the file system was asked. */
   #storedThen = 0
   #asked: Milliseconds = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
@@ -58,7 +56,6 @@ export class Space {
     this.#asked = Number.NEGATIVE_INFINITY
   }
 
-  /** As it is now. */
   fresh(): Promise<FileSystemSpace | undefined> {
     this.#asked = Number.NEGATIVE_INFINITY
     return this.get()

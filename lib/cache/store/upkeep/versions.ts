@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib'
 import { decodedOnce } from '../../archive/path.ts'
 import { compareVersions } from '../../archive/version.ts'
 
-type Keys = AsyncIterable<ReadonlyArray<{ readonly key: string }>>
+type Some = ReadonlyArray<{ readonly key: string }>
 
 /** A package file: which package of which archive it is, and its version. */
 export interface PackageFile {
@@ -20,33 +20,26 @@ export interface PackageFile {
 
 const places = 1 << 20
 
-/** How many files each package has, at most 255; by a hash of its name. */
-export async function countPackages(keys: Keys): Promise<Uint8Array> {
+/** The keys of all but the `keep` newest versions of each package. `keys` is called for each walk. */
+export async function olderVersions(
+  keys: () => AsyncIterable<Some>,
+  keep: number,
+): Promise<readonly string[]> {
+  /** How many files each package has, at most 255; by a hash of its name. */
   const counts = new Uint8Array(places)
-  for await (const some of keys) {
-    for (const { key } of some) {
-      const file = packageFile(key)
-      if (file === undefined) continue
-      const at = placeOf(file.name)
+  for await (const some of keys()) {
+    for (const { name } of filesAmong(some)) {
+      const at = placeOf(name)
       counts[at] = Math.min(255, (counts[at] ?? 0) + 1)
     }
   }
-  return counts
-}
-
-/** The keys of all but the `keep` newest versions of each package. */
-export async function olderVersions(
-  keys: Keys,
-  { counts, keep }: { readonly counts: Uint8Array; readonly keep: number },
-): Promise<readonly string[]> {
   const packages = new Map<string, { readonly key: string; readonly version: string }[]>()
-  for await (const some of keys) {
-    for (const { key } of some) {
-      const file = packageFile(key)
-      if (file === undefined || (counts[placeOf(file.name)] ?? 0) <= keep) continue
-      const versions = packages.get(file.name)
-      if (versions === undefined) packages.set(file.name, [{ key, version: file.version }])
-      else versions.push({ key, version: file.version })
+  for await (const some of keys()) {
+    for (const { key, name, version } of filesAmong(some)) {
+      if ((counts[placeOf(name)] ?? 0) <= keep) continue
+      const versions = packages.get(name)
+      if (versions === undefined) packages.set(name, [{ key, version }])
+      else versions.push({ key, version })
     }
   }
   return [...packages.values()].flatMap(versions => {
@@ -55,6 +48,13 @@ export async function olderVersions(
     if (last === undefined) return []
     return newest.filter(one => compareVersions(one.version, last) < 0).map(({ key }) => key)
   })
+}
+
+function* filesAmong(some: Some): Generator<PackageFile & { readonly key: string }> {
+  for (const { key } of some) {
+    const file = packageFile(key)
+    if (file !== undefined) yield { key, ...file }
+  }
 }
 
 /** `https://host/…/name_version_architecture.deb`; undefined for anything else. */

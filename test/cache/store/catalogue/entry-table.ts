@@ -1,8 +1,12 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { EntryTable, nameOf, type Row } from '../../../../lib/cache/store/catalogue/entry-table.ts'
+import {
+  dumpedWords,
+  EntryTable,
+  type Row,
+} from '../../../../lib/cache/store/catalogue/entry-table.ts'
 import { RowTable } from '../../../../lib/cache/store/catalogue/row-table.ts'
-import { dumpedWords } from '../../../../lib/cache/store/catalogue/rows.ts'
+import { nameOf } from '../../../../lib/cache/store/key.ts'
 import { seeded } from '../../../fixtures/chance/seeded-random.ts'
 
 const digestOf = (n: number): string => createHash('sha256').update(String(n)).digest('hex')

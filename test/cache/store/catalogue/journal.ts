@@ -1,7 +1,7 @@
 import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { nameOf } from '../../../../lib/cache/store/catalogue/entry-table.ts'
 import { encodeRecord } from '../../../../lib/cache/store/catalogue/record.ts'
+import { nameOf } from '../../../../lib/cache/store/key.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   all,
