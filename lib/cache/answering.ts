@@ -12,11 +12,9 @@ import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
-import { admitTarget } from './policy/policy.ts'
+import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
-import type { Rules } from './policy/rules.ts'
-import { allowsStale } from './rfc9111/lookup.ts'
-import { NegativeMemory } from './rfc9111/negative.ts'
+import { NegativeMemory } from './rfc9111/stored-response.ts'
 import type { Store } from './store/store.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
@@ -92,28 +90,9 @@ export async function answering(parts: AnsweringParts) {
     onAdopted: suite => ahead.adopted(suite),
   })
   const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
-  const updates = new Updates({
-    suites,
-    fetcher,
-    store,
-    clock,
-    log: log.child({ part: 'suites' }),
-    patience: () => ({
-      asking: rules().config.timeouts.revalidation,
-      updating: rules().config.suites.update,
-    }),
-  })
+  const suiteLog = log.child({ part: 'suites' })
+  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const answerer = new Answerer({
-    store,
-    fetcher,
-    updates,
-    negative,
-    clock,
-    askHead: ({ uri, stored }, signal) => ask({ method: 'HEAD', uri, stored, signal }),
-    mayBeStale: entry => rules().config.freshness.serveStale === 'always' || allowsStale(entry),
-    revalidationBudget: () => rules().config.timeouts.revalidation,
-    onReleaseGiven: (client, entry) => suites.given(client, entry),
-  })
+  const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
   return { fetcher, negative, answerer, suites, updates, ahead }
 }

@@ -8,17 +8,14 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
-import { decide } from './decision.ts'
 import { moment, size } from './figures.ts'
 import { compileModes, tunnelMode } from './intercept/tunnel-mode.ts'
 import type { Explanation } from './operations/sources.ts'
-import { admitTarget } from './policy/policy.ts'
+import { admitTarget, type Rules } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
-import type { Rules } from './policy/rules.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
-import { currentAge } from './rfc9111/freshness.ts'
-import type { Decision } from './rfc9111/lookup.ts'
-import type { NegativeMemory } from './rfc9111/negative.ts'
+import { currentAge, type Decision, lookup } from './rfc9111/lookup.ts'
+import type { NegativeMemory } from './rfc9111/stored-response.ts'
 import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import type { Signature } from './suites/generation.ts'
@@ -124,9 +121,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   }
   const decision = (request: Fields): Decision => {
     const directives = requestDirectives(request)
-    const file = { key, archive, stored, claim, directives, authorization, passthrough }
     const { negative, suites, rules, now } = parts
-    return decide({ ...file, now }, { negative, suites, config: rules.config })
+    const file = { key, archive, stored, claim, directives, authorization, passthrough }
+    return lookup({ ...file, now, negative, suites, config: rules.config })
   }
   const plain = decision(Fields.empty)
   if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))

@@ -25,7 +25,7 @@ import { listen, listensSecurely, serverLimits, statusLine } from './listening.t
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
-import { rulesOf } from './policy/rules.ts'
+import { rulesOf } from './policy/policy.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'

@@ -13,16 +13,18 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
 import { isAnswer } from '../fetch/revalidation.ts'
-import type { DenyRule } from '../policy/policy.ts'
+import type { Denied } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
-import { type About, cacheName } from './representation.ts'
+import { type Allowed, cacheName } from './representation.ts'
+
+/** What these responses tell of: the request, and the file it is for. */
+type Asked = Pick<Allowed, 'request' | 'file'>
 
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
-  request: Request,
+  { request, file: { about } }: Asked,
   said: { status: number; fields?: Fields; because: MissReason },
-  about: About,
 ): Response {
   const status = isAnswer(said) ? said.status : 503
   const location = isRedirect(status) ? said.fields?.get('Location') : undefined
@@ -61,9 +63,9 @@ const statusOf: Readonly<Record<string, number>> = {
 }
 
 /** The origin could not be asked, and there is nothing stored to give instead. */
-export function unavailable(request: Request, failure: Failure, about: About): Response {
+export function unavailable({ request, file: { about } }: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
-  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  if (refusal !== undefined) return refused(request, refusal)
   const { code } = failure
   const cacheStatus = formatCacheStatus(cacheName, {
     hit: false,
@@ -84,14 +86,14 @@ const whyNotFetched: Readonly<Record<FailReason, string>> = {
 }
 
 /** 504 to what is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
-export function notStored(request: Request, because: FailReason, about: About): Response {
-  const facts = { outcome: 'failed', because, ...about } as const
+export function notStored({ request, file }: Asked, because: FailReason): Response {
+  const facts = { outcome: 'failed', because, ...file.about } as const
   return sentenceResponse(request, 504, whyNotFetched[because], { facts })
 }
 
 /** The answer to a request for a file as of a day, of which nothing is kept. */
-export function notKept(request: Request, sentence: string, about: About): Response {
-  const facts = { outcome: 'failed', because: 'no-snapshot', ...about } as const
+export function notKept({ request, file }: Asked, sentence: string): Response {
+  const facts = { outcome: 'failed', because: 'no-snapshot', ...file.about } as const
   return sentenceResponse(request, 404, sentence, { facts })
 }
 
@@ -105,15 +107,13 @@ export function offlineFailure(): Failure {
 }
 
 /** A refusal by policy: 403 and the sentence that names the rule. */
-export function refused(request: Request, rule: string, sentence: string): Response {
-  const facts = { outcome: 'refused', because: rule } as const
+export function refused(request: Request, { deny, sentence }: Denied): Response {
+  const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts })
 }
 
 /** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
-export function refusalOf(
-  error: unknown,
-): { readonly deny: DenyRule; readonly sentence: string } | undefined {
+export function refusalOf(error: unknown): Denied | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
@@ -146,7 +146,7 @@ function retryAfter(fields: Fields): string | undefined {
 /** The response when a handler throws: the failure's public text, or for an unexpected error the request ID. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
-  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  if (refusal !== undefined) return refused(request, refusal)
   if (error instanceof Failure && error.fault !== 'internal') {
     const facts = { outcome: 'failed', because: error.code } as const
     return sentenceResponse(request, error.fault === 'upstream' ? 503 : 400, error.publicText, {

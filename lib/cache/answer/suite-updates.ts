@@ -11,6 +11,7 @@ import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, isOriginFailure, type RevalidationResult } from '../fetch/revalidation.ts'
+import type { Rules } from '../policy/policy.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -19,13 +20,12 @@ import { byHashPath, keyIn, type Listed } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
 interface UpdatesParts {
+  readonly rules: () => Rules
   readonly suites: Suites
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'get' | 'put' | 'remove'>
   readonly clock: Clock
   readonly log: Logger
-  /** How long a client waits for the origin's word, and how long for the files of a new generation. */
-  readonly patience: () => { readonly asking: Milliseconds; readonly updating: Milliseconds }
 }
 
 /** Files of a new generation that are fetched at the same time. */
@@ -95,8 +95,9 @@ export class Updates {
    * Never rejects.
    */
   async check(wanted: Wanted, entry: Entry): Promise<RevalidationResult> {
-    const { suites, clock, patience } = this.#parts
-    const { asking, updating } = patience()
+    const { suites, clock, rules } = this.#parts
+    const { timeouts, suites: settings } = rules().config
+    const asking = timeouts.revalidation
     const at = parentOf(entry.key)
     const { because, until = 0 } = this.#behind.get(at) ?? {}
     if (because !== undefined && clock.elapsed() < until) return { use: 'stale', because }
@@ -104,7 +105,7 @@ export class Updates {
     const first = await inTime(running.done, clock, asking)
     if (first !== undefined) return first
     const late = running.changed
-      ? await inTime(running.done, clock, Math.max(0, updating - asking))
+      ? await inTime(running.done, clock, Math.max(0, settings.update - asking))
       : undefined
     if (late !== undefined) return late
     const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'

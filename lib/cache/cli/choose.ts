@@ -4,7 +4,7 @@
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { chosenBy } from '../control/selection.ts'
-import { rulesOf } from '../policy/rules.ts'
+import { rulesOf } from '../policy/policy.ts'
 import { printLines, sorted } from './list.ts'
 
 /** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */

@@ -5,7 +5,7 @@ import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { explain, explanationText } from '../explain.ts'
-import { rulesOf } from '../policy/rules.ts'
+import { rulesOf } from '../policy/policy.ts'
 import { askIfRunning } from './ask.ts'
 import { withStore } from './read-only.ts'
 

@@ -13,7 +13,7 @@ import { importBundle } from '../bundle/import-bundle.ts'
 import { importTree } from '../bundle/import-tree.ts'
 import type { Config } from '../config/config.ts'
 import { count, countOf, size } from '../figures.ts'
-import { rulesOf } from '../policy/rules.ts'
+import { rulesOf } from '../policy/policy.ts'
 import { openStore } from '../store/store.ts'
 import { ProgressLine } from './progress.ts'
 

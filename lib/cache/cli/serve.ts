@@ -10,7 +10,7 @@ import type { ExitCode } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../policy/own-identity.ts'
+import { machineAddresses } from '../policy/hosts.ts'
 import { startService } from '../service.ts'
 import { fileProblems } from './check-files.ts'
 

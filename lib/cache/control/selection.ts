@@ -2,7 +2,7 @@
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
 
-import type { Rules } from '../policy/rules.ts'
+import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'

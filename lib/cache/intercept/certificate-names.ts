@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import type { Permitted } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
-import { ownIdentity } from '../policy/own-identity.ts'
+import { ownIdentity } from '../policy/hosts.ts'
 
 /**
  * Whether a certificate may name this host: an IP address, or a name of letters, digits and hyphens (RFC 952, RFC 1123 section

@@ -14,8 +14,7 @@ import { hasPassed } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/server.ts'
 import { refusalOf, refused } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import { admitClient, admitTarget } from '../policy/policy.ts'
-import type { Rules } from '../policy/rules.ts'
+import { admitClient, admitTarget, type Rules } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
@@ -50,14 +49,14 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     const admission =
       admitClient({ authority, client: request.client.address, passedBefore }, policy) ??
       admitTarget({ kind: 'connect', authority }, policy)
-    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+    if ('deny' in admission) return refused(request, admission)
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
     const { mode, rule } = parts.https.mode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
-      return refused(request, 'https.refuse_domains', sentence)
+      return refused(request, { deny: 'https.refuse_domains', sentence })
     }
     if (mode === 'intercept') {
       const opening = { socket, head, authority, client: request.client.address, adopt }
@@ -120,7 +119,7 @@ async function tunnel(
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)
-    if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+    if (refusal !== undefined) return refused(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
     return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })

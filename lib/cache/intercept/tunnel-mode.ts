@@ -4,7 +4,7 @@
 import type { Authority } from '../../http/message/target.ts'
 import type { HttpsConfig } from '../config/config.ts'
 import type { HostPattern } from '../config/setting-kinds.ts'
-import { closestPattern, type HostList, hostList } from '../policy/host-list.ts'
+import { closestPattern, type HostList, hostList } from '../policy/hosts.ts'
 
 type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 

@@ -1,5 +1,5 @@
 /**
- * Decides whether a client may reach a target, and how. Pure; asked again for every redirect and every routed target.
+ * Decides whether a client may reach a target, and how: the rules in force. Pure; asked again for every redirect and every routed target.
  *
  * # Facts
  * - A host list compares whole labels: `.example.org` is example.org and what lies below it, never badexample.org.
@@ -13,8 +13,8 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { type HostList, hostList, matching } from './host-list.ts'
-import { isOwn, type Own } from './own-identity.ts'
+import { type HostList, hostList, isOwn, matching, type Own, ownIdentity } from './hosts.ts'
+import { type RouteRules, routeRules } from './routing.ts'
 
 /** What is to be reached. */
 interface TargetApproach {
@@ -52,7 +52,8 @@ export interface Admitted {
   readonly rule: string
 }
 
-interface Denied {
+/** A refusal. */
+export interface Denied {
   readonly deny: DenyRule
   /** For the client: the setting, the value met and what to change. */
   readonly sentence: string
@@ -208,4 +209,17 @@ function and(items: ReadonlyArray<string | number>): string {
 
 function deny(rule: DenyRule, sentence: string): Denied {
   return { deny: rule, sentence }
+}
+
+/** A reload replaces all of it at once. */
+export interface Rules {
+  readonly config: Config
+  readonly policy: Policy
+  readonly routes: RouteRules
+}
+
+/** The rules of a configuration. `ports` are those the service listens on; a command takes the configured ones. */
+export function rulesOf(config: Config, ports = config.listen.map(({ port }) => port)): Rules {
+  const policy = compilePolicy(config, ownIdentity(config, ports))
+  return { config, policy, routes: routeRules(config) }
 }

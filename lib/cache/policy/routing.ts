@@ -13,7 +13,7 @@
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
 import type { Place } from '../config/setting-kinds.ts'
-import { hostList, matching } from './host-list.ts'
+import { hostList, matching } from './hosts.ts'
 
 /** The rules of routing, in the order they are tried. */
 export type RouteRules = readonly RouteRule[]

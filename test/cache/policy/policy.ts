@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
-import type { Own } from '../../../lib/cache/policy/own-identity.ts'
+import type { Own } from '../../../lib/cache/policy/hosts.ts'
 import {
   type Admission,
   admitClient,
