@@ -9,9 +9,8 @@ import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { moment, size } from './figures.ts'
-import { compileModes, tunnelMode } from './intercept/tunnel-mode.ts'
 import type { Explanation } from './operations/sources.ts'
-import { admitTarget, type Rules } from './policy/policy.ts'
+import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
 import { currentAge, type Decision, lookup } from './rfc9111/lookup.ts'
@@ -149,14 +148,13 @@ async function asOfItsDay(
 function unreadTunnel(
   url: string,
   { asked }: FileDestination,
-  { config, policy }: Rules,
+  { policy }: Rules,
 ): string | undefined {
   if (!/^https:/i.test(url)) return undefined
   const authority = { host: asked.host, port: asked.port }
   const admission = admitTarget({ kind: 'connect', authority }, policy)
   if ('deny' in admission) return `is refused. ${admission.sentence}`
-  const passthrough = admission.allow === 'passthrough'
-  const { mode } = tunnelMode(authority, compileModes(config.https), passthrough)
+  const { mode } = tunnelMode(authority, policy)
   if (mode === 'intercept') return undefined
   if (mode === 'refuse') return 'is refused by `https.refuse_domains`'
   const stored = `http://HTTPS///${formatAuthority(asked, 'https')}${asked.path}`

@@ -1,12 +1,16 @@
 /**
- * The commands that ask the running service: status, stats, remove, refresh, reload, and explain when one runs.
+ * The commands that ask the running service: status, stats, remove, refresh, reload, and explain, which reads the store by itself
+ * when none runs.
  */
-
 import { askOwner } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
+import type { Config } from '../config/config.ts'
+import { explain, explanationText } from '../explain.ts'
+import { rulesOf } from '../policy/policy.ts'
+import { withStore } from './list.ts'
 
 /** Asks the service that owns the cache directory, prints what it says, and answers the exit code it names. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
@@ -62,4 +66,21 @@ function failure(sentence: string): Failure {
     fault: 'internal',
     publicText: sentence,
   })
+}
+
+/**
+ * Prints how a request for `url` would be answered, a line for each question, as the service that runs with the cache directory
+ * says. Without one, or when it answers others alone, it reads the store by itself. A `url` that is none is wrong usage.
+ */
+export async function printExplanation(url: string, config: Config): Promise<ExitCode> {
+  const code = await askIfRunning(config.cacheDirectory, { do: 'explain', of: url })
+  if (code !== undefined) return code
+  let understood = true
+  await withStore(config, async store => {
+    const now = systemClock.now()
+    const found = explanationText(await explain(url, { rules: rulesOf(config), store, now }))
+    understood = found.understood
+    await print(found.text)
+  })
+  return understood ? exitCodes.success : exitCodes.usage
 }

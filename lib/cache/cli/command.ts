@@ -4,8 +4,7 @@
 import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { surroundings } from '../config/environment.ts'
+import { type Config, surroundings } from '../config/config.ts'
 import { loadConfig } from '../config/load-config.ts'
 import type { Line } from './arguments.ts'
 
@@ -44,7 +43,7 @@ async function withConfig(
       return serveWith({ config, warnings: loaded.warnings, file: loaded.file, load })
     }
     case 'explain': {
-      const { printExplanation } = await import('./explain.ts')
+      const { printExplanation } = await import('./ask.ts')
       return printExplanation(operands[0] ?? '', config)
     }
     case 'list': {
@@ -55,17 +54,17 @@ async function withConfig(
     case 'refresh': {
       const [of = ''] = operands
       if (options['dry-run']) {
-        const { printChosen } = await import('./choose.ts')
+        const { printChosen } = await import('./list.ts')
         return printChosen(of, config)
       }
       return ask(config, { do: run, of })
     }
     case 'import': {
-      const { printImport } = await import('./import.ts')
+      const { printImport } = await import('./bundle.ts')
       return printImport(resolve(operands[0] ?? ''), config, { dryRun: options['dry-run'] })
     }
     case 'export': {
-      const { printExport } = await import('./export.ts')
+      const { printExport } = await import('./bundle.ts')
       const { archive: archives, suite: suites } = options
       return printExport(resolve(operands[0] ?? ''), config, { archives, suites })
     }

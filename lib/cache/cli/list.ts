@@ -1,10 +1,16 @@
 /**
- * `cachesvc list [PATTERN]`: prints the entries of the store, beside a running daemon as well.
+ * `cachesvc list`, and `remove` and `refresh` with `--dry-run`: print entries of the store, which they open for themselves beside a
+ * running daemon.
  */
+
+import { systemClock } from '../../async/clock.ts'
+import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
+import { chosenBy } from '../control/selection.ts'
+import { rulesOf } from '../policy/policy.ts'
 import type { Listed } from '../store/catalogue/catalogue.ts'
-import { withStore } from './read-only.ts'
+import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
 
 /**
  * Prints every entry whose key matches, by key: a line each under a head line, fields separated by tabs for other programs to
@@ -85,4 +91,35 @@ function matcher(pattern: string | undefined): (key: string) => boolean {
     }
     return true
   }
+}
+
+/** Opens the store for reading as long as `act` runs. */
+export async function withStore(
+  config: Config,
+  act: (store: ReadableStore) => Promise<void>,
+): Promise<void> {
+  const store = await openStoreForReading({
+    directory: config.cacheDirectory,
+    clock: systemClock,
+    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
+  })
+  try {
+    await act(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */
+export async function printChosen(text: string, config: Config): Promise<ExitCode> {
+  const chosen = chosenBy(text, rulesOf(config))
+  if (typeof chosen === 'string') {
+    await print(`cachesvc: ${chosen}\n`, process.stderr)
+    return exitCodes.usage
+  }
+  const found = await sorted(config, chosen)
+  await printLines(found, ({ key }) => `${key}\n`)
+  const noun = found.length === 1 ? 'file' : 'files'
+  await print(`cachesvc: ${found.length} ${noun}; nothing was changed\n`, process.stderr)
+  return found.length > 0 ? exitCodes.success : exitCodes.failure
 }

@@ -7,8 +7,16 @@ import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { isRecord } from '../../json.ts'
 import { checkRouting } from './check-routing.ts'
-import { type Config, configOf, type FileValues, type Overrides } from './config.ts'
-import { exists, namedCacheDirectory, nonEmpty, type Surroundings } from './environment.ts'
+import {
+  type Config,
+  configOf,
+  exists,
+  type FileValues,
+  namedCacheDirectory,
+  nonEmpty,
+  type Overrides,
+  type Surroundings,
+} from './config.ts'
 import { settings, withoutEffect } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */

@@ -14,7 +14,7 @@ import { hasPassed } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/server.ts'
 import { refusalOf, refused } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import { admitClient, admitTarget, type Rules } from '../policy/policy.ts'
+import { admitClient, admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
@@ -24,7 +24,7 @@ interface ConnectParts {
   readonly dialler: Dialler
   readonly clock: Clock
   readonly pseudonym: string
-  readonly https: Pick<Https, 'mode' | 'open'>
+  readonly https: Pick<Https, 'interceptor'>
   /** Told of every tunnel that is connected. */
   readonly onOpen: () => void
   /** Told of the bytes it carries, either way. */
@@ -53,24 +53,16 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
-    const { mode, rule } = parts.https.mode(authority, policy)
+    const { mode, rule } = tunnelMode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
       return refused(request, { deny: 'https.refuse_domains', sentence })
     }
     if (mode === 'intercept') {
       const opening = { socket, head, authority, client: request.client.address, adopt }
-      const taken = await parts.https.open(opening, () => parts.rules().policy)
+      const taken = await parts.https.interceptor?.open(opening)
       if (taken !== undefined) {
-        const { because, requests, error } = taken
-        const facts = {
-          outcome: 'intercept',
-          because,
-          origin,
-          requests,
-          error,
-        }
-        return { status: 200, sent: 0, facts }
+        return { status: 200, sent: 0, facts: { outcome: 'intercept', origin, ...taken } }
       }
     }
     if (parts.rules().config.offline) {

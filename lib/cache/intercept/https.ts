@@ -4,22 +4,24 @@
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
+import { formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
-import { admitTarget, type Policy } from '../policy/policy.ts'
-import { type Authority, expiresSoon, expiryWarnings, openAuthority } from './authority.ts'
-import { listenerNames } from './certificate-names.ts'
-import { type Distrust, DistrustMemory } from './distrust.ts'
-import { Interceptor, type Opening, type Taken } from './interceptor.ts'
-import { Leaves } from './leaf.ts'
-import { listenerCertificate } from './listener-certificate.ts'
+import { intercepts, type Rules } from '../policy/policy.ts'
+import {
+  type Authority,
+  expiresSoon,
+  expiryWarnings,
+  listenerNames,
+  openAuthority,
+} from './authority.ts'
+import { type Distrust, DistrustMemory, Interceptor } from './interceptor.ts'
+import { Leaves, listenerCertificate } from './leaf.ts'
 import { RevocationList } from './revocation-list.ts'
-import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
 interface HttpsOptions {
-  readonly config: Config
+  readonly rules: () => Rules
   readonly clock: Clock
   readonly log: Logger
   /** Whether there is a listener for TLS. */
@@ -53,38 +55,32 @@ interface Certifying {
 }
 
 export class Https {
-  readonly #clock: Clock
-  readonly #log: Logger
+  readonly #options: HttpsOptions
   readonly #distrust: DistrustMemory
   readonly #certifying: Certifying | undefined
-  #config: Config
-  #modes: ModeRules
   #stops: ReadonlyArray<() => void> = []
 
-  private constructor({ config, clock, log }: HttpsOptions, authority: Authority | undefined) {
-    this.#config = config
-    this.#modes = compileModes(config.https)
-    this.#clock = clock
-    this.#log = log
-    const distrust = new DistrustMemory(clock, () => this.#config.https.rememberDistrust)
+  private constructor(options: HttpsOptions, authority: Authority | undefined) {
+    const { rules, clock, log } = options
+    this.#options = options
+    const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
     this.#distrust = distrust
     if (authority === undefined) return
-    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(this.#config) })
-    const deadline = () => this.#config.timeouts.clientHead
+    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(rules().config) })
+    const { https, cacheDirectory: directory } = rules().config
     const { issuer } = authority
     this.#certifying = {
       authority,
       leaves,
-      interceptor: new Interceptor({ leaves, distrust, clock, log, deadline }),
-      list: config.https.enableCrl
-        ? new RevocationList({ issuer, directory: config.cacheDirectory, clock, log })
-        : undefined,
+      interceptor: new Interceptor({ leaves, distrust, clock, log, rules }),
+      list: https.enableCrl ? new RevocationList({ issuer, directory, clock, log }) : undefined,
     }
   }
 
   /** Opens the CA these settings take, or makes one. Throws a Failure with one sentence. */
   static async open(options: HttpsOptions): Promise<Https> {
-    const { config, clock, log } = options
+    const { rules, clock, log } = options
+    const { config } = rules()
     if (!needsAuthority(config, options.secure)) return new Https(options, undefined)
     const authority = await openAuthority(config, clock.now())
     const { certificate, file, made } = authority
@@ -105,50 +101,25 @@ export class Https {
     return https
   }
 
-  /** Takes over what can change while the service runs. */
-  use(config: Config): void {
-    this.#config = config
-    this.#modes = compileModes(config.https)
-  }
-
   stop(): void {
     for (const stop of this.#stops) stop()
   }
 
-  /** The mode of a CONNECT the policy admits. It is not intercepted when the policy would refuse the requests inside. */
-  mode(end: End, policy: Policy): DecidedMode {
-    const within = admitTarget({ kind: 'fetch', authority: end }, policy)
-    const passthrough = 'deny' in within || within.allow === 'passthrough'
-    const decided = tunnelMode(end, this.#modes, passthrough)
-    return decided.mode === 'intercept' && 'deny' in within
-      ? { ...decided, mode: 'tunnel' }
-      : decided
-  }
-
-  /** Whether a CONNECT to this end would be admitted and intercepted. */
-  #intercepts(end: End, policy: Policy): boolean {
-    const admission = admitTarget({ kind: 'connect', authority: end }, policy)
-    return 'allow' in admission && this.mode(end, policy).mode === 'intercept'
-  }
-
-  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it has to be tunnelled instead. */
-  async open(opening: Omit<Opening, 'admits'>, policy: () => Policy): Promise<Taken | undefined> {
-    const admits = (end: End) => this.#intercepts(end, policy())
-    return this.#certifying?.interceptor.open({ ...opening, admits })
+  /** Opens tunnels whose mode is `intercept`; undefined without a CA. */
+  get interceptor(): Interceptor | undefined {
+    return this.#certifying?.interceptor
   }
 
   /**
    * What the TLS listener needs. `onNext` is told of every certificate that takes the place of the first. Throws a Failure
    * when the CA may not issue for any name of ours.
    */
-  async listener(
-    policy: () => Policy,
-    onNext: (identity: KeyAndCertificate) => void,
-  ): Promise<TlsOptions> {
+  async listener(onNext: (identity: KeyAndCertificate) => void): Promise<TlsOptions> {
+    const { rules, clock, log } = this.#options
     if (this.#certifying === undefined) throw new TypeError('a TLS listener without a CA')
     const { leaves } = this.#certifying
-    const names = () => listenerNames(this.#config)
-    const parts = { leaves, names, clock: this.#clock, log: this.#log, onNext }
+    const names = () => listenerNames(rules().config)
+    const parts = { leaves, names, clock, log, onNext }
     const { identity, stop } = await listenerCertificate(parts)
     this.#stops = [...this.#stops, stop]
     return {
@@ -157,14 +128,14 @@ export class Https {
         const host = name.toLowerCase().replace(/\.$/, '')
         if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients that DNS led here connect as if to the archive, at its port.
-        return this.#intercepts({ host, port: 443 }, policy()) ? leaves.context(host) : undefined
+        return intercepts({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
       },
     }
   }
 
   /** For the index page. */
   get pageMode(): HttpsMode {
-    const { prevent, intercept, interceptDomains } = this.#config.https
+    const { prevent, intercept, interceptDomains } = this.#options.rules().config.https
     if (prevent) return 'disabled'
     const intercepting = intercept || interceptDomains.length > 0
     return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
@@ -196,8 +167,8 @@ export class Https {
       subject,
       fingerprint,
       notAfter,
-      expiresSoon: expiresSoon(certificate, this.#clock.now()),
-      remembered: this.#config.https.rememberDistrust,
+      expiresSoon: expiresSoon(certificate, this.#options.clock.now()),
+      remembered: this.#options.rules().config.https.rememberDistrust,
       distrusting: this.#distrust.list(),
     }
   }

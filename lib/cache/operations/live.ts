@@ -6,8 +6,8 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { Piece } from '../../bytes/piece.ts'
 import type { Source, Take } from '../../bytes/source.ts'
+import { serviceState } from './endpoint.ts'
 import type { OperationsSources } from './sources.ts'
-import { serviceState } from './state.ts'
 import { liveFigures } from './views/index-view.ts'
 
 /** How often a page gets new figures. */

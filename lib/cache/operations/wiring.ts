@@ -11,8 +11,7 @@ import type { Https } from '../intercept/https.ts'
 import { machineAddresses } from '../policy/hosts.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/stored-response.ts'
-import type { Activity } from '../stats/activity.ts'
-import { Holdings } from '../stats/holdings.ts'
+import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
@@ -104,7 +103,7 @@ export async function operationsOf(parts: OperationsParts) {
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
   const live = new Live(sources)
-  return { metrics, handler: operations(sources, live), sources, live }
+  return { metrics, operations: operations(sources, live), sources, live }
 }
 
 function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {

@@ -13,7 +13,15 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { type HostList, hostList, isOwn, matching, type Own, ownIdentity } from './hosts.ts'
+import {
+  closestPattern,
+  type HostList,
+  hostList,
+  isOwn,
+  matching,
+  type Own,
+  ownIdentity,
+} from './hosts.ts'
 import { type RouteRules, routeRules } from './routing.ts'
 
 /** What is to be reached. */
@@ -71,24 +79,46 @@ export interface Policy {
   readonly passthroughDomains: HostList
   readonly ports: Ports
   readonly connectPorts: Ports
+  /** The three lists of `https`. */
+  readonly modes: HostList<HostPattern & { readonly mode: TunnelMode }>
+  /** The mode of tunnels to hosts in none of them. */
+  readonly otherMode: TunnelMode
 }
+
+/** Whether a tunnel is carried through unread, intercepted or refused. */
+type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 
 export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
-> & { readonly https: Pick<Config['https'], 'prevent'> }
+> & {
+  readonly https: Pick<
+    Config['https'],
+    'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
+  >
+}
 
 /** Made once for each configuration. Throws a Failure for a client network that is no CIDR. */
 export function compilePolicy(settings: PolicySettings, own: Own): Policy {
+  const { https } = settings
+  const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
+    patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
     clients: AddressSet.fromCidrs(settings.clients),
-    preventConnect: settings.https.prevent,
+    preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
+    // Of equal patterns the first counts: the more careful mode.
+    modes: hostList([
+      ...withMode('refuse', https.refuseDomains),
+      ...withMode('tunnel', https.tunnelDomains),
+      ...withMode('intercept', https.interceptDomains),
+    ]),
+    otherMode: https.intercept ? 'intercept' : 'tunnel',
   }
 }
 
@@ -120,6 +150,29 @@ export function admitTarget(approach: TargetApproach, policy: Policy): Admission
     )
   }
   return policy.open ? admitAnyHost(approach, policy) : admitListedHost(approach, policy)
+}
+
+/**
+ * The mode of a tunnel the policy admits, and the pattern it comes from; undefined when it is the general rule. The closest
+ * pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Hosts that are never stored
+ * are intercepted only when a list says so, and none is when the policy would refuse the requests inside.
+ */
+export function tunnelMode(
+  authority: Authority,
+  policy: Policy,
+): { readonly mode: TunnelMode; readonly rule: string | undefined } {
+  const closest = closestPattern(policy.modes, authority)
+  const within = admitTarget({ kind: 'fetch', authority }, policy)
+  const stored = 'allow' in within && within.allow !== 'passthrough'
+  const mode = closest?.mode ?? (stored ? policy.otherMode : 'tunnel')
+  const unread = mode === 'intercept' && 'deny' in within
+  return { mode: unread ? 'tunnel' : mode, rule: closest?.text }
+}
+
+/** Whether a CONNECT to this authority would be admitted and intercepted. */
+export function intercepts(authority: Authority, policy: Policy): boolean {
+  const admission = admitTarget({ kind: 'connect', authority }, policy)
+  return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
 }
 
 function circle(authority: Authority): Denied {

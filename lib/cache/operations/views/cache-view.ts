@@ -16,8 +16,7 @@ import {
   size,
   sizeView,
 } from '../../figures.ts'
-import type { Tally } from '../../stats/activity.ts'
-import type { Counted } from '../../stats/holdings.ts'
+import type { Counted, Tally } from '../../stats/activity.ts'
 import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
