@@ -21,33 +21,7 @@ import { count, countOf, size } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
 import { openStore } from '../store/store.ts'
 import { withStore } from './list.ts'
-
-/** Clears to the end of the line. */
-const clearLine = '\u001b[K'
-/** Milliseconds between two writings. */
-const interval = 100
-
-/** Writes nothing when the stream is no terminal. */
-export class ProgressLine {
-  readonly #to: NodeJS.WriteStream
-  #last = Number.NEGATIVE_INFINITY
-
-  constructor(to: NodeJS.WriteStream) {
-    this.#to = to
-  }
-
-  show(text: string): void {
-    const now = performance.now()
-    if (!this.#to.isTTY || now - this.#last < interval) return
-    this.#last = now
-    this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}${clearLine}`)
-  }
-
-  /** Leaves the line empty. */
-  end(): void {
-    if (this.#to.isTTY) this.#to.write(`\r${clearLine}`)
-  }
-}
+import { complain, ProgressLine } from './terminal.ts'
 
 /** A failure when nothing was taken over and the store had nothing of it. Throws when the service runs: the store is its own. */
 export async function printImport(
@@ -136,47 +110,40 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** A failure when there is nothing to export. Throws when the bundle cannot be written; then none is there. */
-export async function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
-  const line = new ProgressLine(process.stderr)
-  let code: ExitCode = exitCodes.failure
-  await withStore(config, async store => {
+export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
+  return withStore(config, async store => {
     const { chosen, unread } = await chosenFrom(store, choice)
     for (const { key, because } of unread) {
       await complain(
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
       )
     }
+    const line = new ProgressLine(process.stderr)
     const now = systemClock.now()
     const sink = await openSink(path, now)
     let read = 0
+    const onRead = (bytes: number): void => {
+      read += bytes
+      line.show(`${size(read)} written`)
+    }
     try {
-      const exported = await exportBundle({
-        ...{ store, sink, now, chosen, by: `cachesvc ${packageVersion()}` },
-        onRead: bytes => {
-          read += bytes
-          line.show(`${size(read)} written`)
-        },
-      })
+      const by = `cachesvc ${packageVersion()}`
+      const exported = await exportBundle({ store, sink, now, chosen, by, onRead })
       line.end()
       for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
       if (exported.files === 0) {
         await sink.abandon()
         await complain('nothing stored is meant: no bundle was written')
-        return
+        return exitCodes.failure
       }
       await sink.finish()
       const { files, bytes } = exported
       await print(`exported ${countOf(files, 'file')}, ${size(bytes)}, to ${path}\n`)
-      code = exitCodes.success
+      return exitCodes.success
     } catch (error) {
       line.end()
       await sink.abandon()
       throw error
     }
   })
-  return code
-}
-
-function complain(sentence: string): Promise<void> {
-  return print(`cachesvc: ${sentence}\n`, process.stderr)
 }

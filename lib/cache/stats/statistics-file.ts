@@ -59,10 +59,14 @@ export class StatisticsFile {
   #failing = false
   readonly #stop: () => void
 
-  private constructor(path: string, options: StatisticsFileOptions, recorded: Recorded) {
+  private constructor(
+    path: string,
+    options: StatisticsFileOptions,
+    { days, history }: Pick<DecodedDays, 'days' | 'history'>,
+  ) {
     this.#path = path
     this.#options = options
-    this.statistics = new Statistics(options.clock, recorded.days, recorded.history)
+    this.statistics = new Statistics(options.clock, days, history)
     this.#written = this.statistics.changes
     this.#stop = repeat(options.clock, flushInterval, () => void this.flush())
   }
@@ -106,59 +110,43 @@ export class StatisticsFile {
   }
 }
 
-type Recorded = Pick<DecodedDays, 'days' | 'history'>
-
-async function recordedDays(path: string, options: StatisticsFileOptions): Promise<Recorded> {
-  let decoded: DecodedDays
+async function recordedDays(
+  path: string,
+  { clock, warn }: StatisticsFileOptions,
+): Promise<Pick<DecodedDays, 'days' | 'history'>> {
+  const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
+  const aside = `${path}.set-aside-${stamp}`
+  /** Under which name the file is kept, or why it cannot be. */
+  const kept = (keeping: Promise<void>) =>
+    keeping.then(
+      () => ({ aside }),
+      (error: unknown) => ({ problem: explainError(error) }),
+    )
   try {
     const { size } = await stat(path)
     if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
-    decoded = decodeDays(await readFile(path, 'utf8'))
+    const decoded = decodeDays(await readFile(path, 'utf8'))
+    const { unreadable } = decoded
+    if (unreadable.length > 0) {
+      const done = await kept(copyFile(path, aside, constants.COPYFILE_EXCL))
+      const fate = 'aside' in done ? '; the file as it was is kept' : ''
+      const sentence = `the statistics of some days make no sense and are left out${fate}`
+      const days = unreadable.slice(0, 10).join(', ')
+      warn(sentence, { path, days, count: unreadable.length, ...done })
+    }
+    return decoded
   } catch (error) {
-    if (systemCode(error) !== 'ENOENT') await setAside(path, explainError(error), options)
+    if (systemCode(error) !== 'ENOENT') {
+      const done = await kept(rename(path, aside))
+      const fate =
+        'aside' in done
+          ? ' and was set aside; counting starts anew'
+          : ', and not be set aside either; it will be replaced'
+      const because = explainError(error)
+      warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
+    }
     return { days: new Map(), history: noHistory }
   }
-  if (decoded.unreadable.length > 0) await keepCopy(path, decoded.unreadable, options)
-  return decoded
-}
-
-async function setAside(
-  path: string,
-  because: string,
-  options: StatisticsFileOptions,
-): Promise<void> {
-  const done = await keep(path, options, aside => rename(path, aside))
-  const fate =
-    'aside' in done
-      ? ' and was set aside; counting starts anew'
-      : ', and not be set aside either; it will be replaced'
-  options.warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
-}
-
-async function keepCopy(
-  path: string,
-  unreadable: readonly string[],
-  options: StatisticsFileOptions,
-): Promise<void> {
-  const done = await keep(path, options, aside => copyFile(path, aside, constants.COPYFILE_EXCL))
-  const fate = 'aside' in done ? '; the file as it was is kept' : ''
-  const facts = { path, days: unreadable.slice(0, 10).join(', '), count: unreadable.length }
-  const sentence = `the statistics of some days make no sense and are left out${fate}`
-  options.warn(sentence, { ...facts, ...done })
-}
-
-/** Keeps the file under a name such as `statistics.json.set-aside-20250131T235959Z`, or says why it cannot. */
-async function keep(
-  path: string,
-  { clock }: StatisticsFileOptions,
-  put: (aside: string) => Promise<void>,
-): Promise<{ readonly aside: string } | { readonly problem: string }> {
-  const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
-  const aside = `${path}.set-aside-${stamp}`
-  return put(aside).then(
-    () => ({ aside }),
-    error => ({ problem: explainError(error) }),
-  )
 }
 
 const formatVersion = 1
@@ -172,7 +160,12 @@ export interface DecodedDays {
 
 /** Takes the file's text apart. Throws when it cannot be used at all, and says why. */
 export function decodeDays(text: string): DecodedDays {
-  const file = parse(text)
+  let file: unknown
+  try {
+    file = JSON.parse(text)
+  } catch (error) {
+    throw new Error(`it is not JSON: ${explainError(error)}`)
+  }
   if (!isRecord(file)) throw new Error('it is not a JSON object')
   const { version, daily } = file
   if (typeof version === 'number' && version > formatVersion) {
@@ -190,14 +183,6 @@ export function decodeDays(text: string): DecodedDays {
     else days.set(date, counters)
   }
   return { days, history: decodeHistory(file), unreadable }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Error(`it is not JSON: ${explainError(error)}`)
-  }
 }
 
 /** The file's text, days in order of date. */
@@ -230,14 +215,14 @@ function decodeHours(found: unknown): Hours | undefined {
   if (!isRecord(found)) return undefined
   const { date } = found
   if (typeof date !== 'string' || !isDate(date)) return undefined
-  const counts = { hits: [], misses: [], tunnel: [], refused: [], failed: [] }
-  const read: Record<(typeof outcomeNames)[number], readonly number[]> = counts
-  for (const name of outcomeNames) {
+  const hoursOf = (name: string): readonly number[] | undefined => {
     const hours = found[name]
-    if (!Array.isArray(hours) || hours.length !== 24 || !hours.every(isCount)) return undefined
-    read[name] = hours
+    return Array.isArray(hours) && hours.length === 24 && hours.every(isCount) ? hours : undefined
   }
-  return { date, counts: read }
+  const [hits, misses, tunnel, refused, failed] = outcomeNames.map(hoursOf)
+  return hits && misses && tunnel && refused && failed
+    ? { date, counts: { hits, misses, tunnel, refused, failed } }
+    : undefined
 }
 
 function decodeCounters(value: unknown): Counters | undefined {

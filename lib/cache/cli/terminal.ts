@@ -1,0 +1,36 @@
+/**
+ * What commands write for a person beside their output: complaints, and a line that is written over again while one works.
+ */
+import { print } from '../../program.ts'
+
+/** Writes a sentence to standard error. */
+export function complain(sentence: string): Promise<void> {
+  return print(`cachesvc: ${sentence}\n`, process.stderr)
+}
+
+/** Clears to the end of the line. */
+const clearLine = '\u001b[K'
+/** Milliseconds between two writings. */
+const interval = 100
+
+/** Writes nothing when the stream is no terminal. */
+export class ProgressLine {
+  readonly #to: NodeJS.WriteStream
+  #last = Number.NEGATIVE_INFINITY
+
+  constructor(to: NodeJS.WriteStream) {
+    this.#to = to
+  }
+
+  show(text: string): void {
+    const now = performance.now()
+    if (!this.#to.isTTY || now - this.#last < interval) return
+    this.#last = now
+    this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}${clearLine}`)
+  }
+
+  /** Leaves the line empty. */
+  end(): void {
+    if (this.#to.isTTY) this.#to.write(`\r${clearLine}`)
+  }
+}
