@@ -54,7 +54,6 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
   const destination = await asOfItsDay(wanted, parts)
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
-  /** `verdict` is what becomes of a plain request. */
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
     const first =

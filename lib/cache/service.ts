@@ -20,7 +20,7 @@ import { control } from './control/control.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
+import { listen, places, serverLimits, statusLine } from './listening.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
@@ -43,7 +43,6 @@ export interface ServiceOptions {
   readonly warnings?: readonly string[]
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
   /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
   readonly reloadDaemon?: Reload
@@ -98,7 +97,6 @@ async function startWith(
 ): Promise<CacheService> {
   const { log, clock } = options
   let { config, warnings = [] } = options
-  const { sockets } = options.start
   const listeners: Listener[] = []
   const servers: HttpServer[] = []
   const compiled = () =>
@@ -108,8 +106,13 @@ async function startWith(
     )
   let inForce = compiled()
   const rules = () => inForce
-  const secure = listensSecurely({ config, sockets })
-  const https = await Https.open({ rules, clock, log: log.child({ part: 'https' }), secure })
+  const { plain, secure } = places({ config, sockets: options.start.sockets })
+  const https = await Https.open({
+    rules,
+    clock,
+    log: log.child({ part: 'https' }),
+    secure: secure.length > 0,
+  })
   const version = packageVersion()
   const origin = await originClient(config, options)
   const days = await StatisticsFile.open(config.cacheDirectory, {
@@ -191,8 +194,8 @@ async function startWith(
   }
 
   try {
-    const tls = secure ? await https.listener(reidentify) : undefined
-    await listen({ config, sockets, tls }, serverOptions, { servers, listeners })
+    const tls = secure.length > 0 ? await https.listener(reidentify) : undefined
+    await listen({ plain, secure, tls }, serverOptions, { servers, listeners })
   } catch (error) {
     https.stop()
     await verification.close()

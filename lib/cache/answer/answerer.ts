@@ -144,7 +144,6 @@ export class Answerer {
     void asking.then(done)
   }
 
-  /** Answers a miss. */
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file

@@ -172,7 +172,6 @@ export function storedRepresentation(
 interface StoredAnswers {
   readonly validators: Validators
   readonly base: Fields
-  /** All fields of the answer but Age. */
   readonly byReason: Map<StoredReason, Fields>
 }
 

@@ -44,7 +44,6 @@ interface Behind {
 
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
-  /** The origin has sent another Release file. */
   changed: boolean
 }
 
@@ -216,7 +215,6 @@ export class Updates {
     return expired ? undefined : 'stale-suite-incomplete'
   }
 
-  /** The files that could not be fetched. */
   async #fetchAll(at: string, { files, byHash }: Missing): Promise<readonly Listed[]> {
     const waiting = [...files]
     const failed: Listed[] = []

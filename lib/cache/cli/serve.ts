@@ -14,7 +14,6 @@ import { startService } from '../service.ts'
 
 interface ServeOptions {
   readonly config: Config
-  /** What is doubtful about it. */
   readonly warnings: readonly string[]
   /** The configuration file; undefined for the defaults. */
   readonly file: string | undefined

@@ -29,7 +29,6 @@ export class ProgressLine {
     this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}${clearLine}`)
   }
 
-  /** Leaves the line empty. */
   end(): void {
     if (this.#to.isTTY) this.#to.write(`\r${clearLine}`)
   }

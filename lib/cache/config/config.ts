@@ -47,7 +47,10 @@ function listenOf(file: FileValues, override: Overrides['listen']): readonly Lis
 }
 
 /** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
-export function needsAuthority({ https }: Config, secure: boolean): boolean {
+export function needsAuthority(
+  { https, listenSecure }: Config,
+  secure = listenSecure !== undefined,
+): boolean {
   return secure || https.intercept || https.interceptDomains.length > 0
 }
 
@@ -57,7 +60,6 @@ export interface Surroundings {
   readonly root: boolean
   /** Undefined for a user without one, as in a container with any user ID. */
   readonly home: string | undefined
-  /** Whether the system's cache directory exists and can be written to. */
   readonly systemCacheWritable: boolean
 }
 
@@ -81,8 +83,17 @@ export function surroundings(): Surroundings {
   return {
     environment: process.env,
     root: process.getuid?.() === 0,
-    home: homeDirectory(),
-    systemCacheWritable: exists(systemCacheDirectory, constants.W_OK),
+    home: attempt(() => nonEmpty(homedir())),
+    systemCacheWritable:
+      attempt(() => accessSync(systemCacheDirectory, constants.W_OK) ?? true) ?? false,
+  }
+}
+
+function attempt<Value>(act: () => Value): Value | undefined {
+  try {
+    return act()
+  } catch {
+    return undefined
   }
 }
 
@@ -95,24 +106,6 @@ export function namedCacheDirectory({ environment }: Surroundings): string | und
 /** Variables set to nothing count as unset. */
 export function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
-}
-
-/** Whether there is something at `path` this process may use in the given way. */
-export function exists(path: string, mode = constants.F_OK): boolean {
-  try {
-    accessSync(path, mode)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function homeDirectory(): string | undefined {
-  try {
-    return nonEmpty(homedir())
-  } catch {
-    return undefined
-  }
 }
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */
@@ -131,13 +124,9 @@ export function needRestart(before: Config, after: Config): readonly string[] {
   ]
   const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after)))
   const names = changed.map(([name]) => name)
-  const wantsAuthority = !hasAuthority(before) && hasAuthority(after)
+  // The CA is opened at the start and never later.
+  const wantsAuthority = !needsAuthority(before) && needsAuthority(after)
   return wantsAuthority ? [...names, 'https.intercept'] : names
-}
-
-/** The CA is opened at the start and never later. */
-function hasAuthority(config: Config): boolean {
-  return needsAuthority(config, config.listenSecure !== undefined)
 }
 
 /** Settings of HTTPS that a running service takes over. */

@@ -36,7 +36,6 @@ export interface ControlParts {
   readonly store: Pick<Store, 'list' | 'get' | 'put' | 'remove'>
   readonly negative: NegativeMemory
   readonly rules: () => Rules
-  /** Removes a file that verify-repos found wrong. */
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
   /** What the last reload has to say beside problems. */

@@ -32,11 +32,8 @@ export interface Authority {
   readonly issuer: Issuer
   /** Certificates between it and its root, itself included unless it is the root: what follows a leaf, PEM. */
   readonly chain: string
-  /** The file it was read from. */
   readonly file: string
-  /** Whether we made it just now. */
   readonly made: boolean
-  /** Warnings for the administrator about a CA that can be used. */
   readonly warnings: readonly string[]
 }
 
@@ -69,7 +66,7 @@ export async function authorityProblem(
   config: Config,
   now: Milliseconds,
 ): Promise<string | undefined> {
-  if (!needsAuthority(config, config.listenSecure !== undefined)) return undefined
+  if (!needsAuthority(config)) return undefined
   const { cert, key } = config.https
   if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
   try {

@@ -25,7 +25,6 @@ interface ConnectParts {
   readonly clock: Clock
   readonly pseudonym: string
   readonly https: Pick<Https, 'interceptor'>
-  /** Told of every tunnel that is connected. */
   readonly onOpen: () => void
   /** Told of the bytes it carries, either way. */
   readonly onBytes: (bytes: number) => void

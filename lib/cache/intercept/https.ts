@@ -24,7 +24,6 @@ interface HttpsOptions {
   readonly rules: () => Rules
   readonly clock: Clock
   readonly log: Logger
-  /** Whether there is a listener for TLS. */
   readonly secure: boolean
 }
 
@@ -37,11 +36,9 @@ export interface HttpsState {
   /** SHA-256, upper-case hex with colons. */
   readonly fingerprint: string
   readonly notAfter: Milliseconds
-  /** Whether that is near or past. */
   readonly expiresSoon: boolean
   /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
   readonly remembered: Milliseconds
-  /** The clients that did, the latest first. */
   readonly distrusting: readonly Distrust[]
 }
 
@@ -50,7 +47,6 @@ interface Certifying {
   readonly authority: Authority
   readonly leaves: Leaves
   readonly interceptor: Interceptor
-  /** The revocation list, when one is made. */
   readonly list: RevocationList | undefined
 }
 
@@ -133,7 +129,6 @@ export class Https {
     }
   }
 
-  /** For the index page. */
   get pageMode(): HttpsMode {
     const { prevent, intercept, interceptDomains } = this.#options.rules().config.https
     if (prevent) return 'disabled'

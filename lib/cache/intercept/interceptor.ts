@@ -47,9 +47,7 @@ export interface Opening {
   readonly socket: Socket
   /** Bytes that came behind the CONNECT. */
   readonly head: Buffer
-  /** The host and port of the CONNECT. */
   readonly authority: Authority
-  /** The client's IP address. */
   readonly client: string
   readonly adopt: Adopt
 }
@@ -204,7 +202,6 @@ function watchClient(secure: TLSSocket): () => boolean {
 
 /** A client that rejected a certificate, for a page. */
 export interface Distrust {
-  /** IP address. */
   readonly client: string
   readonly host: string
   readonly since: Milliseconds
@@ -239,7 +236,6 @@ export class DistrustMemory {
     return found !== undefined && this.#holds(found)
   }
 
-  /** Those remembered now, the latest first. */
   list(): readonly Distrust[] {
     const held = [...this.#known.values()].filter(one => this.#holds(one))
     return held.sort((a, b) => b.since - a.since)

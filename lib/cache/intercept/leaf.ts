@@ -19,7 +19,6 @@ interface Leaf {
   readonly key: string
   /** The certificate, then those between it and the root. */
   readonly cert: string
-  /** When the next certificate should take its place. */
   readonly renewal: Milliseconds
 }
 
@@ -108,7 +107,6 @@ export class Leaves {
 
 interface ListenerCertificateParts {
   readonly leaves: Pick<Leaves, 'issue' | 'covers'>
-  /** The names of this machine at the moment. */
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger

@@ -14,7 +14,6 @@ export interface Endpoint {
   readonly port: number
   /** `http://cache.example.org:3142`, without a slash at the end. */
   readonly url: string
-  /** Whether `host` is an address, not a name. */
   readonly numeric: boolean
 }
 
@@ -93,9 +92,7 @@ export function isLoopback(address: string): boolean {
 export interface ServiceState {
   /** Ready, ready with something to look after, or unable to do its work. */
   readonly is: 'ready' | 'doubtful' | 'broken'
-  /** Why it cannot do its work; empty otherwise. */
   readonly because: string
-  /** What there is to look after, a sentence each. */
   readonly cautions: readonly string[]
 }
 

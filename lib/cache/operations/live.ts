@@ -34,7 +34,6 @@ export class Live {
     this.#sources = sources
   }
 
-  /** Whether no further page gets figures now. */
   get full(): boolean {
     return this.#closed || this.#pages.size >= mostPages
   }
@@ -58,7 +57,6 @@ export class Live {
     }
   }
 
-  /** Ends all streams. */
   close(): void {
     this.#closed = true
     for (const page of this.#pages) this.#end(page)

@@ -69,7 +69,6 @@ export class Pages {
     return this.#page('setup', 'Setup', setupView(this.#sources, this.#endpoint()))
   }
 
-  /** For a client's shell. */
   setupScript(): string {
     return setupScript({ here: this.#endpoint() })
   }

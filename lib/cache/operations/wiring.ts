@@ -25,7 +25,6 @@ interface OperationsParts {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
-  /** What is doubtful about the configuration. */
   readonly warnings: () => readonly string[]
   readonly listeners: readonly Listener[]
   readonly servers: readonly HttpServer[]

@@ -65,7 +65,6 @@ export interface Own {
   readonly names: ReadonlySet<string>
   /** Addresses of the machine as `normaliseAddress` spells them; loopback is always meant as well. */
   readonly addresses: ReadonlySet<string>
-  /** Every port we listen on. */
   readonly ports: ReadonlySet<number>
 }
 

@@ -33,7 +33,6 @@ interface TargetApproach {
 /** Which client wants to reach it. */
 export interface ClientApproach {
   readonly authority: Authority
-  /** The client's IP address. */
   readonly client: string
   /** Whether the request's Via names us: it has been here before (RFC 9110 section 7.6.3). */
   readonly passedBefore: boolean
@@ -74,7 +73,6 @@ export interface Policy {
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
-  /** Those of `domains` and of `private_domains`. */
   readonly domains: HostList
   readonly passthroughDomains: HostList
   readonly ports: Ports

@@ -41,7 +41,6 @@ export interface FileDestination {
   readonly kind: 'file'
   /** Whether it is shown under an address of ours, because the client asked with a URL prefix. */
   readonly underOurAddress: boolean
-  /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
   /**
    * The target the origin is asked for, in its canonical spelling: so a response is never stored under the key of another
@@ -50,7 +49,6 @@ export interface FileDestination {
   readonly uri: TargetUri
   /** The rule that routed it there; undefined when it is fetched from where it was asked for. */
   readonly rule: RouteRule | undefined
-  /** The name it is kept under. */
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About

@@ -36,11 +36,9 @@ export interface Question {
   readonly stored: Entry | undefined
   /** What an adopted index says the content must be. */
   readonly claim?: { readonly digest: string } | undefined
-  /** What the client's request asks of caches. */
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
   readonly authorization: boolean
-  /** Whether the policy says passthrough. */
   readonly passthrough: boolean
   readonly now: Milliseconds
   readonly config: { readonly offline: boolean; readonly freshness: FreshnessSettings }
@@ -63,7 +61,6 @@ export type Decision =
   | { readonly use: 'replace'; readonly because: 'superseded'; readonly entry: Entry }
   /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
   | { readonly use: 'origin'; readonly because: OriginReason }
-  /** Answer with the remembered 404. */
   | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
   | { readonly use: 'fail'; readonly because: FailReason }

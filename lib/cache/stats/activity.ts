@@ -22,7 +22,6 @@ export interface Answered {
   readonly because: string
   /** Bytes of content its client got. */
   readonly bytes: number
-  /** Milliseconds. */
   readonly duration: number
   readonly complete: boolean
 }
@@ -32,7 +31,6 @@ export interface Tally {
   readonly name: string
   requests: number
   hits: number
-  /** Sent to clients. */
   bytes: number
   last: Milliseconds
 }
@@ -90,7 +88,6 @@ export class Activity {
     if (typeof origin === 'string') tally(this.#archives, origin, answered)
   }
 
-  /** The latest first. */
   get requests(): readonly Answered[] {
     return this.#requests.latest()
   }
@@ -100,7 +97,6 @@ export class Activity {
     return this.#problems.latest()
   }
 
-  /** By bytes sent, most first. */
   get archives(): readonly Tally[] {
     return largest(this.#archives)
   }
@@ -132,7 +128,6 @@ export class Activity {
     minute[i + 2] = (minute[i + 2] ?? 0) + bytes
   }
 
-  /** Seconds since the start. */
   #second(): number {
     return Math.floor((this.#clock.elapsed() - this.#begun) / 1000)
   }
@@ -191,9 +186,7 @@ interface Holding {
 
 /** What is stored, as it was counted last. */
 export interface Counted {
-  /** By bytes, most first. */
   readonly archives: readonly Holding[]
-  /** A few files, the largest first. */
   readonly largest: readonly Listed[]
 }
 

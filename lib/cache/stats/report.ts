@@ -47,7 +47,6 @@ export interface HistoryReport {
   readonly days: ReadonlyArray<DayRecord & Unanswered>
   /** Requests of today by hour; undefined when there were none. */
   readonly hours: Hours['counts'] | undefined
-  /** Over all recorded days. */
   readonly unanswered: Unanswered
 }
 

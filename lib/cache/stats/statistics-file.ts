@@ -44,7 +44,6 @@ const sizeLimit = 16 * 1024 * 1024
 
 interface StatisticsFileOptions {
   readonly clock: Clock
-  /** Told when an administrator should look at the file. */
   readonly warn: (sentence: string, facts: Facts) => void
 }
 
@@ -87,7 +86,6 @@ export class StatisticsFile {
     return this.#waiting
   }
 
-  /** Stops the timer and flushes. */
   async close(): Promise<void> {
     this.#stop()
     await this.flush()
@@ -154,7 +152,6 @@ const formatVersion = 1
 export interface DecodedDays {
   readonly days: Days
   readonly history: History
-  /** Keys of days whose figures make no sense. */
   readonly unreadable: readonly string[]
 }
 

@@ -46,7 +46,6 @@ export interface Hours {
 
 /** What is kept beside the counters of the statistics interface. */
 export interface History {
-  /** By date, in no order. */
   readonly unanswered: ReadonlyMap<string, Unanswered>
   /** Of the last day with requests; undefined before the first. */
   readonly hours: Hours | undefined
@@ -98,7 +97,6 @@ export class Statistics {
     this.#add({ traffic_down: down })
   }
 
-  /** A tunnel was opened. */
   tunnel(): void {
     this.#add({ requests: 1, tunnel: 1 })
     this.#count('tunnel')
@@ -127,7 +125,6 @@ export class Statistics {
     return { unanswered: this.#unanswered, hours: this.#hours }
   }
 
-  /** Today's date, `YYYY-MM-DD`. */
   get today(): string {
     return this.#current().date
   }

@@ -29,7 +29,6 @@ interface CacheFacts {
   readonly config: Config
   readonly usage: StoreUsage
   readonly holdings: Counted | undefined
-  /** Requests since the start. */
   readonly archives: readonly Tally[]
   readonly verification: Verification
   readonly suites: readonly SuiteState[]

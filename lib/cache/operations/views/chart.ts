@@ -5,7 +5,6 @@
 
 /** One kind of bar. */
 interface Series {
-  /** In the legend and in the words on each bar. */
   readonly name: string
   /** The style sheet's name for its colour. */
   readonly colour: 'hits' | 'misses' | 'tunnel' | 'refused' | 'failed'
@@ -19,10 +18,8 @@ export interface ChartData {
   readonly id: string
   readonly title: string
   readonly description: string
-  /** From left to right. */
   readonly places: readonly Place[]
   readonly series: readonly Series[]
-  /** A value in words. */
   readonly words: (value: number) => string
   /** A value in as few characters as an axis has room for: seven. */
   readonly axis: (value: number) => string
@@ -30,10 +27,8 @@ export interface ChartData {
 
 /** A day or an hour on the axis. */
 interface Place {
-  /** In the words on its bars and points. */
   readonly name: string
   readonly label: string
-  /** Below the label. */
   readonly below: string
 }
 
@@ -133,7 +128,6 @@ export function chart(
     bars: line ? [] : places.flatMap(barsOf).filter(({ value }) => value > 0),
     curves: runsOf(line ? dots : []).map(run => ({
       colour: run[0]?.colour,
-      /** Of a polyline. */
       points: run.map(({ x, y }) => `${x},${y}`).join(' '),
     })),
     dots: line ? dots.filter(dot => dot !== undefined) : [],
