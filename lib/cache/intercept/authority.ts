@@ -85,8 +85,7 @@ export function expiresSoon(certificate: Certificate, now: Milliseconds): boolea
 
 /** A warning about a CA certificate that ends soon or has ended. */
 export function expiryWarnings(
-  certificate: Certificate,
-  file: string,
+  { certificate, file }: Pick<Authority, 'certificate' | 'file'>,
   now: Milliseconds,
 ): readonly string[] {
   if (!expiresSoon(certificate, now)) return []
@@ -134,7 +133,10 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
       .join(''),
     file: cert,
     made: false,
-    warnings: [...(await keyWarnings(keyFile ?? cert)), ...expiryWarnings(certificate, cert, now)],
+    warnings: [
+      ...(await keyWarnings(keyFile ?? cert)),
+      ...expiryWarnings({ certificate, file: cert }, now),
+    ],
   }
 }
 

@@ -89,7 +89,7 @@ export class Https {
     for (const warning of authority.warnings) log.warn(warning)
     const https = new Https(options, authority)
     const warn = () => {
-      for (const warning of expiryWarnings(certificate, file, clock.now())) log.warn(warning)
+      for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
     }
     const list = https.#certifying?.list
     await list?.start()
