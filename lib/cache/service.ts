@@ -6,7 +6,6 @@ import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
-import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
@@ -162,14 +161,6 @@ async function startWith(
     onOpen: () => statistics.tunnel(),
     onBytes: bytes => statistics.tunnelBytes(bytes),
   })
-  const count = (exchange: Exchange): void => {
-    const outcome = exchange.response.facts?.['outcome']
-    if (outcome === 'hit') statistics.hit(exchange.sent)
-    else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
-    else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
-    metrics.exchange(exchange)
-    activity.note(exchange)
-  }
   const serverOptions: HttpServerOptions = {
     handler,
     connect,
@@ -177,7 +168,12 @@ async function startWith(
     requestId: requestIds(randomBytes),
     onFailure: (request, error) => failureResponse(request, error, log),
     onExchange: (exchange, error) => {
-      count(exchange)
+      const outcome = exchange.response.facts?.['outcome']
+      if (outcome === 'hit') statistics.hit(exchange.sent)
+      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
+      metrics.exchange(exchange)
+      activity.note(exchange)
       if (inForce.config.log.access) log.info('request', accessFacts(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },

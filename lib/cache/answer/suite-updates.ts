@@ -177,11 +177,9 @@ export class Updates {
     const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
     const wanted = { key: `${key}${incoming}`, uri: { ...uri, path }, stored, insist: true }
     const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
-    if (found.kind === 'validated') return { signature: found.entry }
     if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
-    const settled = found.kind === 'filling' ? await found.filling.settled : found
-    const come = settled.kind === 'stored' && (await settled.kept)
-    return come ? { signature: settled.entry } : undefined
+    const signature = await entryOf(found)
+    return signature && { signature }
   }
 
   #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
@@ -242,16 +240,20 @@ export class Updates {
     const staged = key === kept ? key : `${key}${incoming}`
     const archive = classify(uri.path)
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
-    const found = await fetcher.fetch(wanted).found
-    const settled = found.kind === 'filling' ? await found.filling.settled : found
-    if (settled.kind !== 'stored' && settled.kind !== 'validated') return false
-    if (settled.kind === 'stored' && !(await settled.kept)) return false
-    if (settled.entry.digest !== listed.digest) return false
+    const entry = await entryOf(await fetcher.fetch(wanted).found)
+    if (entry?.digest !== listed.digest) return false
     if (staged === kept) return true
-    const { stored } = store.put({ ...settled.entry, key: kept, verified: { by: 'name' } })
+    const { stored } = store.put({ ...entry, key: kept, verified: { by: 'name' } })
     store.remove(staged)
     return stored
   }
+}
+
+/** What a fetch has put into the store; undefined when it has not. */
+async function entryOf(found: Found): Promise<Entry | undefined> {
+  if (found.kind === 'validated') return found.entry
+  const settled = found.kind === 'filling' ? await found.filling.settled : found
+  return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
 }
 
 /** Ends the keys of files that wait to take the place of others; no target has such a key. */

@@ -265,7 +265,7 @@ export function listenerNames(config: Config): readonly [string, ...string[]] {
 }
 
 /** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
-export function permittedHosts(config: Config): Permitted {
+function permittedHosts(config: Config): Permitted {
   const listed = [...config.domains, ...config.https.interceptDomains].map(({ host }) => host)
   const all = [...new Set([...listed, ...listenerNames(config)])]
   return {

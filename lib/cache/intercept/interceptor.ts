@@ -28,7 +28,7 @@ import type { Leaves } from './leaf.ts'
  */
 type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
 
-export interface Taken {
+interface Taken {
   readonly because: InterceptionEnd
   readonly requests: number
   /** The handshake's error code, when it failed with one. */
@@ -43,7 +43,7 @@ interface InterceptorParts {
   readonly log: Logger
 }
 
-export interface Opening {
+interface Opening {
   readonly socket: Socket
   /** Bytes that came behind the CONNECT. */
   readonly head: Buffer

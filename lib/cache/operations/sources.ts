@@ -66,7 +66,7 @@ export interface ActivityReport
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
-export interface StoreUsage extends Omit<Usage, 'blobs'> {
+interface StoreUsage extends Omit<Usage, 'blobs'> {
   /** Undefined when the file system does not say. */
   readonly filesystem: FileSystemSpace | undefined
 }

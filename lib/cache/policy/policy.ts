@@ -147,7 +147,7 @@ export function admitTarget(approach: TargetApproach, policy: Policy): Admission
       `A tunnel to ${formatAuthority(authority)} is refused by \`https.prevent\`; set it to false to allow CONNECT, or write the source as http://HTTPS///host/path.`,
     )
   }
-  return policy.open ? admitAnyHost(approach, policy) : admitListedHost(approach, policy)
+  return admitHost(approach, policy)
 }
 
 /**
@@ -178,30 +178,6 @@ function circle(authority: Authority): Denied {
   return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
 }
 
-/** No lists: every host at a public address, through the open ports, and the hosts of `private_domains` at any. */
-function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
-  const { setting, ports } = openPorts(kind, policy)
-  const listed = closest(matching(policy.domains, authority.host), authority.port, ports)
-  if (listed !== undefined) return { allow: allowed(kind), trusted: true, rule: listed.text }
-  const target = formatAuthority(authority)
-  if (!hasPort(ports, authority.port)) {
-    const why = `${openly(ports)}; add ${authority.port} there to allow it.`
-    return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
-  }
-  if (normaliseAddress(authority.host) !== undefined && !isPublicAddress(authority.host)) {
-    return deny(
-      'public-address',
-      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
-    )
-  }
-  return { allow: allowed(kind), trusted: false, rule: '*' }
-}
-
-/** What is allowed of a host whose files may be stored. */
-function allowed(kind: TargetApproach['kind']): Admitted['allow'] {
-  return kind === 'connect' ? 'tunnel' : 'cache'
-}
-
 /** The first pattern that admits a port. */
 function closest(
   patterns: readonly HostPattern[],
@@ -211,19 +187,39 @@ function closest(
   return patterns.find(one => (one.port === undefined ? hasPort(open, port) : one.port === port))
 }
 
-/** With lists, only what they name. `passthrough_domains` wins, because nothing is stored for it. */
-function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
-  const { setting, ports } = openPorts(kind, policy)
+/**
+ * With lists, only what they name: `passthrough_domains` wins, because nothing is stored for it. Without them every host at a public
+ * address, through the open ports, and the hosts of `private_domains` at any.
+ */
+function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
+  const fetching = kind === 'fetch'
+  const [setting, ports] = fetching
+    ? (['ports', policy.ports] as const)
+    : (['connect_ports', policy.connectPorts] as const)
   const { host, port } = authority
   const passthrough = matching(policy.passthroughDomains, host)
   const domains = matching(policy.domains, host)
   const passed = closest(passthrough, port, ports)
   const admitted = passed ?? closest(domains, port, ports)
+  const stored = fetching ? 'cache' : 'tunnel'
   if (admitted !== undefined) {
-    const allow = kind === 'fetch' && passed !== undefined ? 'passthrough' : allowed(kind)
+    const allow = fetching && passed !== undefined ? 'passthrough' : stored
     return { allow, trusted: true, rule: admitted.text }
   }
   const target = formatAuthority(authority)
+  if (policy.open) {
+    if (!hasPort(ports, port)) {
+      const why = `${openly(ports)}; add ${port} there to allow it.`
+      return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
+    }
+    if (normaliseAddress(host) === undefined || isPublicAddress(host)) {
+      return { allow: stored, trusted: false, rule: '*' }
+    }
+    return deny(
+      'public-address',
+      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
+    )
+  }
   const near = [...passthrough, ...domains]
   const list = passthrough.length > 0 ? 'passthrough_domains' : 'domains'
   if (near.some(pattern => pattern.port === undefined)) {
@@ -240,12 +236,6 @@ function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): A
     'domains',
     `${target} is refused by \`domains\`: ${name} is listed neither there nor under \`passthrough_domains\`; add ${name} to one of them to allow it.`,
   )
-}
-
-function openPorts(kind: TargetApproach['kind'], { connectPorts, ports }: Policy) {
-  return kind === 'connect'
-    ? ({ setting: 'connect_ports', ports: connectPorts } as const)
-    : ({ setting: 'ports', ports } as const)
 }
 
 function openly(ports: Ports): string {

@@ -36,7 +36,7 @@ export interface Tally {
 }
 
 /** A second each: requests and bytes of the last minute. */
-export interface Rates {
+interface Rates {
   readonly requests: number
   readonly bytes: number
 }

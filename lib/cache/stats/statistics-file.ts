@@ -149,7 +149,7 @@ async function recordedDays(
 
 const formatVersion = 1
 
-export interface DecodedDays {
+interface DecodedDays {
   readonly days: Days
   readonly history: History
   readonly unreadable: readonly string[]
