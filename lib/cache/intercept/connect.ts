@@ -69,12 +69,8 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
       return textResponse(504, sentence, { facts })
     }
-    return tunnel(
-      request,
-      { client: socket, head },
-      { authority, trusted: admission.trusted },
-      parts,
-    )
+    const near = { client: socket, head }
+    return tunnel(request, near, { authority, trusted: admission.trusted }, parts)
   }
 }
 
@@ -103,10 +99,7 @@ async function tunnel(
       },
       onBytes: (_direction, count) => onBytes(count),
     })
-    const facts = {
-      ...({ outcome: 'tunnel', because, origin } satisfies OutcomeFacts),
-      received: up,
-    }
+    const facts = { outcome: 'tunnel', because, origin, received: up }
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)
