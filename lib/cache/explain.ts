@@ -56,14 +56,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
-    const first =
-      unread === undefined
-        ? [{ question: 'A request now', answer: verdict }]
-        : [
-            { question: 'A request now', answer: unread },
-            { question: 'As http://HTTPS///', answer: verdict },
-          ]
-    return [...first, ...more, ...findings]
+    const answered = { question: 'A request now', answer: unread ?? verdict }
+    const within = [{ question: 'As http://HTTPS///', answer: verdict }]
+    return [answered, ...(unread === undefined ? [] : within), ...more, ...findings]
   }
   const { rule, key, admission, about, archive, asked, credentials } = destination
   if (rule !== undefined) {
@@ -188,16 +183,12 @@ function verifiedText({ by, suite, signer }: Verified): string {
 }
 
 function signatureText({ is, by }: Signature): string {
-  switch (is) {
-    case 'good':
-      return `signed by ${by}`
-    case 'unknown-key':
-      return 'signed by unknown keys'
-    case 'bad':
-      return 'wrongly signed'
-    case 'unsigned':
-      return 'not signed'
-    case 'unchecked':
-      return 'its signature was not checked: there is no keyring'
-  }
+  return is === 'good' ? `signed by ${by}` : signatureTexts[is]
 }
+
+const signatureTexts = {
+  'unknown-key': 'signed by unknown keys',
+  bad: 'wrongly signed',
+  unsigned: 'not signed',
+  unchecked: 'its signature was not checked: there is no keyring',
+} as const

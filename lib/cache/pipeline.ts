@@ -10,24 +10,19 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { hasPassed } from '../http/proxy/via.ts'
 import { malformed } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { Answerer } from './answer/answerer.ts'
 import { notKept, notStored, originSaid, refused } from './answer/errors.ts'
 import { passed } from './answer/from-origin.ts'
 import type { Allowed } from './answer/representation.ts'
+import type { Answering } from './answering.ts'
 import { type Admitted, admitClient, type Rules } from './policy/policy.ts'
 import { Destinations, type FileDestination, keptAs, sandboxed } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
-import type { NegativeMemory } from './rfc9111/stored-response.ts'
 import type { Store } from './store/store.ts'
-import type { Suites } from './suites/suites.ts'
 
-interface PipelineParts {
+interface PipelineParts extends Pick<Answering, 'answerer' | 'negative' | 'suites'> {
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
-  readonly suites: Suites
-  readonly negative: NegativeMemory
-  readonly answerer: Answerer
   readonly origin: OriginClient
   readonly clock: Clock
   /** Our name in Via, by which loops are detected. */

@@ -139,8 +139,18 @@ export class Https {
   /** What the pages and routes are told. */
   get sources() {
     const { authority, list } = this.#certifying ?? {}
+    const { rules, clock } = this.#options
     return {
-      https: () => authority && this.#state(authority),
+      https: (): HttpsState | undefined => {
+        if (authority === undefined) return undefined
+        const { subject, fingerprint, notAfter } = authority.certificate
+        return {
+          ...{ subject, fingerprint, notAfter },
+          expiresSoon: expiresSoon(authority.certificate, clock.now()),
+          remembered: rules().config.https.rememberDistrust,
+          distrusting: this.#distrust.list(),
+        }
+      },
       certificate: () => authority && Buffer.from(authority.certificate.pem),
       revocationList: () => list?.read(),
     }
@@ -153,18 +163,6 @@ export class Https {
       distrusting_clients: () => this.#distrust.list().length,
       authority_expiry_timestamp_seconds:
         notAfter === undefined ? undefined : () => Math.floor(notAfter / 1000),
-    }
-  }
-
-  #state({ certificate }: Authority): HttpsState {
-    const { subject, fingerprint, notAfter } = certificate
-    return {
-      subject,
-      fingerprint,
-      notAfter,
-      expiresSoon: expiresSoon(certificate, this.#options.clock.now()),
-      remembered: this.#options.rules().config.https.rememberDistrust,
-      distrusting: this.#distrust.list(),
     }
   }
 }

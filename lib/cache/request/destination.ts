@@ -139,16 +139,9 @@ export function destinationOfUrl(url: string, rules: Rules): FileDestination | s
   const local = { address: '127.0.0.1', port: 0 }
   const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
   const destination = destinationOf(request, rules)
-  switch (destination.kind) {
-    case 'file':
-      return destination
-    case 'refuse':
-      return destination.sentence
-    case 'operations':
-      return 'a page of this proxy'
-    case 'connect':
-      return 'a tunnel'
-  }
+  if (destination.kind === 'file') return destination
+  if (destination.kind === 'refuse') return destination.sentence
+  return destination.kind === 'operations' ? 'a page of this proxy' : 'a tunnel'
 }
 
 /** The same file under another key on the same host. */

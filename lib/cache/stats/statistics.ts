@@ -35,6 +35,8 @@ export interface Unanswered {
   readonly failed: number
 }
 
+export const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
+
 /** What can become of a request, as the hours count it. */
 export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
 
@@ -110,8 +112,7 @@ export class Statistics {
   /** A request that was refused or failed. It is in none of the other counters. */
   unanswered(how: keyof Unanswered): void {
     const { today } = this
-    const { refused = 0, failed = 0 } = this.#unanswered.get(today) ?? {}
-    const before = { refused, failed }
+    const before = this.#unanswered.get(today) ?? noneUnanswered
     this.#unanswered.set(today, { ...before, [how]: before[how] + 1 })
     this.#changes += 1
     this.#count(how)
