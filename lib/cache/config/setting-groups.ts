@@ -1,5 +1,5 @@
 /**
- * The groups of settings of cachesvc.yaml that take much room: archives and their indexes, storage and time limits, HTTPS.
+ * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
  */
 import {
   absolutePath,

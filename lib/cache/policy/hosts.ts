@@ -1,6 +1,6 @@
 /**
- * Tells hosts apart: the patterns of a host list that cover a host, by whole labels in any case, and the names, addresses and
- * ports of this proxy itself, by which its own pages and requests that lead back to it are known.
+ * Host lists, and the hosts that are this proxy itself. A pattern covers a host by whole labels, in any case. By its own names,
+ * addresses and ports the proxy knows its own pages, and requests that lead back to it.
  */
 
 import { hostname, networkInterfaces } from 'node:os'

@@ -1,5 +1,6 @@
 /**
- * Decides whether a client may reach a target, and how: the rules in force. Pure; asked again for every redirect and every routed target.
+ * Decides whether a client may reach a target, and how. Decisions are pure, and made again for every redirect and every routed
+ * target.
  *
  * # Facts
  * - A host list compares whole labels: `.example.org` is example.org and what lies below it, never badexample.org.

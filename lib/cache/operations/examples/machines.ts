@@ -1,6 +1,6 @@
 /**
- * Examples for many machines: networks whose machines find this service without a setting (zone files as in RFC 1035 section 5, SRV
- * as in RFC 2782), and machines that build machines. Pure.
+ * Examples for networks, and for machines that build machines. Zone files are those of RFC 1035 section 5, SRV records those of RFC
+ * 2782. Pure.
  */
 import { isIPv4 } from 'node:net'
 import { aptFile, type Chapter, example, proxyLine, type Setting } from './example.ts'
