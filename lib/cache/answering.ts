@@ -2,7 +2,6 @@
  * Makes the parts that answer requests for files: what asks origins, what indexes say, what answers from both.
  */
 import type { Clock } from '../async/clock.ts'
-import type { Failure } from '../errors.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { Logger } from '../log/log.ts'
 import { Ahead, type AheadParts } from './ahead/ahead.ts'
@@ -10,18 +9,17 @@ import { Answerer } from './answer/answerer.ts'
 import { offlineFailure } from './answer/errors.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { Fetcher } from './fetch/fetch.ts'
+import type { FetchEvents } from './fetch/found.ts'
 import { Mirrors } from './fetch/mirrors.ts'
 import { type Ask, asking, impatient } from './fetch/origin-client.ts'
-import { admitTarget } from './policy/policy.ts'
+import { admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
-import type { Rules } from './policy/rules.ts'
-import { allowsStale } from './rfc9111/lookup.ts'
-import { NegativeMemory } from './rfc9111/negative.ts'
+import { NegativeMemory } from './rfc9111/stored-response.ts'
 import type { Store } from './store/store.ts'
 import { suitePolicy } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
-interface AnsweringParts {
+interface AnsweringParts extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
   readonly store: Store
   readonly clock: Clock
@@ -30,90 +28,56 @@ interface AnsweringParts {
   /** Our name in Via. */
   readonly pseudonym: string
   readonly version: string
-  readonly onFetched: (bytes: number) => void
   readonly onFailover: () => void
-  readonly onImpostor: () => void
-  readonly onWrong: (failure: Failure) => void
   readonly onAhead: AheadParts['onEnd']
 }
 
+/** What answers requests for files. */
+export type Answering = Awaited<ReturnType<typeof answering>>
+
 /** Reads what is known of suites; asks no origin yet. */
 export async function answering(parts: AnsweringParts) {
-  const { rules, store, clock, log, origin, pseudonym, version } = parts
-  const { config } = rules()
+  const { rules, store, clock, log, origin, onFailover } = parts
+  const {
+    cacheDirectory,
+    suites: { memory },
+  } = rules().config
+  const shared = { store, clock, cacheDirectory }
+  const fetchLog = log.child({ part: 'fetch' })
+  const suiteLog = log.child({ part: 'suites' })
   const mirrors = new Mirrors({
-    clock,
-    log: log.child({ part: 'fetch' }),
+    ...{ clock, log: fetchLog, onFailover },
     places: uri => placesOf(uri, rules().config.archives),
     impatient: () => impatient(rules().config),
-    onFailover: parts.onFailover,
   })
   const online = asking({
-    origin,
-    mirrors,
+    ...{ origin, mirrors },
     admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
     passes: uri => {
       const { archives, redirects } = rules().config
       return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
     },
-    via: `1.1 ${pseudonym}`,
-    agent: `cachesvc/${version}`,
+    via: `1.1 ${parts.pseudonym}`,
+    agent: `cachesvc/${parts.version}`,
   })
   const ask: Ask = question =>
     rules().config.offline ? Promise.reject(offlineFailure()) : online(question)
-  const fetcher = new Fetcher({
-    store,
-    clock,
-    log: log.child({ part: 'fetch' }),
-    ask,
-    onBroken: place => mirrors.brokeOff(place),
-    onFetched: parts.onFetched,
-    onImpostor: parts.onImpostor,
-    onWrong: parts.onWrong,
-  })
+  const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
+  const fetcher = new Fetcher({ ...parts, log: fetchLog, ask, onBroken })
   const ahead = new Ahead({
-    cacheDirectory: config.cacheDirectory,
-    clock,
-    log: log.child({ part: 'ahead' }),
-    store,
-    fetcher,
+    ...{ ...shared, log: log.child({ part: 'ahead' }), fetcher, onEnd: parts.onAhead },
     settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
-    onEnd: parts.onAhead,
   })
   const suites = await Suites.open({
-    cacheDirectory: config.cacheDirectory,
-    clock,
-    log: log.child({ part: 'suites' }),
-    store,
-    memory: config.suites.memory,
+    ...{ ...shared, log: suiteLog, memory },
     wait: () => rules().config.suites.wait,
     policyOf: at => suitePolicy(at, rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => ahead.adopted(suite),
   })
   const negative = new NegativeMemory(clock, () => rules().config.freshness.negative)
-  const updates = new Updates({
-    suites,
-    fetcher,
-    store,
-    clock,
-    log: log.child({ part: 'suites' }),
-    patience: () => ({
-      asking: rules().config.timeouts.revalidation,
-      updating: rules().config.suites.update,
-    }),
-  })
+  const updates = new Updates({ rules, suites, fetcher, store, clock, log: suiteLog })
   updates.removeLeftovers()
-  const answerer = new Answerer({
-    store,
-    fetcher,
-    updates,
-    negative,
-    clock,
-    askHead: ({ uri, stored }, signal) => ask({ method: 'HEAD', uri, stored, signal }),
-    mayBeStale: entry => rules().config.freshness.serveStale === 'always' || allowsStale(entry),
-    revalidationBudget: () => rules().config.timeouts.revalidation,
-    onReleaseGiven: (client, entry) => suites.given(client, entry),
-  })
+  const answerer = new Answerer({ rules, store, fetcher, suites, updates, negative, clock, ask })
   return { fetcher, negative, answerer, suites, updates, ahead }
 }

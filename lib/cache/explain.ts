@@ -8,17 +8,13 @@ import { requestDirectives } from '../http/message/cache-control.ts'
 import { parseDate } from '../http/message/date.ts'
 import { Fields } from '../http/message/field.ts'
 import { formatAuthority } from '../http/message/target.ts'
-import { decide } from './decision.ts'
 import { moment, size } from './figures.ts'
-import { compileModes, tunnelMode } from './intercept/tunnel-mode.ts'
 import type { Explanation } from './operations/sources.ts'
-import { admitTarget } from './policy/policy.ts'
+import { admitTarget, type Rules, tunnelMode } from './policy/policy.ts'
 import { placesOf } from './policy/routing.ts'
-import type { Rules } from './policy/rules.ts'
 import { destinationOfUrl, type FileDestination, keptAs } from './request/destination.ts'
-import { currentAge } from './rfc9111/freshness.ts'
-import type { Decision } from './rfc9111/lookup.ts'
-import type { NegativeMemory } from './rfc9111/negative.ts'
+import { currentAge, type Decision, lookup } from './rfc9111/lookup.ts'
+import type { NegativeMemory } from './rfc9111/stored-response.ts'
 import { type Entry, unconfirmed, type Verified } from './store/entry.ts'
 import { entryName } from './store/key.ts'
 import type { Signature } from './suites/generation.ts'
@@ -58,17 +54,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (typeof wanted === 'string') return [{ question: notUnderstood, answer: wanted }]
   const destination = await asOfItsDay(wanted, parts)
   if (typeof destination === 'string') return [{ question: 'A request now', answer: destination }]
-  /** `verdict` is what becomes of a plain request. */
   const told = (verdict: string, more: readonly Explanation[] = []): readonly Explanation[] => {
     const unread = unreadTunnel(url, destination, parts.rules)
-    const first =
-      unread === undefined
-        ? [{ question: 'A request now', answer: verdict }]
-        : [
-            { question: 'A request now', answer: unread },
-            { question: 'As http://HTTPS///', answer: verdict },
-          ]
-    return [...first, ...more, ...findings]
+    const answered = { question: 'A request now', answer: unread ?? verdict }
+    const within = [{ question: 'As http://HTTPS///', answer: verdict }]
+    return [answered, ...(unread === undefined ? [] : within), ...more, ...findings]
   }
   const { rule, key, admission, about, archive, asked, credentials } = destination
   if (rule !== undefined) {
@@ -124,9 +114,9 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   }
   const decision = (request: Fields): Decision => {
     const directives = requestDirectives(request)
-    const file = { key, archive, stored, claim, directives, authorization, passthrough }
     const { negative, suites, rules, now } = parts
-    return decide({ ...file, now }, { negative, suites, config: rules.config })
+    const file = { key, archive, stored, claim, directives, authorization, passthrough }
+    return lookup({ ...file, now, negative, suites, config: rules.config })
   }
   const plain = decision(Fields.empty)
   if (archive.kind === 'pool' || archive.kind === 'other') return told(sentenceFor(plain))
@@ -152,14 +142,13 @@ async function asOfItsDay(
 function unreadTunnel(
   url: string,
   { asked }: FileDestination,
-  { config, policy }: Rules,
+  { policy }: Rules,
 ): string | undefined {
   if (!/^https:/i.test(url)) return undefined
   const authority = { host: asked.host, port: asked.port }
   const admission = admitTarget({ kind: 'connect', authority }, policy)
   if ('deny' in admission) return `is refused. ${admission.sentence}`
-  const passthrough = admission.allow === 'passthrough'
-  const { mode } = tunnelMode(authority, compileModes(config.https), passthrough)
+  const { mode } = tunnelMode(authority, policy)
   if (mode === 'intercept') return undefined
   if (mode === 'refuse') return 'is refused by `https.refuse_domains`'
   const stored = `http://HTTPS///${formatAuthority(asked, 'https')}${asked.path}`
@@ -194,16 +183,12 @@ function verifiedText({ by, suite, signer }: Verified): string {
 }
 
 function signatureText({ is, by }: Signature): string {
-  switch (is) {
-    case 'good':
-      return `signed by ${by}`
-    case 'unknown-key':
-      return 'signed by unknown keys'
-    case 'bad':
-      return 'wrongly signed'
-    case 'unsigned':
-      return 'not signed'
-    case 'unchecked':
-      return 'its signature was not checked: there is no keyring'
-  }
+  return is === 'good' ? `signed by ${by}` : signatureTexts[is]
 }
+
+const signatureTexts = {
+  'unknown-key': 'signed by unknown keys',
+  bad: 'wrongly signed',
+  unsigned: 'not signed',
+  unchecked: 'its signature was not checked: there is no keyring',
+} as const

@@ -36,21 +36,18 @@ interface ListenFrom {
   readonly sockets: readonly InheritedSocket[]
 }
 
-/** Where to listen for TLS: sockets of the service manager with the name `secure`, else the configuration's address. */
-function securePlaces({ config, sockets }: ListenFrom) {
-  const inherited = sockets.filter(({ name }) => name === 'secure')
-  if (inherited.length > 0 || config.listenSecure === undefined) return inherited
-  return [config.listenSecure]
-}
-
-function plainPlaces({ config, sockets }: ListenFrom) {
-  const inherited = sockets.filter(({ name }) => name !== 'secure')
-  return inherited.length > 0 ? inherited : config.listen
-}
-
-/** Whether these settings and sockets make a TLS listener. */
-export function listensSecurely(from: ListenFrom): boolean {
-  return securePlaces(from).length > 0
+/**
+ * Where to listen, plainly and for TLS: at the sockets of the service manager, of which those with the name `secure` are for TLS,
+ * else where the configuration says.
+ */
+export function places({ config, sockets }: ListenFrom) {
+  const { listen, listenSecure } = config
+  const given = (secure: boolean) => sockets.filter(({ name }) => (name === 'secure') === secure)
+  const [plain, secure] = [given(false), given(true)]
+  return {
+    plain: plain.length > 0 ? plain : listen,
+    secure: secure.length > 0 || listenSecure === undefined ? secure : [listenSecure],
+  }
 }
 
 /** What listening opens: a server and what is known of it, in the order of the configuration. */
@@ -64,13 +61,13 @@ interface Opened {
  * the first that does not open.
  */
 export async function listen(
-  { tls, ...from }: ListenFrom & { readonly tls: TlsOptions | undefined },
+  { plain, secure, tls }: ReturnType<typeof places> & { readonly tls: TlsOptions | undefined },
   options: HttpServerOptions,
   opened: Opened,
 ): Promise<void> {
-  for (const place of plainPlaces(from)) await openListener(place, options, opened)
+  for (const place of plain) await openListener(place, options, opened)
   if (tls === undefined) return
-  for (const place of securePlaces(from)) await openListener(place, { ...options, tls }, opened)
+  for (const place of secure) await openListener(place, { ...options, tls }, opened)
 }
 
 async function openListener(

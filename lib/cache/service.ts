@@ -6,7 +6,6 @@ import { type Clock, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Lookup } from '../http/client/dialling/name-lookup.ts'
-import type { Exchange } from '../http/message/message.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { requestIds } from '../http/server/live-request.ts'
 import type { KeyAndCertificate } from '../http/server/node-server.ts'
@@ -15,17 +14,16 @@ import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
-import type { Config } from './config/config.ts'
-import { needRestart } from './config/need-restart.ts'
+import { type Config, needRestart } from './config/config.ts'
 import { control } from './control/control.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
-import { listen, listensSecurely, serverLimits, statusLine } from './listening.ts'
+import { listen, places, serverLimits, statusLine } from './listening.ts'
 import type { Listener } from './operations/sources.ts'
 import { operationsOf } from './operations/wiring.ts'
 import { pipeline } from './pipeline.ts'
-import { rulesOf } from './policy/rules.ts'
+import { rulesOf } from './policy/policy.ts'
 import { Activity } from './stats/activity.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import type { Entry } from './store/entry.ts'
@@ -44,7 +42,6 @@ export interface ServiceOptions {
   readonly warnings?: readonly string[]
   readonly log: Log
   readonly start: Start
-  /** Reads the configuration again. */
   readonly reload: () => Promise<Reloaded>
   /** Reloads the whole daemon, for commands that ask for it; this service alone unless told. */
   readonly reloadDaemon?: Reload
@@ -99,9 +96,22 @@ async function startWith(
 ): Promise<CacheService> {
   const { log, clock } = options
   let { config, warnings = [] } = options
-  const { sockets } = options.start
-  const secure = listensSecurely({ config, sockets })
-  const https = await Https.open({ config, clock, log: log.child({ part: 'https' }), secure })
+  const listeners: Listener[] = []
+  const servers: HttpServer[] = []
+  const compiled = () =>
+    rulesOf(
+      config,
+      listeners.map(({ port }) => port),
+    )
+  let inForce = compiled()
+  const rules = () => inForce
+  const { plain, secure } = places({ config, sockets: options.start.sockets })
+  const https = await Https.open({
+    rules,
+    clock,
+    log: log.child({ part: 'https' }),
+    secure: secure.length > 0,
+  })
   const version = packageVersion()
   const origin = await originClient(config, options)
   const days = await StatisticsFile.open(config.cacheDirectory, {
@@ -110,85 +120,47 @@ async function startWith(
   })
   const { statistics } = days
   const pseudonym = `cachesvc-${randomBytes(4).toString('hex')}`
-  const listeners: Listener[] = []
-  const servers: HttpServer[] = []
-
-  const ports = () => listeners.map(({ port }) => port)
-  let rules = rulesOf(config, ports())
+  /** Addresses of the machine come and go. */
   const refresh = (): void => {
-    rules = rulesOf(config, ports())
+    inForce = compiled()
     clock.after(identityInterval, refresh)
   }
 
-  const onFetched = (bytes: number): void => {
-    statistics.fetched(bytes)
-    metrics.fetched(bytes)
+  const parts = {
+    ...{ rules, store, clock, log, origin, pseudonym, version },
+    onFetched: (bytes: number): void => {
+      statistics.fetched(bytes)
+      metrics.fetched(bytes)
+    },
   }
-  const { fetcher, negative, answerer, suites, updates, ahead } = await answering({
-    rules: () => rules,
-    store,
-    clock,
-    log,
-    origin,
-    pseudonym,
-    version,
-    onFetched,
+  const answers = await answering({
+    ...parts,
     onFailover: () => metrics.count('failover'),
     onImpostor: () => metrics.count('impostor'),
     onWrong: failure => metrics.wrongContent(failure.code),
     onAhead: (result, bytes) => metrics.fetchedAhead(result, bytes),
   })
+  const { fetcher, negative, suites, ahead } = answers
   options.told.onPut = entry => suites.stored(entry)
   const verification = await VerificationSchedule.start({
     directory: config.cacheDirectory,
     store,
     clock,
     log: log.child({ part: 'verification' }),
-    settings: () => rules.config,
+    settings: () => rules().config,
     onWarning: () => metrics.count('verification-warning'),
   })
   const activity = new Activity(clock)
-  const {
-    metrics,
-    sources,
-    live,
-    handler: operationsHandler,
-  } = await operationsOf({
-    rules: () => rules,
-    warnings: () => warnings,
-    ...{ clock, version, listeners, servers, https, store, negative, origin, fetcher },
-    ...{ suites, updates },
+  const { metrics, sources, live, operations } = await operationsOf({
+    ...{ ...parts, ...answers, warnings: () => warnings, listeners, servers, https },
     ...{ statistics, activity, verification },
   })
-  const handler = pipeline({
-    rules: () => rules,
-    operations: operationsHandler,
-    store,
-    suites,
-    negative,
-    answerer,
-    origin,
-    clock,
-    pseudonym,
-    onFetched,
-  })
+  const handler = pipeline({ ...parts, ...answers, operations })
   const connect = connectHandler({
-    rules: () => rules,
-    dialler: origin.dialler,
-    clock,
-    pseudonym,
-    https,
+    ...{ rules, clock, pseudonym, https, dialler: origin.dialler },
     onOpen: () => statistics.tunnel(),
     onBytes: bytes => statistics.tunnelBytes(bytes),
   })
-  const count = (exchange: Exchange): void => {
-    const outcome = exchange.response.facts?.['outcome']
-    if (outcome === 'hit') statistics.hit(exchange.sent)
-    else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
-    else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
-    metrics.exchange(exchange)
-    activity.note(exchange)
-  }
   const serverOptions: HttpServerOptions = {
     handler,
     connect,
@@ -196,8 +168,13 @@ async function startWith(
     requestId: requestIds(randomBytes),
     onFailure: (request, error) => failureResponse(request, error, log),
     onExchange: (exchange, error) => {
-      count(exchange)
-      if (rules.config.log.access) log.info('request', accessFacts(exchange))
+      const outcome = exchange.response.facts?.['outcome']
+      if (outcome === 'hit') statistics.hit(exchange.sent)
+      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
+      metrics.exchange(exchange)
+      activity.note(exchange)
+      if (inForce.config.log.access) log.info('request', accessFacts(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },
     onMalformed: (client, status, problem) => {
@@ -213,8 +190,8 @@ async function startWith(
   }
 
   try {
-    const tls = secure ? await https.listener(() => rules.policy, reidentify) : undefined
-    await listen({ config, sockets, tls }, serverOptions, { servers, listeners })
+    const tls = secure.length > 0 ? await https.listener(reidentify) : undefined
+    await listen({ plain, secure, tls }, serverOptions, { servers, listeners })
   } catch (error) {
     https.stop()
     await verification.close()
@@ -243,15 +220,14 @@ async function startWith(
     )
     for (const sentence of pending) log.warn(sentence)
     config = fresh
-    rules = rulesOf(config, ports())
-    https.use(config)
+    inForce = compiled()
     retain(config)
     log.setLevel(config.log.level)
     return []
   }
   store.answerCommands(
     control({
-      ...{ sources, store, negative, rules: () => rules },
+      ...{ sources, store, negative, rules },
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
       remarks: () => [...warnings, ...pending],

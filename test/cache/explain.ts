@@ -87,4 +87,6 @@ t.test('an https URL that is not read here would be tunnelled, which is said', a
   t.match(listed, { 'A request now': 'is refused by `https.refuse_domains`' })
   const ca = 'https: { intercept: true }'
   t.match(await findings(url, ca), { 'A request now': /^is fetched from the origin/ })
+  const passed = await findings('https://old.example.org/x', ca)
+  t.match(passed, { 'A request now': /^apt would tunnel it/ }, 'what is never stored is not read')
 })

@@ -2,12 +2,12 @@
  * Answers a request as `lookup` decided: hits, revalidations, misses, and HEAD, which never downloads content. When something
  * fails, stored content is used before an error, and an error is one after which apt tries again.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { Peer, Response } from '../../http/message/message.ts'
+import type { Response } from '../../http/message/message.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import {
   firstByteDeadline,
@@ -17,46 +17,36 @@ import {
   unconfirmed,
 } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import {
-  type Answered,
-  type Fetching,
-  type Filling,
-  type Found,
-  verifiedBy,
-  type Wanted,
-} from '../fetch/found.ts'
-import type { Answer } from '../fetch/mirrors.ts'
-import {
-  isGone,
-  isOriginFailure,
-  type RevalidationResult,
-  revalidate,
-} from '../fetch/revalidation.ts'
-import type { NegativeMemory } from '../rfc9111/negative.ts'
+import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
+import type { Ask } from '../fetch/origin-client.ts'
+import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import type { Rules } from '../policy/policy.ts'
+import { allowsStale } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry } from '../rfc9111/stored-response.ts'
+import { draftEntry, type NegativeMemory } from '../rfc9111/stored-response.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
+import type { Suites } from '../suites/suites.ts'
 import { originSaid, unavailable } from './errors.ts'
-import { arrivingRepresentation, originHead } from './fetched.ts'
-import { type Allowed, represent } from './representation.ts'
-import { type StoredReason, storedRepresentation } from './stored.ts'
+import { arrivingRepresentation, originHead } from './from-origin.ts'
+import {
+  type Allowed,
+  represent,
+  type StoredReason,
+  storedRepresentation,
+} from './representation.ts'
 import type { Updates } from './suite-updates.ts'
 
 interface AnswererParts {
+  readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
+  readonly suites: Pick<Suites, 'given'>
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
-  /** Asks for the head alone, within policy, redirects followed. */
-  readonly askHead: (wanted: Wanted, signal: AbortSignal) => Promise<Answer>
-  /** Whether an entry may answer when the origin has failed to confirm it. */
-  readonly mayBeStale: (entry: Entry) => boolean
-  /** How long a client waits for the origin before it gets the stored copy. */
-  readonly revalidationBudget: () => Milliseconds
-  /** Told which stored Release file a client gets. */
-  readonly onReleaseGiven: (client: Peer, entry: Entry) => void
+  /** Asks an origin, within policy, redirects followed. */
+  readonly ask: Ask
 }
 
 export class Answerer {
@@ -74,86 +64,69 @@ export class Answerer {
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
-    const { request, about, tools, archive } = allowed
-    const { store, onReleaseGiven } = this.#parts
-    if (archive.kind === 'release') onReleaseGiven(request.client, entry)
-    const representation = storedRepresentation(entry, because, about, tools, (first, last) => {
-      return store.content(entry, first, last ?? entry.size - 1)
-    })
-    return whenReady(represent(request, representation, tools), answer => {
-      if (answer === undefined) return this.#fetchedAnew(allowed)
+    const { store, suites } = this.#parts
+    if (allowed.file.archive.kind === 'release') suites.given(allowed.request.client, entry)
+    const representation = storedRepresentation(entry, because, allowed, (first, last) =>
+      store.content(entry, first, last ?? entry.size - 1),
+    )
+    return whenReady(represent(allowed, representation), answer => {
+      if (answer === undefined) return this.fetchedAnew(allowed)
       store.touch(entry.key)
       return answer
     })
   }
 
-  /** Fetches the file in place of the stored copy, of which an index says that it is not the file. */
-  replaced(allowed: Allowed, entry: Entry): Promise<Response> {
-    return this.#fetchedAnew(allowed, entry)
-  }
-
-  /** An entry for content that the store has under another name, when an index says that the file has this content. */
-  elsewhere({ key, claim, archive, tools }: Allowed, before: Entry | undefined): Entry | undefined {
-    if (claim === undefined || before?.digest === claim.digest) return undefined
-    const { digest, size } = claim
-    const received = { requested: tools.now, received: tools.now }
-    const draft = draftEntry(key, nothingSaid, { ...received, previous: before })
-    const verified = verifiedBy({ archive, claim })
-    const entry = { ...draft, digest, size, ...(verified && { verified }) }
-    return this.#parts.store.put(entry).stored ? entry : undefined
-  }
-
-  /** Notes in an entry what an index says of its content. */
-  confirmed({ claim, archive }: Allowed, entry: Entry): Entry {
-    if (claim?.digest !== entry.digest || entry.verified !== undefined) return entry
-    const verified = verifiedBy({ archive, claim })
-    const confirmed = verified === undefined ? entry : { ...entry, verified }
-    return this.#parts.store.put(confirmed).stored ? confirmed : entry
+  /**
+   * What the store has of a file whose content an index names: under this name, or under another. Notes in the entry what the
+   * index says of it.
+   */
+  settled(allowed: Allowed, stored: Entry | undefined): Entry | undefined {
+    const { file, claim, directives, now } = allowed
+    const verified = verifiedBy({ archive: file.archive, claim })
+    if (claim !== undefined && stored?.digest !== claim.digest) {
+      if (directives.noStore) return stored
+      const received = { requested: now, received: now }
+      const draft = draftEntry(file.key, nothingSaid, { ...received, previous: stored })
+      const { digest, size } = claim
+      const entry = { ...draft, digest, size, ...(verified && { verified }) }
+      return this.#parts.store.put(entry).stored ? entry : stored
+    }
+    if (stored === undefined || stored.verified !== undefined || verified === undefined)
+      return stored
+    const confirmed = { ...stored, verified }
+    return this.#parts.store.put(confirmed).stored ? confirmed : stored
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: Allowed, entry: Entry): Promise<Response> {
-    const { request, uri } = allowed
-    const { fetcher, clock, updates } = this.#parts
-    if (fetcher.slow.has(uri)) {
-      if (request.method !== 'HEAD') this.#probe(this.#wanted(allowed, entry), entry)
+    const { request, file } = allowed
+    const { fetcher, clock, updates, rules } = this.#parts
+    const wanted = wantedOf(allowed, entry)
+    if (fetcher.slow.has(file.uri)) {
+      if (request.method !== 'HEAD') this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
     if (request.method === 'HEAD') return this.#head(allowed, entry)
     // A Release file of an adopted suite: the new one only when the whole suite is up to date.
-    if (updates.governs(entry)) {
-      return this.#afterAsking(
-        allowed,
-        entry,
-        await updates.check(this.#wanted(allowed, entry), entry),
-      )
-    }
-    const fetching = this.#fetch(allowed, entry)
-    const wait = this.#parts.revalidationBudget()
-    const outcome = await revalidate(entry, fetching, { clock, wait })
-    if (outcome.use !== 'filling') return this.#afterAsking(allowed, entry, outcome)
-    return (
-      (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
-      this.#stale(allowed, entry, 'stale-origin-slow')
-    )
-  }
-
-  /** Answers as the question to the origin has ended. */
-  #afterAsking(
-    allowed: Allowed,
-    entry: Entry,
-    outcome: RevalidationResult,
-  ): Response | Promise<Response> {
+    const wait = rules().config.timeouts.revalidation
+    const outcome = updates.governs(entry)
+      ? await updates.check(wanted, entry)
+      : await revalidate(entry, fetcher.fetch(wanted), { clock, wait })
     switch (outcome.use) {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') this.#parts.fetcher.slow.note(allowed.uri)
+        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(file.uri)
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
-        return this.#fetchedAnew(allowed)
+        return this.fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
+      case 'filling':
+        return (
+          (await this.#fromFilling(allowed, outcome.filling, 'changed')) ??
+          this.#stale(allowed, entry, 'stale-origin-slow')
+        )
     }
   }
 
@@ -171,112 +144,113 @@ export class Answerer {
     void asking.then(done)
   }
 
-  /** Answers a miss. */
   async fetched(allowed: Allowed): Promise<Response> {
     const { fetcher, store } = this.#parts
+    const { key } = allowed.file
     // A fetch may have ended between our look-up and here: a request that would start one looks again.
-    const arrived = fetcher.isFetching(allowed.key) ? undefined : store.peek(allowed.key)
+    const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    return this.#fetchedAnew(allowed)
+    return this.fetchedAnew(allowed)
   }
 
-  /** Fetches from the origin without looking into the store. */
-  async #fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
-    const { request, about, key } = allowed
-    const { fetcher } = this.#parts
-    if (request.method === 'HEAD' && !fetcher.isFetching(key)) return this.#head(allowed, undefined)
-    const fetching = this.#fetch(allowed, superseded)
-    const found = await inTime(fetching.found, this.#parts.clock, firstByteDeadline)
-    if (found === undefined)
-      return unavailable(request, slowOrigin(about.origin, 'the fetch goes on, try again'), about)
-    const because = superseded === undefined ? 'absent' : 'superseded'
-    return this.#fromFound(allowed, found, fetching.joined ? 'joined' : because)
-  }
-
-  async #fromFound(allowed: Allowed, found: Found, because: MissReason): Promise<Response> {
-    switch (found.kind) {
+  /** Fetches from the origin without looking into the store, in place of a copy of which an index says that it is not the file. */
+  async fetchedAnew(allowed: Allowed, superseded?: Entry): Promise<Response> {
+    const { request, file } = allowed
+    const { fetcher, clock } = this.#parts
+    if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
+      return this.#head(allowed, undefined)
+    }
+    const fetching = fetcher.fetch(wantedOf(allowed, superseded))
+    const found = await inTime(fetching.found, clock, firstByteDeadline)
+    const stored = superseded === undefined ? 'absent' : 'superseded'
+    const because = fetching.joined ? 'joined' : stored
+    const { origin } = file.about
+    switch (found?.kind) {
+      case undefined:
+        return unavailable(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling':
         // After a 503 apt tries again.
         return (
           (await this.#fromFilling(allowed, found.filling, because)) ??
-          unavailable(allowed.request, passedBy(allowed.about.origin), allowed.about)
+          unavailable(allowed, passedBy(origin))
         )
       case 'answered':
         return this.#originSaid(allowed, found)
       case 'failed':
-        return unavailable(allowed.request, found.failure, allowed.about)
+        return unavailable(allowed, found.failure)
     }
   }
 
   /** Undefined when the download passes through without being stored, and its beginning is gone. */
   #fromFilling(
-    { key, request, about, archive, tools }: Allowed,
+    allowed: Allowed,
     filling: Filling,
     because: MissReason,
   ): Response | undefined | Promise<Response | undefined> {
-    this.#parts.negative.forget(key)
-    if (archive.kind === 'release') {
+    const { request, file } = allowed
+    const { negative, suites } = this.#parts
+    negative.forget(file.key)
+    if (file.archive.kind === 'release') {
       void filling.settled.then(settled => {
-        const given = settled.kind === 'stored' ? settled.entry : undefined
-        if (given !== undefined) this.#parts.onReleaseGiven(request.client, given)
+        if (settled.kind === 'stored') suites.given(request.client, settled.entry)
       })
     }
-    return represent(request, arrivingRepresentation(filling, because, about, tools), tools)
+    return represent(allowed, arrivingRepresentation(filling, because, allowed))
   }
 
   /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
   async #head(allowed: Allowed, entry: Entry | undefined): Promise<Response> {
-    const { request, about, tools } = allowed
-    const { askHead, clock, revalidationBudget } = this.#parts
+    const { request, file } = allowed
+    const { ask, clock, rules, store } = this.#parts
+    const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
     try {
-      const asked = askHead(this.#wanted(allowed, entry), request.signal)
-      const answer = await inTime(asked, clock, entry ? revalidationBudget() : firstByteDeadline)
+      const { uri } = file
+      const asked = ask({ method: 'HEAD', uri, stored: entry, signal: request.signal })
+      const answer = await inTime(asked, clock, wait)
       answer?.response.content.close()
       if (entry !== undefined && answer === undefined) {
         return this.#stale(allowed, entry, 'stale-origin-slow')
       }
-      if (answer === undefined) throw slowOrigin(about.origin)
+      if (answer === undefined) throw slowOrigin(file.about.origin)
       const { response, certain } = answer
-      if (response.status === 200) return originHead(request, response, about, tools)
-      if (isGone(response.status)) this.#parts.store.remove(allowed.key)
+      if (response.status === 200) return originHead(allowed, response)
+      if (isGone(response.status)) store.remove(file.key)
       return entry !== undefined && isOriginFailure(response)
         ? this.#stale(allowed, entry, 'stale-origin-failed')
         : this.#originSaid(allowed, { ...response, certain })
     } catch (error) {
       if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
-      if (error instanceof Failure) return unavailable(request, error, about)
+      if (error instanceof Failure) return unavailable(allowed, error)
       throw error
     }
   }
 
   /** The stored copy that the origin did not confirm, where that may be (RFC 9111 section 4.2.4). */
   #stale(allowed: Allowed, entry: Entry, because: StaleReason): Response | Promise<Response> {
-    if (because.startsWith('stale-suite') || this.#parts.mayBeStale(entry))
-      return this.fromStore(allowed, entry, because)
-    return unavailable(allowed.request, unconfirmed(allowed.about.origin), allowed.about)
+    const { serveStale } = this.#parts.rules().config.freshness
+    return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
+      ? this.fromStore(allowed, entry, because)
+      : unavailable(allowed, unconfirmed(allowed.file.about.origin))
   }
 
   #originSaid(allowed: Allowed, said: Omit<Answered, 'kind'>): Response {
     const { negative, updates } = this.#parts
-    const { request, about, key, archive } = allowed
+    const { about, key, archive } = allowed.file
     const gone = isGone(said.status)
     if (gone && withReleases.has(archive.kind) && updates.isBehind(key)) {
-      return unavailable(request, superseded(about.origin), about)
+      return unavailable(allowed, superseded(about.origin))
     }
     if (gone && said.certain) negative.remember(key)
-    return originSaid(allowed.request, { ...said, because: 'absent' }, allowed.about)
+    return originSaid(allowed, { ...said, because: 'absent' })
   }
+}
 
-  #fetch(allowed: Allowed, stored: Entry | undefined): Fetching {
-    return this.#parts.fetcher.fetch(this.#wanted(allowed, stored))
-  }
-
-  #wanted({ key, uri, archive, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
-    const insist = directives.noCache || directives.maxAge === 0
-    return { key, uri, archive, claim, stored, insist }
-  }
+function wantedOf({ file, claim, directives }: Allowed, stored: Entry | undefined): Wanted {
+  const { key, uri, archive } = file
+  const insist = directives.noCache || directives.maxAge === 0
+  return { key, uri, archive, claim, stored, insist }
 }
 
 /** Kinds of files that a Release names: whether there is one depends on which Release. */

@@ -13,44 +13,42 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { isRedirect, RedirectRefused } from '../fetch/redirects.ts'
 import { isAnswer } from '../fetch/revalidation.ts'
-import type { DenyRule } from '../policy/policy.ts'
+import type { Denied } from '../policy/policy.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
-import { type About, cacheName } from './representation.ts'
+import { type Allowed, cacheName } from './representation.ts'
+
+/** What these responses tell of: the request, and the file it is for. */
+type Asked = Pick<Allowed, 'request' | 'file'>
 
 /** The origin's status when it is not 200, with a sentence instead of the origin's page. */
 export function originSaid(
-  request: Request,
+  asked: Asked,
   said: { status: number; fields?: Fields; because: MissReason },
-  about: About,
 ): Response {
+  const { fields = Fields.empty, because } = said
   const status = isAnswer(said) ? said.status : 503
-  const location = isRedirect(status) ? said.fields?.get('Location') : undefined
-  const sentence =
-    said.because === 'not-found-remembered'
-      ? `The origin ${about.origin} answered ${said.status} a moment ago.`
-      : `The origin ${about.origin} answered ${said.status}.`
-  const cacheStatus = formatCacheStatus(cacheName, {
-    hit: false,
-    forward: 'uri-miss',
-    forwardStatus: said.status,
-    detail: location === undefined ? said.because : ('redirected' satisfies MissReason),
-  })
-  return sentenceResponse(request, status, sentence, {
-    fields: Fields.of(
-      ['Location', location],
-      ['WWW-Authenticate', said.fields?.get('WWW-Authenticate')],
-      ['Retry-After', retryAfter(said.fields ?? Fields.empty)],
-      ['X-Cache', 'MISS'],
-      ['Cache-Status', cacheStatus],
-    ),
-    facts: {
-      ...(location === undefined
-        ? { outcome: 'failed', because: `origin-${said.status}` }
-        : { outcome: 'miss', because: 'redirected' satisfies MissReason }),
-      ...about,
-    },
-  })
+  const location = isRedirect(status) ? fields.get('Location') : undefined
+  const redirected = location !== undefined && ('redirected' satisfies MissReason)
+  const when = because === 'not-found-remembered' ? ' a moment ago' : ''
+  const sentence = `The origin ${asked.file.about.origin} answered ${said.status}${when}.`
+  const more = Fields.of(
+    ['Location', location],
+    ['WWW-Authenticate', fields.get('WWW-Authenticate')],
+    ['Retry-After', retryAfter(fields)],
+    ['X-Cache', 'MISS'],
+    ['Cache-Status', missed({ forwardStatus: said.status, detail: redirected || because })],
+  )
+  const outcome = redirected
+    ? ({ outcome: 'miss', because: redirected } as const)
+    : ({ outcome: 'failed', because: `origin-${said.status}` } as const)
+  const facts = { ...outcome, ...asked.file.about }
+  return sentenceResponse(asked.request, status, sentence, { fields: more, facts })
+}
+
+/** Cache-Status of a request that the store could not answer. */
+function missed(more: { readonly forwardStatus?: number; readonly detail: string }): string {
+  return formatCacheStatus(cacheName, { hit: false, forward: 'uri-miss', ...more })
 }
 
 /** Failures that trying again does not mend, which is what apt makes of 503. */
@@ -61,20 +59,13 @@ const statusOf: Readonly<Record<string, number>> = {
 }
 
 /** The origin could not be asked, and there is nothing stored to give instead. */
-export function unavailable(request: Request, failure: Failure, about: About): Response {
+export function unavailable(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
-  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  if (refusal !== undefined) return refused(asked.request, refusal)
   const { code } = failure
-  const cacheStatus = formatCacheStatus(cacheName, {
-    hit: false,
-    forward: 'uri-miss',
-    detail: code,
-  })
-  const sentence = `${failure.publicText} (${about.origin}, ${code})`
-  return sentenceResponse(request, statusOf[code] ?? 503, sentence, {
-    fields: Fields.of(['X-Cache', 'MISS'], ['Cache-Status', cacheStatus]),
-    facts: { outcome: 'failed', because: code, ...about },
-  })
+  const sentence = `${failure.publicText} (${asked.file.about.origin}, ${code})`
+  const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
+  return failed(asked, code, { status: statusOf[code] ?? 503, sentence, fields })
 }
 
 const whyNotFetched: Readonly<Record<FailReason, string>> = {
@@ -84,15 +75,23 @@ const whyNotFetched: Readonly<Record<FailReason, string>> = {
 }
 
 /** 504 to what is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
-export function notStored(request: Request, because: FailReason, about: About): Response {
-  const facts = { outcome: 'failed', because, ...about } as const
-  return sentenceResponse(request, 504, whyNotFetched[because], { facts })
+export function notStored(asked: Asked, because: FailReason): Response {
+  return failed(asked, because, { status: 504, sentence: whyNotFetched[because] })
 }
 
 /** The answer to a request for a file as of a day, of which nothing is kept. */
-export function notKept(request: Request, sentence: string, about: About): Response {
-  const facts = { outcome: 'failed', because: 'no-snapshot', ...about } as const
-  return sentenceResponse(request, 404, sentence, { facts })
+export function notKept(asked: Asked, sentence: string): Response {
+  return failed(asked, 'no-snapshot', { status: 404, sentence })
+}
+
+function failed(
+  { request, file }: Asked,
+  because: string,
+  says: { readonly status: number; readonly sentence: string; readonly fields?: Fields },
+): Response {
+  const { status, sentence, ...fields } = says
+  const facts = { outcome: 'failed', because, ...file.about } as const
+  return sentenceResponse(request, status, sentence, { ...fields, facts })
 }
 
 /** What asking an origin fails with while the service is offline. */
@@ -105,15 +104,13 @@ export function offlineFailure(): Failure {
 }
 
 /** A refusal by policy: 403 and the sentence that names the rule. */
-export function refused(request: Request, rule: string, sentence: string): Response {
-  const facts = { outcome: 'refused', because: rule } as const
+export function refused(request: Request, { deny, sentence }: Denied): Response {
+  const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts })
 }
 
 /** The policy's refusal in a failure: some rules can only be checked after DNS or a redirect. Undefined for other failures. */
-export function refusalOf(
-  error: unknown,
-): { readonly deny: DenyRule; readonly sentence: string } | undefined {
+export function refusalOf(error: unknown): Denied | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {
@@ -146,7 +143,7 @@ function retryAfter(fields: Fields): string | undefined {
 /** The response when a handler throws: the failure's public text, or for an unexpected error the request ID. */
 export function failureResponse(request: Request, error: unknown, log: Logger): Response {
   const refusal = refusalOf(error)
-  if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+  if (refusal !== undefined) return refused(request, refusal)
   if (error instanceof Failure && error.fault !== 'internal') {
     const facts = { outcome: 'failed', because: error.code } as const
     return sentenceResponse(request, error.fault === 'upstream' ? 503 : 400, error.publicText, {

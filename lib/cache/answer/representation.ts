@@ -1,13 +1,16 @@
 /**
  * Answers GET and HEAD with a file, stored or arriving: preconditions (RFC 9110 section 13), then ranges (section 14), then
- * content. Each response has Age, X-Cache, Cache-Status (RFC 9211) and Via.
+ * content. Each response has Age, X-Cache, Cache-Status (RFC 9211) and Via. The fields of a stored file are made once and kept,
+ * because hits are frequent.
  */
+import { randomBytes } from 'node:crypto'
 import { whenReady } from '../../async/ready.ts'
 import { iterate, sourceOf } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import { frameByteRanges } from '../../http/message/byteranges.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
-import type { Fields } from '../../http/message/field.ts'
+import { formatCacheStatus } from '../../http/message/cache-status.ts'
+import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { evaluatePreconditions, ifRangeHolds } from '../../http/message/precondition.ts'
 import {
@@ -17,42 +20,29 @@ import {
   unsatisfiedRange,
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import type { TargetUri } from '../../http/message/target.ts'
-import type { Validators } from '../../http/message/validator.ts'
-import type { ArchivePath } from '../archive/path.ts'
+import { type Validators, validatorsOf } from '../../http/message/validator.ts'
+import type { FileDestination } from '../request/destination.ts'
+import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
+import type { HitReason } from '../rfc9111/outcome.ts'
+import type { Entry, Verified } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'
 
-/** What every answer about one target has in common. */
-export interface About {
-  readonly key: string
-  readonly kind: string
-  readonly origin: string
-}
-
-export interface AnswerTools {
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  /** A boundary for multipart answers. */
-  readonly boundary: () => string
-  /** Our Via member, such as `1.1 cachesvc`. */
-  readonly via: string
-}
-
-/** A request that may be answered, with everything its answer needs. */
+/** A request that the policy has admitted, with everything its answer needs. */
 export interface Allowed {
   readonly request: Request
-  /** The target the origin is asked for. */
-  readonly uri: TargetUri
-  readonly key: string
-  readonly archive: ArchivePath
+  readonly file: FileDestination
+  /** Whether the origin may be at a private address. */
+  readonly trusted: boolean
+  readonly directives: RequestDirectives
   /** What an adopted index says the content must be. */
   readonly claim?: Claim | undefined
-  readonly directives: RequestDirectives
-  readonly about: About
-  readonly tools: AnswerTools
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** Our Via member, such as `1.1 cachesvc`; the same for every answer of a service. */
+  readonly via: string
 }
 
 /** A file as it can be sent. */
@@ -62,8 +52,6 @@ export interface Representation {
   readonly validators: Validators
   /** All fields of the 200 but Content-Length. */
   readonly fields: Fields
-  /** Those of them that this cache makes: age and origin of the content. */
-  readonly told: () => Fields
   readonly facts: Facts
   /** The bytes from `first` to `last`, both included, to the end when `last` is undefined. Undefined when they are missing. */
   readonly open: (
@@ -74,12 +62,10 @@ export interface Representation {
 
 /** The response: 200, 206, 304, 412 or 416. Undefined when the bytes are missing. */
 export function represent(
-  request: Pick<Request, 'method' | 'fields'>,
+  { request, now }: Pick<Allowed, 'request' | 'now'>,
   representation: Representation,
-  tools: Pick<AnswerTools, 'now' | 'boundary'>,
 ): Response | undefined | Promise<Response | undefined> {
   const { size, validators, fields, facts, open } = representation
-  const { now } = tools
   const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
   if (!outcome.proceed) {
     // RFC 9110 section 15.4.5: fields that describe content are left out; validators and freshness are repeated.
@@ -87,8 +73,7 @@ export function represent(
     return { status: outcome.status, fields: about, content: noContent, facts }
   }
   if (request.method === 'HEAD') {
-    const announced = size === undefined ? {} : { announcedLength: size }
-    return { status: 200, fields, content: noContent, ...announced, facts }
+    return { status: 200, fields, content: noContent, announcedLength: size, facts }
   }
   const selection =
     size !== undefined && request.fields.has('Range')
@@ -101,13 +86,14 @@ export function represent(
     )
   }
   if (selection.send === 'unsatisfiable') {
+    const made = [...fields].filter(([name]) => madeHere.has(name))
     return textResponse(416, `The file has ${size} bytes; the range asked for lies behind them.`, {
-      fields: representation.told().plus('Content-Range', unsatisfiedRange(size)),
+      fields: Fields.of(...made, ['Content-Range', unsatisfiedRange(size)]),
       facts,
     })
   }
   const [only, ...others] = selection.ranges
-  if (others.length > 0) return severalRanges(representation, size, selection.ranges, tools)
+  if (others.length > 0) return severalRanges(representation, size, selection.ranges)
   return whenReady(
     open(only.first, only.last),
     content =>
@@ -122,18 +108,20 @@ export function represent(
 
 const whole = { send: 'whole' } as const
 
+/** The fields that this cache makes: age of the content and where it came from. No file brings them along. */
+const madeHere: ReadonlySet<string> = new Set(['Age', 'X-Cache', 'Cache-Status', 'Via'])
+
 /** multipart/byteranges: one part after the other, each opened when its turn comes. */
 function severalRanges(
   { fields, facts, open }: Representation,
   size: number,
   ranges: readonly ByteRange[],
-  tools: Pick<AnswerTools, 'boundary'>,
 ): Response {
   const frame = frameByteRanges({
     ranges,
     size,
     contentType: fields.get('Content-Type'),
-    boundary: tools.boundary(),
+    boundary: randomBytes(16).toString('hex'),
   })
   async function* parts(signal: AbortSignal): AsyncGenerator<Buffer> {
     for (const { head, range } of frame.parts) {
@@ -151,4 +139,91 @@ function severalRanges(
     content: { kind: 'stream', length: frame.length, open: () => sourceOf(parts) },
     facts,
   }
+}
+
+/** Why a stored file is the answer: a hit, or the content has just arrived for this request. */
+export type StoredReason = HitReason | 'changed'
+
+/** The entry as it is answered now, `because`. */
+export function storedRepresentation(
+  entry: Entry,
+  because: StoredReason,
+  { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
+  open: Representation['open'],
+): Representation {
+  const { validators, base, byReason } = answersOf(entry)
+  let fields = byReason.get(because)
+  if (fields === undefined) {
+    const cache = because === 'changed' ? 'MISS' : 'HIT'
+    const status = cacheStatus(entry, because)
+    fields = base.followedBy(['X-Cache', cache, 'Cache-Status', status, 'Via', via])
+    byReason.set(because, fields)
+  }
+  return {
+    size: entry.size,
+    validators,
+    fields: fields.followedBy(['Age', String(currentAge(entry, now))]),
+    facts: { outcome: because === 'changed' ? 'miss' : 'hit', because, ...file.about },
+    open,
+  }
+}
+
+/** What never changes about the answers from one entry. */
+interface StoredAnswers {
+  readonly validators: Validators
+  readonly base: Fields
+  readonly byReason: Map<StoredReason, Fields>
+}
+
+const allAnswers = new WeakMap<Entry, StoredAnswers>()
+
+function answersOf(entry: Entry): StoredAnswers {
+  const known = allAnswers.get(entry)
+  if (known !== undefined) return known
+  const validators = validatorsGiven(entry, entry.validated)
+  const made = { validators, base: baseFields(entry), byReason: new Map() }
+  allAnswers.set(entry, made)
+  return made
+}
+
+function cacheStatus({ verified }: Entry, because: StoredReason): string {
+  const remarks = { detail: because, verified: verifiedWord(verified) }
+  if (withoutQuestion.has(because)) return formatCacheStatus(cacheName, { hit: true, ...remarks })
+  const changed = because === 'changed' && { forwardStatus: 200, stored: true }
+  return formatCacheStatus(cacheName, { hit: false, forward: 'stale', ...changed, ...remarks })
+}
+
+/** Reasons for which the origin was not asked. */
+const withoutQuestion: ReadonlySet<StoredReason> = new Set<StoreReason>([
+  'immutable',
+  'fresh',
+  'validated-just-now',
+  'max-stale',
+  'offline',
+  'as-released',
+])
+
+/** By what content was verified, in one word for Cache-Status. */
+export function verifiedWord(verified: Verified | undefined): string | undefined {
+  return verified?.signer === undefined ? verified?.by : 'signature'
+}
+
+/** The fields of a file, stored or arriving, without those that say where the response came from. */
+export function baseFields(of: Pick<Entry, 'fields' | 'lastModified'>): Fields {
+  return Fields.of(...of.fields)
+    .without('Last-Modified')
+    .plus('Last-Modified', of.lastModified)
+    .plus('Accept-Ranges', 'bytes')
+}
+
+/**
+ * The validators clients were given. Our Last-Modified is tied to one digest, so it counts as strong whatever Date came with it.
+ */
+export function validatorsGiven(
+  of: Pick<Entry, 'fields' | 'lastModified'>,
+  now: number,
+): Validators {
+  const given = Fields.of(...of.fields).with('Last-Modified', of.lastModified)
+  const { etag, lastModified } = validatorsOf(given, now)
+  return { etag, lastModified }
 }

@@ -11,6 +11,7 @@ import { classify, directoriesOf, parentOf } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { Found, Wanted } from '../fetch/found.ts'
 import { isGone, isOriginFailure, type RevalidationResult } from '../fetch/revalidation.ts'
+import type { Rules } from '../policy/policy.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -19,13 +20,12 @@ import { byHashPath, keyIn, type Listed } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
 interface UpdatesParts {
+  readonly rules: () => Rules
   readonly suites: Suites
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'get' | 'put' | 'remove'>
   readonly clock: Clock
   readonly log: Logger
-  /** How long a client waits for the origin's word, and how long for the files of a new generation. */
-  readonly patience: () => { readonly asking: Milliseconds; readonly updating: Milliseconds }
 }
 
 /** Files of a new generation that are fetched at the same time. */
@@ -44,7 +44,6 @@ interface Behind {
 
 interface UnderWay {
   readonly done: Promise<RevalidationResult>
-  /** The origin has sent another Release file. */
   changed: boolean
 }
 
@@ -95,8 +94,9 @@ export class Updates {
    * Never rejects.
    */
   async check(wanted: Wanted, entry: Entry): Promise<RevalidationResult> {
-    const { suites, clock, patience } = this.#parts
-    const { asking, updating } = patience()
+    const { suites, clock, rules } = this.#parts
+    const { timeouts, suites: settings } = rules().config
+    const asking = timeouts.revalidation
     const at = parentOf(entry.key)
     const { because, until = 0 } = this.#behind.get(at) ?? {}
     if (because !== undefined && clock.elapsed() < until) return { use: 'stale', because }
@@ -104,7 +104,7 @@ export class Updates {
     const first = await inTime(running.done, clock, asking)
     if (first !== undefined) return first
     const late = running.changed
-      ? await inTime(running.done, clock, Math.max(0, updating - asking))
+      ? await inTime(running.done, clock, Math.max(0, settings.update - asking))
       : undefined
     if (late !== undefined) return late
     const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
@@ -177,11 +177,9 @@ export class Updates {
     const [path, stored] = [`${uri.path}.gpg`, await store.get(key)]
     const wanted = { key: `${key}${incoming}`, uri: { ...uri, path }, stored, insist: true }
     const found = await fetcher.fetch({ ...wanted, archive: classify(path) }).found
-    if (found.kind === 'validated') return { signature: found.entry }
     if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
-    const settled = found.kind === 'filling' ? await found.filling.settled : found
-    const come = settled.kind === 'stored' && (await settled.kept)
-    return come ? { signature: settled.entry } : undefined
+    const signature = await entryOf(found)
+    return signature && { signature }
   }
 
   #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
@@ -215,7 +213,6 @@ export class Updates {
     return expired ? undefined : 'stale-suite-incomplete'
   }
 
-  /** The files that could not be fetched. */
   async #fetchAll(at: string, { files, byHash }: Missing): Promise<readonly Listed[]> {
     const waiting = [...files]
     const failed: Listed[] = []
@@ -243,16 +240,20 @@ export class Updates {
     const staged = key === kept ? key : `${key}${incoming}`
     const archive = classify(uri.path)
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
-    const found = await fetcher.fetch(wanted).found
-    const settled = found.kind === 'filling' ? await found.filling.settled : found
-    if (settled.kind !== 'stored' && settled.kind !== 'validated') return false
-    if (settled.kind === 'stored' && !(await settled.kept)) return false
-    if (settled.entry.digest !== listed.digest) return false
+    const entry = await entryOf(await fetcher.fetch(wanted).found)
+    if (entry?.digest !== listed.digest) return false
     if (staged === kept) return true
-    const { stored } = store.put({ ...settled.entry, key: kept, verified: { by: 'name' } })
+    const { stored } = store.put({ ...entry, key: kept, verified: { by: 'name' } })
     store.remove(staged)
     return stored
   }
+}
+
+/** What a fetch has put into the store; undefined when it has not. */
+async function entryOf(found: Found): Promise<Entry | undefined> {
+  if (found.kind === 'validated') return found.entry
+  const settled = found.kind === 'filling' ? await found.filling.settled : found
+  return settled.kind === 'stored' && (await settled.kept) ? settled.entry : undefined
 }
 
 /** Ends the keys of files that wait to take the place of others; no target has such a key. */

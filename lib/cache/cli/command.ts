@@ -2,99 +2,125 @@
  * The commands of cachesvc. Each loads what it needs when it runs.
  */
 import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
 import { systemClock } from '../../async/clock.ts'
+import { Failure } from '../../errors.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { surroundings } from '../config/environment.ts'
+import { type Config, surroundings } from '../config/config.ts'
 import { loadConfig } from '../config/load-config.ts'
+import { hashLine } from '../config/password-hash.ts'
 import type { Line } from './arguments.ts'
+import { complain } from './terminal.ts'
 
 /** Runs a command; answers the exit code. */
-export async function command(line: Line): Promise<ExitCode> {
-  if (line.run !== 'password') return withConfig(line, line.run)
+export async function command({ run, operands, options }: Line): Promise<ExitCode> {
   // The configuration may have the password that this is to hash.
-  const { printPasswordHash } = await import('./password.ts')
-  return printPasswordHash()
-}
-
-async function withConfig(
-  { operands, options }: Line,
-  run: Exclude<Line['run'], 'password'>,
-): Promise<ExitCode> {
+  if (run === 'password') return printPasswordHash()
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
     return loadConfig(options.config, overrides, surroundings())
   }
-  const loaded = await load()
+  const withFiles = () => load().then(withFilesChecked)
+  const loaded = await (run === 'serve' || options['check-config'] ? withFiles() : load())
   for (const warning of loaded.warnings) await complain(`warning: ${warning}`)
-  if (!loaded.ok) return wrongConfiguration(loaded.problems)
-  const config = loaded.value
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) await complain(problem)
+    return exitCodes.configuration
+  }
+  const { value: config, warnings, file } = loaded
   if (options['check-config']) {
-    const problems = await fileProblemsOf(config)
-    if (problems.length > 0) return wrongConfiguration(problems)
-    await print(`${loaded.file ?? 'the defaults'}: no problems\n`)
+    await print(`${file ?? 'the defaults'}: no problems\n`)
     return exitCodes.success
   }
+  const ask = async (request: object): Promise<ExitCode> => {
+    const { askService } = await import('./ask.ts')
+    return askService(config.cacheDirectory, request)
+  }
+  const [of = ''] = operands
+  const { json, 'dry-run': dryRun } = options
   switch (run) {
     case 'serve': {
-      const problems = await fileProblemsOf(config)
-      if (problems.length > 0) return wrongConfiguration(problems)
       traceSources()
       const { serveWith } = await import('./serve.ts')
-      return serveWith({ config, warnings: loaded.warnings, file: loaded.file, load })
+      return serveWith({ config, warnings, file, load: withFiles })
     }
     case 'explain': {
-      const { printExplanation } = await import('./explain.ts')
-      return printExplanation(operands[0] ?? '', config)
+      const { printExplanation } = await import('./ask.ts')
+      return printExplanation(of, config)
     }
     case 'list': {
       const { printList } = await import('./list.ts')
-      return printList(operands[0], config, { json: options.json })
+      return printList(operands[0], config, { json })
     }
     case 'remove':
     case 'refresh': {
-      const [of = ''] = operands
-      if (options['dry-run']) {
-        const { printChosen } = await import('./choose.ts')
-        return printChosen(of, config)
-      }
-      return ask(config, { do: run, of })
+      if (!dryRun) return ask({ do: run, of })
+      const { printChosen } = await import('./list.ts')
+      return printChosen(of, config)
     }
     case 'import': {
-      const { printImport } = await import('./import.ts')
-      return printImport(resolve(operands[0] ?? ''), config, { dryRun: options['dry-run'] })
+      const { printImport } = await import('./bundle.ts')
+      return printImport(resolve(of), config, { dryRun })
     }
     case 'export': {
-      const { printExport } = await import('./export.ts')
+      const { printExport } = await import('./bundle.ts')
       const { archive: archives, suite: suites } = options
-      return printExport(resolve(operands[0] ?? ''), config, { archives, suites })
+      return printExport(resolve(of), config, { archives, suites })
     }
     case 'status':
     case 'stats':
     case 'reload':
-      return ask(config, { do: run, json: options.json })
+      return ask({ do: run, json })
     case 'verify-repos': {
       const { verifyRepos } = await import('../verify/command.ts')
-      return verifyRepos(config, { json: options.json, dryRun: options['dry-run'] })
+      return verifyRepos(config, { json, dryRun })
     }
   }
 }
 
-async function ask({ cacheDirectory }: Config, request: object): Promise<ExitCode> {
-  const { askService } = await import('./ask.ts')
-  return askService(cacheDirectory, request)
+type Loaded = Awaited<ReturnType<typeof loadConfig>>
+
+/** A configuration, and the certificates and keys it names: their problems count as its own. Changes nothing. */
+async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
+  if (!loaded.ok) return loaded
+  const { authorityProblem } = await import('../intercept/authority.ts')
+  const { originAuthorities } = await import('../fetch/origin-client.ts')
+  const config: Config = loaded.value
+  const problems = [
+    await authorityProblem(config, systemClock.now()),
+    await originAuthorities(config.https.originCa).then(
+      () => undefined,
+      error => {
+        if (error instanceof Failure) return error.message
+        throw error
+      },
+    ),
+  ].filter(problem => problem !== undefined)
+  const { warnings, file } = loaded
+  return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded
 }
 
-async function fileProblemsOf(config: Config): Promise<readonly string[]> {
-  const { fileProblems } = await import('./check-files.ts')
-  return fileProblems(config, systemClock.now())
+const shortestPassword = 8
+
+/** Reads a password and prints the line for `index.password`. */
+async function printPasswordHash(): Promise<ExitCode> {
+  const terminal = process.stdin.isTTY === true
+  if (terminal) await print('Password: ', process.stderr)
+  const password = await firstLine(terminal)
+  if (terminal) await print('\n', process.stderr)
+  if (password.length < shortestPassword) {
+    await complain(`a password has at least ${shortestPassword} characters`)
+    return exitCodes.failure
+  }
+  await print(`${await hashLine(password)}\n`)
+  return exitCodes.success
 }
 
-async function wrongConfiguration(problems: readonly string[]): Promise<ExitCode> {
-  for (const problem of problems) await complain(problem)
-  return exitCodes.configuration
-}
-
-function complain(text: string): Promise<void> {
-  return print(`cachesvc: ${text}\n`, process.stderr)
+/** The first line of standard input; a terminal does not show it. */
+async function firstLine(terminal: boolean): Promise<string> {
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: process.stdin, output, terminal })
+  for await (const line of lines) return line
+  return ''
 }

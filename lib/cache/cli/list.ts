@@ -1,10 +1,17 @@
 /**
- * `cachesvc list [PATTERN]`: prints the entries of the store, beside a running daemon as well.
+ * `cachesvc list`, and `remove` and `refresh` with `--dry-run`: print entries of the store, which they open for themselves beside a
+ * running daemon.
  */
+
+import { systemClock } from '../../async/clock.ts'
+import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
+import { chosenBy, fitting } from '../control/selection.ts'
+import { rulesOf } from '../policy/policy.ts'
 import type { Listed } from '../store/catalogue/catalogue.ts'
-import { withStore } from './read-only.ts'
+import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
+import { complain } from './terminal.ts'
 
 /**
  * Prints every entry whose key matches, by key: a line each under a head line, fields separated by tabs for other programs to
@@ -15,10 +22,10 @@ export async function printList(
   config: Config,
   { json }: { readonly json: boolean },
 ): Promise<ExitCode> {
-  const found = await sorted(config, matcher(pattern))
+  const found = await sorted(config, fitting(`*${pattern ?? ''}*`))
   if (found.length === 0) {
     const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
-    await print(`cachesvc: ${config.cacheDirectory} holds nothing${sought}\n`, process.stderr)
+    await complain(`${config.cacheDirectory} holds nothing${sought}`)
   }
   if (json) await printJson(found)
   else if (found.length > 0) {
@@ -28,32 +35,37 @@ export async function printList(
   return found.length > 0 ? exitCodes.success : exitCodes.failure
 }
 
+/** Prints the URLs that `remove` or `refresh` would mean. A failure when there is none. */
+export async function printChosen(text: string, config: Config): Promise<ExitCode> {
+  const chosen = chosenBy(text, rulesOf(config))
+  if (typeof chosen === 'string') {
+    await complain(chosen)
+    return exitCodes.usage
+  }
+  const found = await sorted(config, chosen)
+  await printLines(found, ({ key }) => `${key}\n`)
+  const noun = found.length === 1 ? 'file' : 'files'
+  await complain(`${found.length} ${noun}; nothing was changed`)
+  return found.length > 0 ? exitCodes.success : exitCodes.failure
+}
+
 /** The entries whose keys match, by key. */
-export async function sorted(config: Config, matches: (key: string) => boolean): Promise<Listed[]> {
-  const found: Listed[] = []
-  await withStore(config, async store => {
-    for await (const some of store.list()) {
-      for (const one of some) if (matches(one.key)) found.push(one)
-    }
+function sorted(config: Config, matches: (key: string) => boolean): Promise<Listed[]> {
+  return withStore(config, async store => {
+    const found: Listed[] = []
+    for await (const some of store.list()) found.push(...some.filter(({ key }) => matches(key)))
+    return found.sort((a, b) => (a.key < b.key ? -1 : 1))
   })
-  return found.sort((a, b) => (a.key < b.key ? -1 : 1))
 }
 
 /** Lines that are written at once. */
 const batch = 1000
 
 /** Prints a line for each, many at a time. */
-export async function printLines(
-  all: readonly Listed[],
-  line: (one: Listed) => string,
-): Promise<void> {
+async function printLines(all: readonly Listed[], line: (one: Listed) => string): Promise<void> {
   for (let at = 0; at < all.length; at += batch) {
-    await print(
-      all
-        .slice(at, at + batch)
-        .map(line)
-        .join(''),
-    )
+    const lines = all.slice(at, at + batch).map(line)
+    await print(lines.join(''))
   }
 }
 
@@ -73,16 +85,19 @@ function lineOf({ key, size, digest, lastUsed }: Listed): string {
   return `${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`
 }
 
-/** A key matches that contains the pattern; `*` in it is any text. */
-function matcher(pattern: string | undefined): (key: string) => boolean {
-  const parts = pattern?.split('*') ?? []
-  return key => {
-    let from = 0
-    for (const part of parts) {
-      const at = key.indexOf(part, from)
-      if (at === -1) return false
-      from = at + part.length
-    }
-    return true
+/** Opens the store for reading as long as `act` runs. */
+export async function withStore<Result>(
+  config: Config,
+  act: (store: ReadableStore) => Promise<Result>,
+): Promise<Result> {
+  const store = await openStoreForReading({
+    directory: config.cacheDirectory,
+    clock: systemClock,
+    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
+  })
+  try {
+    return await act(store)
+  } finally {
+    await store.close()
   }
 }

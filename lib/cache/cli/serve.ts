@@ -2,7 +2,6 @@
  * `cachesvc serve`: the daemon, with its log and the reload of its configuration.
  */
 import { isatty } from 'node:tty'
-import { systemClock } from '../../async/clock.ts'
 import { serve } from '../../daemon.ts'
 import { AddressSet } from '../../ip.ts'
 import { createLog } from '../../log/log.ts'
@@ -10,17 +9,15 @@ import type { ExitCode } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import type { loadConfig } from '../config/load-config.ts'
 import { neighbourCaution, reachableAt, reachableHere } from '../operations/endpoint.ts'
-import { machineAddresses } from '../policy/own-identity.ts'
+import { machineAddresses } from '../policy/hosts.ts'
 import { startService } from '../service.ts'
-import { fileProblems } from './check-files.ts'
 
 interface ServeOptions {
   readonly config: Config
-  /** What is doubtful about it. */
   readonly warnings: readonly string[]
   /** The configuration file; undefined for the defaults. */
   readonly file: string | undefined
-  /** Loads the configuration again. */
+  /** Loads the configuration again, and checks the files it names. */
   readonly load: () => ReturnType<typeof loadConfig>
 }
 
@@ -31,8 +28,7 @@ export function serveWith({ config, warnings, file, load }: ServeOptions): Promi
     const again = await load()
     for (const warning of again.warnings) log.warn(warning)
     if (!again.ok) return { problems: again.problems }
-    const problems = await fileProblems(again.value, systemClock.now())
-    return problems.length > 0 ? { problems } : { config: again.value, warnings: again.warnings }
+    return { config: again.value, warnings: again.warnings }
   }
   return serve({
     log,

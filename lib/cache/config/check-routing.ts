@@ -60,28 +60,26 @@ function circleOf(
   { rules, name }: { readonly rules: RouteRules; readonly name: string },
 ): { readonly wrong: boolean; readonly text: string } | undefined {
   const asked = sampleOf(from)
-  const first = route(asked, rules)
+  const { target, rule } = route(asked, rules)
+  const found = (wrong: boolean, text: string) => ({ wrong, text })
   // An earlier rule takes everything this one is for.
-  if (first.rule?.name !== name) {
-    return {
-      wrong: false,
-      text: `never applies: ${first.rule?.name ?? 'nothing'} decides before it`,
-    }
+  if (rule?.name !== name) {
+    return found(false, `never applies: ${rule?.name ?? 'nothing'} decides before it`)
   }
-  if (isSame(asked, first.target)) {
-    return { wrong: true, text: `leads to where ${from.text} is already; remove the rule` }
+  if (isSame(asked, target)) {
+    return found(true, `leads to where ${from.text} is already; remove the rule`)
   }
-  const second = route(first.target, rules)
-  if (second.rule === undefined || isSame(second.target, first.target)) return undefined
-  if (second.rule.name === name) {
-    return { wrong: true, text: `lies within ${from.text}, so the rule leads into itself` }
+  const next = route(target, rules)
+  if (next.rule === undefined || isSame(next.target, target)) return undefined
+  if (next.rule.name === name) {
+    return found(true, `lies within ${from.text}, so the rule leads into itself`)
   }
-  if (isSame(second.target, asked)) {
-    const text = `is sent back to ${from.text} by ${second.rule.name}; keep one of the two rules`
-    return { wrong: true, text }
-  }
-  const text = `is itself routed by ${second.rule.name}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`
-  return { wrong: false, text }
+  return isSame(next.target, asked)
+    ? found(true, `is sent back to ${from.text} by ${next.rule.name}; keep one of the two rules`)
+    : found(
+        false,
+        `is itself routed by ${next.rule.name}, but no rule is applied twice; write its target here, or what is stored under ${to.text} is not shared`,
+      )
 }
 
 /** Some target a place is for. */

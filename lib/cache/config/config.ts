@@ -1,9 +1,14 @@
 /**
- * The configuration of cachesvc as the rest of the service sees it: the values of settings.ts, and what is computed from them.
+ * The configuration of cachesvc as the rest of the service sees it: the values of settings.ts and what is computed from them and the
+ * environment; and which changes wait for a restart.
  */
+
+import { accessSync, constants } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { ValuesOf } from '../../config/settings.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
-import { defaultCacheDirectory, namedCacheDirectory, type Surroundings } from './environment.ts'
 import { defaultPort, type settings } from './settings.ts'
 
 /** The values of a file, under the names the code has for them. */
@@ -42,6 +47,96 @@ function listenOf(file: FileValues, override: Overrides['listen']): readonly Lis
 }
 
 /** Whether these settings take a CA at all; `secure`: whether there is a listener for TLS. */
-export function needsAuthority({ https }: Config, secure: boolean): boolean {
+export function needsAuthority(
+  { https, listenSecure }: Config,
+  secure = listenSecure !== undefined,
+): boolean {
   return secure || https.intercept || https.interceptDomains.length > 0
+}
+
+/** Environment and user, as known before any file is read. */
+export interface Surroundings {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly root: boolean
+  /** Undefined for a user without one, as in a container with any user ID. */
+  readonly home: string | undefined
+  readonly systemCacheWritable: boolean
+}
+
+/** The cache directory of a service that runs as root or was given this directory. */
+const systemCacheDirectory = '/var/cache/cachesvc'
+
+/** The default cache directory. A function of the facts alone, so that it can be shown in advance. */
+export function defaultCacheDirectory(surroundings: Surroundings): string {
+  const { environment, root, home, systemCacheWritable } = surroundings
+  const named = namedCacheDirectory(surroundings)
+  if (named !== undefined) return named
+  if (root || systemCacheWritable) return systemCacheDirectory
+  // XDG base directory specification: a relative path in the variable is to be ignored.
+  const xdg = environment['XDG_CACHE_HOME']
+  if (xdg?.startsWith('/')) return join(xdg, 'cachesvc')
+  return home === undefined ? systemCacheDirectory : join(home, '.cache', 'cachesvc')
+}
+
+/** Asks the machine. */
+export function surroundings(): Surroundings {
+  return {
+    environment: process.env,
+    root: process.getuid?.() === 0,
+    home: attempt(() => nonEmpty(homedir())),
+    systemCacheWritable:
+      attempt(() => accessSync(systemCacheDirectory, constants.W_OK) ?? true) ?? false,
+  }
+}
+
+function attempt<Value>(act: () => Value): Value | undefined {
+  try {
+    return act()
+  } catch {
+    return undefined
+  }
+}
+
+/** The directory named by CACHESVC_CACHE_DIR, made absolute; undefined when it is unset or empty. */
+export function namedCacheDirectory({ environment }: Surroundings): string | undefined {
+  const named = nonEmpty(environment['CACHESVC_CACHE_DIR'])
+  return named === undefined ? undefined : resolve(named)
+}
+
+/** Variables set to nothing count as unset. */
+export function nonEmpty(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text
+}
+
+/** Names of changed settings that wait for a restart, as they stand in the file. */
+export function needRestart(before: Config, after: Config): readonly string[] {
+  const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
+    ['cache_directory', config => config.cacheDirectory],
+    ['listen', config => config.listen],
+    ['listen_port_secure', config => config.listenSecure],
+    ['https', ({ https }) => ({ ...https, ...reloadable, originCa: [] })],
+    ['mdns', config => config.mdns],
+    ['parent_proxy', config => config.parentProxy],
+    ['https.origin_ca', config => config.https.originCa],
+    ['limits', config => config.limits],
+    ['suites.memory', config => config.suites.memory],
+    ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
+  ]
+  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after)))
+  const names = changed.map(([name]) => name)
+  // The CA is opened at the start and never later.
+  const wantsAuthority = !needsAuthority(before) && needsAuthority(after)
+  return wantsAuthority ? [...names, 'https.intercept'] : names
+}
+
+/** Settings of HTTPS that a running service takes over. */
+const reloadable = {
+  prevent: false,
+  intercept: false,
+  interceptDomains: [],
+  tunnelDomains: [],
+  refuseDomains: [],
+  certificateDomain: undefined,
+  aiaAddress: undefined,
+  rememberDistrust: 0,
 }

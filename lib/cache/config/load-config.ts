@@ -1,14 +1,22 @@
 /**
  * Loads the configuration: command line before environment before file before defaults.
  */
+import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Loaded } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, valueAt } from '../../config/settings.ts'
 import { isRecord } from '../../json.ts'
 import { checkRouting } from './check-routing.ts'
-import { type Config, configOf, type FileValues, type Overrides } from './config.ts'
-import { exists, namedCacheDirectory, nonEmpty, type Surroundings } from './environment.ts'
+import {
+  type Config,
+  configOf,
+  type FileValues,
+  namedCacheDirectory,
+  nonEmpty,
+  type Overrides,
+  type Surroundings,
+} from './config.ts'
 import { settings, withoutEffect } from './settings.ts'
 
 /** The file read when none is named, and then only if it is there. */
@@ -27,7 +35,7 @@ export async function loadConfig(
   const { environment } = surroundings
   const named = file ?? nonEmpty(environment['CACHESVC_CONFIG'])
   const notRead = named === undefined ? foreignVariable(environment) : []
-  if (named === undefined && !exists(defaultConfigFile)) {
+  if (named === undefined && !existsSync(defaultConfigFile)) {
     const loaded = bare(check({}))
     return { ...loaded, warnings: [...notRead, ...loaded.warnings], file: undefined }
   }
@@ -49,19 +57,17 @@ function absolutePaths(found: unknown, directory: string): unknown {
   if (!isRecord(found)) return found
   const absolute = (path: unknown) =>
     typeof path === 'string' && /^(?!~)[^\0]+$/.test(path) ? resolve(directory, path) : path
-  const { cache_directory, https } = found
+  const { https } = found
+  const absoluteOf = (group: Readonly<Record<string, unknown>>, ...keys: readonly string[]) =>
+    Object.fromEntries(
+      Object.entries(group).map(([key, value]) => [
+        key,
+        keys.includes(key) ? absolute(value) : value,
+      ]),
+    )
   return {
-    ...found,
-    ...(cache_directory === undefined ? {} : { cache_directory: absolute(cache_directory) }),
-    ...(isRecord(https)
-      ? {
-          https: Object.fromEntries(
-            Object.entries(https).map(([key, value]) => {
-              return ['cert', 'key'].includes(key) ? [key, absolute(value)] : [key, value]
-            }),
-          ),
-        }
-      : {}),
+    ...absoluteOf(found, 'cache_directory'),
+    ...(isRecord(https) && { https: absoluteOf(https, 'cert', 'key') }),
   }
 }
 

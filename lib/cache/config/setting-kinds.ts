@@ -35,13 +35,11 @@ interface ParentProxy extends Authority {
 
 /** One end of a routing rule: `archive.example.org/debian`, with a scheme and a port when they matter, or a path alone. */
 export interface Place {
-  /** As written in the configuration. */
   readonly text: string
   /** Undefined stands for both: whatever was asked for. */
   readonly scheme: Scheme | undefined
   /** Undefined for a path alone, which is of every host. */
   readonly host: string | undefined
-  /** Whether hosts below `host` are meant too. */
   readonly subdomains: boolean
   /** Undefined is the default port of the scheme. */
   readonly port: number | undefined

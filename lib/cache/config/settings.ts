@@ -13,9 +13,16 @@ import {
   required,
   setting,
 } from '../../config/settings.ts'
-import { archives, suites } from './setting-archives.ts'
-import { freshness, limits, retention, timeouts, verification } from './setting-bounds.ts'
-import { https } from './setting-https.ts'
+import {
+  archives,
+  freshness,
+  https,
+  limits,
+  retention,
+  suites,
+  timeouts,
+  verification,
+} from './setting-groups.ts'
 import {
   hostName,
   hostPattern,

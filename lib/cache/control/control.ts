@@ -14,13 +14,13 @@ import { type ExitCode, exitCodes } from '../../program.ts'
 import { explanationText } from '../explain.ts'
 import { countOf, size } from '../figures.ts'
 import type { OperationsSources } from '../operations/sources.ts'
-import type { Rules } from '../policy/rules.ts'
-import type { NegativeMemory } from '../rfc9111/negative.ts'
+import type { Rules } from '../policy/policy.ts'
+import type { NegativeMemory } from '../rfc9111/stored-response.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { Wrong } from '../verify/report.ts'
-import { type Amount, chosenBy, refresh, remove } from './selection.ts'
+import { chosenBy, refresh, remove } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
 /** What a command prints and ends with. */
@@ -36,7 +36,6 @@ export interface ControlParts {
   readonly store: Pick<Store, 'list' | 'get' | 'put' | 'remove'>
   readonly negative: NegativeMemory
   readonly rules: () => Rules
-  /** Removes a file that verify-repos found wrong. */
   readonly evict: (wrong: Wrong) => Promise<Fate>
   readonly reload: Reload
   /** What the last reload has to say beside problems. */
@@ -45,86 +44,69 @@ export interface ControlParts {
 
 /** Throws what the command that asked prints as its failure. */
 export function control(parts: ControlParts): RequestHandler {
-  return async request => {
+  return async (request): Promise<Said | Fate> => {
     const wrong = readEvictRequest(request)
     if (wrong !== undefined) return parts.evict(wrong)
-    if (!isRecord(request)) throw new Error(notUnderstood)
-    const { do: act, json, of } = request
+    const { do: act, json, of } = isRecord(request) ? request : {}
+    const { sources } = parts
     switch (act) {
-      case 'status':
-        return status(parts.sources, json === true)
-      case 'stats':
-        return stats(parts.sources, json === true)
-      case 'explain':
-        return explained(String(of), parts.sources)
+      case 'status': {
+        const found = await statusOf(sources)
+        const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
+        return said(json === true ? jsonText(found) : statusText(found), code)
+      }
+      case 'stats': {
+        const found = sources.statistics()
+        const today = calendarDate(sources.clock.now())
+        return said(json === true ? jsonText(found) : statsText(found, today))
+      }
+      case 'explain': {
+        const { text, understood } = explanationText(await sources.explain(String(of)))
+        return said(text, understood ? exitCodes.success : exitCodes.usage)
+      }
       case 'remove':
-        return removed(String(of), parts)
       case 'refresh':
-        return refreshed(String(of), parts)
+        return changed(act, String(of), parts)
       case 'reload':
         return reloaded(parts)
       default:
-        throw new Error(notUnderstood)
+        throw new Error('this process does not know how to do that')
     }
   }
 }
 
-const notUnderstood = 'this process does not know how to do that'
-
-async function status(sources: OperationsSources, json: boolean): Promise<Said> {
-  const found = await statusOf(sources)
-  const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-  return { out: json ? jsonText(found) : statusText(found), complaints: [], code }
-}
-
-function stats({ statistics, clock }: OperationsSources, json: boolean): Said {
-  const found = statistics()
-  const out = json ? jsonText(found) : statsText(found, calendarDate(clock.now()))
-  return { out, complaints: [], code: exitCodes.success }
-}
-
-async function explained(url: string, sources: OperationsSources): Promise<Said> {
-  const { text, understood } = explanationText(await sources.explain(url))
-  const code = understood ? exitCodes.success : exitCodes.usage
-  return { out: text, complaints: [], code }
-}
-
-async function removed(text: string, { rules, store }: ControlParts): Promise<Said> {
+/** Removes files or has them confirmed, and says how many; a failure when it was none. */
+async function changed(
+  act: 'remove' | 'refresh',
+  text: string,
+  { rules, store, negative }: ControlParts,
+): Promise<Said> {
   const chosen = chosenBy(text, rules())
-  if (typeof chosen === 'string') return wrongUsage(chosen)
-  return amountSaid('removed', text, await remove(store, chosen))
-}
-
-async function refreshed(text: string, { rules, store, negative }: ControlParts): Promise<Said> {
-  const chosen = chosenBy(text, rules())
-  if (typeof chosen === 'string') return wrongUsage(chosen)
-  negative.clear()
-  const amount = await refresh(store, chosen)
-  return amountSaid('will ask the origin at the next request for', text, amount)
-}
-
-/** How much was dealt with; a failure when it was nothing. */
-function amountSaid(did: string, text: string, { files, bytes }: Amount): Said {
-  return files > 0
-    ? said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
-    : { out: '', complaints: [`no stored file is meant by ${text}`], code: exitCodes.failure }
+  if (typeof chosen === 'string') return complaint(exitCodes.usage, chosen)
+  if (act === 'refresh') negative.clear()
+  const { files, bytes } = await { remove, refresh }[act](store, chosen)
+  if (files === 0) return complaint(exitCodes.failure, `no stored file is meant by ${text}`)
+  const did = act === 'remove' ? 'removed' : 'will ask the origin at the next request for'
+  return said(`${did} ${countOf(files, 'file')}, ${size(bytes)}\n`)
 }
 
 async function reloaded({ reload, remarks }: ControlParts): Promise<Said> {
   const problems = await reload()
-  if (problems.length > 0) {
-    const complaints = [...problems, 'not reloaded: the running configuration stays in force']
-    return { out: '', complaints, code: exitCodes.configuration }
-  }
-  return { ...said('reloaded: the new configuration is in force\n'), complaints: remarks() }
+  return problems.length === 0
+    ? { ...said('reloaded: the new configuration is in force\n'), complaints: remarks() }
+    : complaint(
+        exitCodes.configuration,
+        ...problems,
+        'not reloaded: the running configuration stays in force',
+      )
 }
 
-function said(out: string): Said {
-  return { out, complaints: [], code: exitCodes.success }
+function said(out: string, code: ExitCode = exitCodes.success): Said {
+  return { out, complaints: [], code }
 }
 
-function wrongUsage(because: string): Said {
-  return { out: '', complaints: [because], code: exitCodes.usage }
+function complaint(code: ExitCode, ...complaints: readonly string[]): Said {
+  return { out: '', complaints, code }
 }
 
 function jsonText(value: unknown): string {

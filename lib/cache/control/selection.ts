@@ -2,8 +2,9 @@
  * Chooses stored files by a URL or a pattern over URLs, removes them or has them confirmed.
  */
 
-import type { Rules } from '../policy/rules.ts'
+import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
+import type { Listed } from '../store/catalogue/catalogue.ts'
 import { unconfirmed } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 
@@ -26,8 +27,8 @@ export function chosenBy(text: string, rules: Rules): Chosen | string {
   return key => keys.has(key)
 }
 
-/** Every part between asterisks in its order, the first at the beginning and the last at the end. Takes linear time. */
-function fitting(pattern: string): Chosen {
+/** Whether a URL fits a pattern: every part between asterisks in its order, the first at the beginning and the last at the end. Takes linear time. */
+export function fitting(pattern: string): Chosen {
   const [first = '', ...others] = pattern.split('*')
   const last = others.pop() ?? ''
   const withScheme = pattern.includes('://') || first === ''
@@ -44,39 +45,47 @@ function fitting(pattern: string): Chosen {
   }
 }
 
+/** Forgets them. Contents that no other entry names go from the disk soon after. */
+export function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chosen): Promise<Amount> {
+  return forEach(store, chosen, async ({ key, size }) => {
+    store.remove(key)
+    return size
+  })
+}
+
+/** Has the next request for each ask the origin, also for files whose content never changes. */
+export function refresh(
+  store: Pick<Store, 'list' | 'get' | 'put'>,
+  chosen: Chosen,
+): Promise<Amount> {
+  return forEach(store, chosen, async ({ key }) => {
+    // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
+    const entry = await store.get(key)
+    if (entry === undefined || entry.validated === unconfirmed) return undefined
+    return store.put({ ...entry, validated: unconfirmed }).stored ? entry.size : undefined
+  })
+}
+
 /** Files that were dealt with, and their bytes. */
-export interface Amount {
+interface Amount {
   readonly files: number
   readonly bytes: number
 }
 
-/** Forgets them. Contents that no other entry names go from the disk soon after. */
-export async function remove(store: Pick<Store, 'list' | 'remove'>, chosen: Chosen) {
+/** `act` answers the size of a file that it has dealt with. */
+async function forEach(
+  store: Pick<Store, 'list'>,
+  chosen: Chosen,
+  act: (file: Listed) => Promise<number | undefined>,
+): Promise<Amount> {
   let [files, bytes] = [0, 0]
   for await (const some of store.list()) {
-    for (const { key, size } of some) {
-      if (!chosen(key)) continue
-      store.remove(key)
+    for (const file of some) {
+      const size = chosen(file.key) ? await act(file) : undefined
+      if (size === undefined) continue
       files += 1
       bytes += size
     }
   }
-  return { files, bytes } satisfies Amount
-}
-
-/** Has the next request for each ask the origin, also for files whose content never changes. */
-export async function refresh(store: Pick<Store, 'list' | 'get' | 'put'>, chosen: Chosen) {
-  let [files, bytes] = [0, 0]
-  for await (const some of store.list()) {
-    for (const { key } of some) {
-      if (!chosen(key)) continue
-      // As it is now: it may have been replaced since it was listed. The walk comes by what is written here once more.
-      const entry = await store.get(key)
-      if (entry === undefined || entry.validated === unconfirmed) continue
-      if (!store.put({ ...entry, validated: unconfirmed }).stored) continue
-      files += 1
-      bytes += entry.size
-    }
-  }
-  return { files, bytes } satisfies Amount
+  return { files, bytes }
 }

@@ -3,8 +3,8 @@
  */
 import { formatAuthority } from '../../http/message/target.ts'
 import { count, countOf, elapsed, percent, rate, size } from '../figures.ts'
+import { type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
-import { type ServiceState, serviceState } from '../operations/state.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 

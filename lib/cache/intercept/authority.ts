@@ -8,6 +8,7 @@
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../async/clock.ts'
@@ -18,23 +19,21 @@ import {
   canIssue,
   generateAuthority,
   Issuer,
+  type Permitted,
   readCertificates,
   readPrivateKey,
 } from '../../x509/x509.ts'
 import { type Config, type HttpsConfig, needsAuthority } from '../config/config.ts'
 import { countOf, date } from '../figures.ts'
-import { permittedHosts } from './certificate-names.ts'
+import { ownIdentity } from '../policy/hosts.ts'
 
 export interface Authority {
   readonly certificate: Certificate
   readonly issuer: Issuer
   /** Certificates between it and its root, itself included unless it is the root: what follows a leaf, PEM. */
   readonly chain: string
-  /** The file it was read from. */
   readonly file: string
-  /** Whether we made it just now. */
   readonly made: boolean
-  /** Warnings for the administrator about a CA that can be used. */
   readonly warnings: readonly string[]
 }
 
@@ -67,7 +66,7 @@ export async function authorityProblem(
   config: Config,
   now: Milliseconds,
 ): Promise<string | undefined> {
-  if (!needsAuthority(config, config.listenSecure !== undefined)) return undefined
+  if (!needsAuthority(config)) return undefined
   const { cert, key } = config.https
   if (cert === undefined && key === undefined && !existsSync(ownFile(config))) return undefined
   try {
@@ -86,8 +85,7 @@ export function expiresSoon(certificate: Certificate, now: Milliseconds): boolea
 
 /** A warning about a CA certificate that ends soon or has ended. */
 export function expiryWarnings(
-  certificate: Certificate,
-  file: string,
+  { certificate, file }: Pick<Authority, 'certificate' | 'file'>,
   now: Milliseconds,
 ): readonly string[] {
   if (!expiresSoon(certificate, now)) return []
@@ -135,7 +133,10 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
       .join(''),
     file: cert,
     made: false,
-    warnings: [...(await keyWarnings(keyFile ?? cert)), ...expiryWarnings(certificate, cert, now)],
+    warnings: [
+      ...(await keyWarnings(keyFile ?? cert)),
+      ...expiryWarnings({ certificate, file: cert }, now),
+    ],
   }
 }
 
@@ -237,4 +238,40 @@ function wrong(sentence: string, cause?: unknown): Failure {
     publicText: 'The service cannot start.',
     cause,
   })
+}
+
+/**
+ * Whether a certificate may name this host: an IP address, or a name of letters, digits and hyphens (RFC 952, RFC 1123 section
+ * 2.1) that cannot be read as an address. Wildcards and underscores are not such names.
+ */
+export function isCertifiable(host: string): boolean {
+  if (isIP(host) !== 0) return true
+  const labels = host.split('.')
+  const right = labels.every(label => /^(?!-)[a-z0-9-]{1,63}(?<!-)$/.test(label))
+  return right && host.length <= 253 && !/^\d+$/.test(labels.at(-1) ?? '')
+}
+
+/**
+ * The names and addresses of the TLS listener's certificate: what this proxy is called, `localhost` and loopback. The first is
+ * its main name. Only what certificates may name.
+ */
+export function listenerNames(config: Config): readonly [string, ...string[]] {
+  const { names, addresses } = ownIdentity(config, [])
+  const { certificateDomain } = config.https
+  const main = certificateDomain === undefined ? [] : [certificateDomain]
+  const all = [...main, ...names, 'localhost', '127.0.0.1', '::1', ...addresses]
+  const [first = 'localhost', ...rest] = new Set(all.filter(isCertifiable))
+  return [first, ...rest]
+}
+
+/** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
+function permittedHosts(config: Config): Permitted {
+  const listed = [...config.domains, ...config.https.interceptDomains].map(({ host }) => host)
+  const all = [...new Set([...listed, ...listenerNames(config)])]
+  return {
+    names: all.filter(host => isIP(host) === 0),
+    networks: all
+      .filter(host => isIP(host) !== 0)
+      .map(host => `${host}/${host.includes(':') ? 128 : 32}`),
+  }
 }

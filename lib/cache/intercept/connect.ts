@@ -14,8 +14,7 @@ import { hasPassed } from '../../http/proxy/via.ts'
 import type { ConnectHandler } from '../../http/server/server.ts'
 import { refusalOf, refused } from '../answer/errors.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
-import { admitClient, admitTarget } from '../policy/policy.ts'
-import type { Rules } from '../policy/rules.ts'
+import { admitClient, admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Https } from './https.ts'
@@ -25,8 +24,7 @@ interface ConnectParts {
   readonly dialler: Dialler
   readonly clock: Clock
   readonly pseudonym: string
-  readonly https: Pick<Https, 'mode' | 'open'>
-  /** Told of every tunnel that is connected. */
+  readonly https: Pick<Https, 'interceptor'>
   readonly onOpen: () => void
   /** Told of the bytes it carries, either way. */
   readonly onBytes: (bytes: number) => void
@@ -50,28 +48,20 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     const admission =
       admitClient({ authority, client: request.client.address, passedBefore }, policy) ??
       admitTarget({ kind: 'connect', authority }, policy)
-    if ('deny' in admission) return refused(request, admission.deny, admission.sentence)
+    if ('deny' in admission) return refused(request, admission)
 
     // 3. Is the tunnel refused, intercepted or carried through unread?
     const origin = formatAuthority(authority)
-    const { mode, rule } = parts.https.mode(authority, policy)
+    const { mode, rule } = tunnelMode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
-      return refused(request, 'https.refuse_domains', sentence)
+      return refused(request, { deny: 'https.refuse_domains', sentence })
     }
     if (mode === 'intercept') {
       const opening = { socket, head, authority, client: request.client.address, adopt }
-      const taken = await parts.https.open(opening, () => parts.rules().policy)
+      const taken = await parts.https.interceptor?.open(opening)
       if (taken !== undefined) {
-        const { because, requests, error } = taken
-        const facts = {
-          outcome: 'intercept',
-          because,
-          origin,
-          requests,
-          error,
-        }
-        return { status: 200, sent: 0, facts }
+        return { status: 200, sent: 0, facts: { outcome: 'intercept', origin, ...taken } }
       }
     }
     if (parts.rules().config.offline) {
@@ -79,12 +69,8 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
       const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
       return textResponse(504, sentence, { facts })
     }
-    return tunnel(
-      request,
-      { client: socket, head },
-      { authority, trusted: admission.trusted },
-      parts,
-    )
+    const near = { client: socket, head }
+    return tunnel(request, near, { authority, trusted: admission.trusted }, parts)
   }
 }
 
@@ -113,14 +99,11 @@ async function tunnel(
       },
       onBytes: (_direction, count) => onBytes(count),
     })
-    const facts = {
-      ...({ outcome: 'tunnel', because, origin } satisfies OutcomeFacts),
-      received: up,
-    }
+    const facts = { outcome: 'tunnel', because, origin, received: up }
     return { status: 200, sent: down, facts }
   } catch (error) {
     const refusal = refusalOf(error)
-    if (refusal !== undefined) return refused(request, refusal.deny, refusal.sentence)
+    if (refusal !== undefined) return refused(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
     return textResponse(503, `${error.publicText} (${origin}, ${error.code})`, { facts })

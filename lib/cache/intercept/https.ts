@@ -4,25 +4,26 @@
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { type Authority as End, formatAuthority } from '../../http/message/target.ts'
+import { formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
-import { admitTarget, type Policy } from '../policy/policy.ts'
-import { type Authority, expiresSoon, expiryWarnings, openAuthority } from './authority.ts'
-import { listenerNames } from './certificate-names.ts'
-import { type Distrust, DistrustMemory } from './distrust.ts'
-import { Interceptor, type Opening, type Taken } from './interceptor.ts'
-import { Leaves } from './leaf.ts'
-import { listenerCertificate } from './listener-certificate.ts'
+import { intercepts, type Rules } from '../policy/policy.ts'
+import {
+  type Authority,
+  expiresSoon,
+  expiryWarnings,
+  listenerNames,
+  openAuthority,
+} from './authority.ts'
+import { type Distrust, DistrustMemory, Interceptor } from './interceptor.ts'
+import { Leaves, listenerCertificate } from './leaf.ts'
 import { RevocationList } from './revocation-list.ts'
-import { compileModes, type DecidedMode, type ModeRules, tunnelMode } from './tunnel-mode.ts'
 
 interface HttpsOptions {
-  readonly config: Config
+  readonly rules: () => Rules
   readonly clock: Clock
   readonly log: Logger
-  /** Whether there is a listener for TLS. */
   readonly secure: boolean
 }
 
@@ -35,11 +36,9 @@ export interface HttpsState {
   /** SHA-256, upper-case hex with colons. */
   readonly fingerprint: string
   readonly notAfter: Milliseconds
-  /** Whether that is near or past. */
   readonly expiresSoon: boolean
   /** For how long a client that rejected a certificate is tunnelled; 0 for not at all. */
   readonly remembered: Milliseconds
-  /** The clients that did, the latest first. */
   readonly distrusting: readonly Distrust[]
 }
 
@@ -48,43 +47,36 @@ interface Certifying {
   readonly authority: Authority
   readonly leaves: Leaves
   readonly interceptor: Interceptor
-  /** The revocation list, when one is made. */
   readonly list: RevocationList | undefined
 }
 
 export class Https {
-  readonly #clock: Clock
-  readonly #log: Logger
+  readonly #options: HttpsOptions
   readonly #distrust: DistrustMemory
   readonly #certifying: Certifying | undefined
-  #config: Config
-  #modes: ModeRules
   #stops: ReadonlyArray<() => void> = []
 
-  private constructor({ config, clock, log }: HttpsOptions, authority: Authority | undefined) {
-    this.#config = config
-    this.#modes = compileModes(config.https)
-    this.#clock = clock
-    this.#log = log
-    const distrust = new DistrustMemory(clock, () => this.#config.https.rememberDistrust)
+  private constructor(options: HttpsOptions, authority: Authority | undefined) {
+    const { rules, clock, log } = options
+    this.#options = options
+    const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
     this.#distrust = distrust
     if (authority === undefined) return
-    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(this.#config) })
-    const deadline = () => this.#config.timeouts.clientHead
+    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(rules().config) })
+    const { https, cacheDirectory: directory } = rules().config
     const { issuer } = authority
     this.#certifying = {
       authority,
       leaves,
-      interceptor: new Interceptor({ leaves, distrust, clock, log, deadline }),
-      list: config.https.enableCrl
-        ? new RevocationList({ issuer, directory: config.cacheDirectory, clock, log })
-        : undefined,
+      interceptor: new Interceptor({ leaves, distrust, clock, log, rules }),
+      list: https.enableCrl ? new RevocationList({ issuer, directory, clock, log }) : undefined,
     }
   }
 
   /** Opens the CA these settings take, or makes one. Throws a Failure with one sentence. */
   static async open(options: HttpsOptions): Promise<Https> {
-    const { config, clock, log } = options
+    const { rules, clock, log } = options
+    const { config } = rules()
     if (!needsAuthority(config, options.secure)) return new Https(options, undefined)
     const authority = await openAuthority(config, clock.now())
     const { certificate, file, made } = authority
@@ -97,7 +89,7 @@ export class Https {
     for (const warning of authority.warnings) log.warn(warning)
     const https = new Https(options, authority)
     const warn = () => {
-      for (const warning of expiryWarnings(certificate, file, clock.now())) log.warn(warning)
+      for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
     }
     const list = https.#certifying?.list
     await list?.start()
@@ -105,50 +97,25 @@ export class Https {
     return https
   }
 
-  /** Takes over what can change while the service runs. */
-  use(config: Config): void {
-    this.#config = config
-    this.#modes = compileModes(config.https)
-  }
-
   stop(): void {
     for (const stop of this.#stops) stop()
   }
 
-  /** The mode of a CONNECT the policy admits. It is not intercepted when the policy would refuse the requests inside. */
-  mode(end: End, policy: Policy): DecidedMode {
-    const within = admitTarget({ kind: 'fetch', authority: end }, policy)
-    const passthrough = 'deny' in within || within.allow === 'passthrough'
-    const decided = tunnelMode(end, this.#modes, passthrough)
-    return decided.mode === 'intercept' && 'deny' in within
-      ? { ...decided, mode: 'tunnel' }
-      : decided
-  }
-
-  /** Whether a CONNECT to this end would be admitted and intercepted. */
-  #intercepts(end: End, policy: Policy): boolean {
-    const admission = admitTarget({ kind: 'connect', authority: end }, policy)
-    return 'allow' in admission && this.mode(end, policy).mode === 'intercept'
-  }
-
-  /** Opens a tunnel whose mode is `intercept`; undefined, with nothing sent, when it has to be tunnelled instead. */
-  async open(opening: Omit<Opening, 'admits'>, policy: () => Policy): Promise<Taken | undefined> {
-    const admits = (end: End) => this.#intercepts(end, policy())
-    return this.#certifying?.interceptor.open({ ...opening, admits })
+  /** Opens tunnels whose mode is `intercept`; undefined without a CA. */
+  get interceptor(): Interceptor | undefined {
+    return this.#certifying?.interceptor
   }
 
   /**
    * What the TLS listener needs. `onNext` is told of every certificate that takes the place of the first. Throws a Failure
    * when the CA may not issue for any name of ours.
    */
-  async listener(
-    policy: () => Policy,
-    onNext: (identity: KeyAndCertificate) => void,
-  ): Promise<TlsOptions> {
+  async listener(onNext: (identity: KeyAndCertificate) => void): Promise<TlsOptions> {
+    const { rules, clock, log } = this.#options
     if (this.#certifying === undefined) throw new TypeError('a TLS listener without a CA')
     const { leaves } = this.#certifying
-    const names = () => listenerNames(this.#config)
-    const parts = { leaves, names, clock: this.#clock, log: this.#log, onNext }
+    const names = () => listenerNames(rules().config)
+    const parts = { leaves, names, clock, log, onNext }
     const { identity, stop } = await listenerCertificate(parts)
     this.#stops = [...this.#stops, stop]
     return {
@@ -157,14 +124,13 @@ export class Https {
         const host = name.toLowerCase().replace(/\.$/, '')
         if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients that DNS led here connect as if to the archive, at its port.
-        return this.#intercepts({ host, port: 443 }, policy()) ? leaves.context(host) : undefined
+        return intercepts({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
       },
     }
   }
 
-  /** For the index page. */
   get pageMode(): HttpsMode {
-    const { prevent, intercept, interceptDomains } = this.#config.https
+    const { prevent, intercept, interceptDomains } = this.#options.rules().config.https
     if (prevent) return 'disabled'
     const intercepting = intercept || interceptDomains.length > 0
     return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
@@ -173,8 +139,18 @@ export class Https {
   /** What the pages and routes are told. */
   get sources() {
     const { authority, list } = this.#certifying ?? {}
+    const { rules, clock } = this.#options
     return {
-      https: () => authority && this.#state(authority),
+      https: (): HttpsState | undefined => {
+        if (authority === undefined) return undefined
+        const { subject, fingerprint, notAfter } = authority.certificate
+        return {
+          ...{ subject, fingerprint, notAfter },
+          expiresSoon: expiresSoon(authority.certificate, clock.now()),
+          remembered: rules().config.https.rememberDistrust,
+          distrusting: this.#distrust.list(),
+        }
+      },
       certificate: () => authority && Buffer.from(authority.certificate.pem),
       revocationList: () => list?.read(),
     }
@@ -187,18 +163,6 @@ export class Https {
       distrusting_clients: () => this.#distrust.list().length,
       authority_expiry_timestamp_seconds:
         notAfter === undefined ? undefined : () => Math.floor(notAfter / 1000),
-    }
-  }
-
-  #state({ certificate }: Authority): HttpsState {
-    const { subject, fingerprint, notAfter } = certificate
-    return {
-      subject,
-      fingerprint,
-      notAfter,
-      expiresSoon: expiresSoon(certificate, this.#clock.now()),
-      remembered: this.#config.https.rememberDistrust,
-      distrusting: this.#distrust.list(),
     }
   }
 }

@@ -6,18 +6,19 @@
  * name that host.
  *
  * A client that does not accept the certificate sends an alert, or closes the connection without one: in the handshake, or
- * after it without a request, as programs do that check the certificate only then (wget). It is remembered, and tunnelled next
- * time.
+ * after it without a request, as programs do that check the certificate only then (wget). It is remembered for a while, and
+ * tunnelled next time, so that it works.
  */
 import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import type { Authority } from '../../http/message/target.ts'
 import { tlsRules } from '../../http/server/node-server.ts'
 import type { Adopt } from '../../http/server/server.ts'
 import type { Logger } from '../../log/log.ts'
-import type { DistrustMemory } from './distrust.ts'
+import { intercepts, type Rules } from '../policy/policy.ts'
 import type { Leaves } from './leaf.ts'
 
 /**
@@ -27,7 +28,7 @@ import type { Leaves } from './leaf.ts'
  */
 type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
 
-export interface Taken {
+interface Taken {
   readonly because: InterceptionEnd
   readonly requests: number
   /** The handshake's error code, when it failed with one. */
@@ -38,21 +39,16 @@ interface InterceptorParts {
   readonly leaves: Pick<Leaves, 'context' | 'covers'>
   readonly distrust: DistrustMemory
   readonly clock: Clock
-  /** For the handshake. */
-  readonly deadline: () => Milliseconds
+  readonly rules: () => Rules
   readonly log: Logger
 }
 
-export interface Opening {
+interface Opening {
   readonly socket: Socket
   /** Bytes that came behind the CONNECT. */
   readonly head: Buffer
-  /** The host and port of the CONNECT. */
   readonly authority: Authority
-  /** The client's IP address. */
   readonly client: string
-  /** Whether the client may reach this host, named in its handshake, through an intercepted tunnel. */
-  readonly admits: (authority: Authority) => boolean
   readonly adopt: Adopt
 }
 
@@ -73,7 +69,7 @@ export class Interceptor {
    */
   async open(opening: Opening): Promise<Taken | undefined> {
     const { socket, head, authority, client, adopt } = opening
-    const { leaves, distrust, log } = this.#parts
+    const { leaves, distrust, log, rules } = this.#parts
     if (!leaves.covers(authority.host) || distrust.has(client, authority.host)) return undefined
     let context: SecureContext
     try {
@@ -92,7 +88,9 @@ export class Interceptor {
       const host = name.toLowerCase().replace(/\.$/, '')
       if (host === authority.host) return context
       const other = { host, port: authority.port }
-      if (!opening.admits(other)) throw new Error(`${host} may not be reached through this tunnel`)
+      if (!intercepts(other, rules().policy)) {
+        throw new Error(`${host} may not be reached through this tunnel`)
+      }
       end = other
       return leaves.context(host)
     }
@@ -144,7 +142,7 @@ export class Interceptor {
 
   /** Undefined when it succeeded. */
   #handshake(secure: TLSSocket): Promise<HandshakeFailure | undefined> {
-    const { clock, deadline } = this.#parts
+    const { clock, rules } = this.#parts
     return new Promise(resolve => {
       let error: unknown
       let left = false
@@ -152,7 +150,9 @@ export class Interceptor {
         cancel()
         resolve(failure)
       }
-      const cancel = clock.after(deadline(), () => settle({ code: 'TIMEOUT', left: false }))
+      const cancel = clock.after(rules().config.timeouts.clientHead, () =>
+        settle({ code: 'TIMEOUT', left: false }),
+      )
       secure.on('error', problem => {
         error ??= problem
       })
@@ -198,4 +198,50 @@ function watchClient(secure: TLSSocket): () => boolean {
   secure.once('end', note)
   secure.once('error', note)
   return () => left
+}
+
+/** A client that rejected a certificate, for a page. */
+export interface Distrust {
+  readonly client: string
+  readonly host: string
+  readonly since: Milliseconds
+}
+
+/** A client may ask for any number of hosts; the least recently used is forgotten first. */
+const mostRemembered = 10_000
+
+export class DistrustMemory {
+  readonly #clock: Clock
+  readonly #length: () => Milliseconds
+  readonly #known = new LRUCache<string, Distrust>({ max: mostRemembered })
+
+  /** `length`: for how long one is remembered; 0 for not at all. */
+  constructor(clock: Clock, length: () => Milliseconds) {
+    this.#clock = clock
+    this.#length = length
+  }
+
+  remember(client: string, host: string): void {
+    if (this.#length() === 0) return
+    this.#known.set(`${client} ${host}`, { client, host, since: this.#clock.now() })
+  }
+
+  /** The client has accepted our certificate after all. */
+  forget(client: string, host: string): void {
+    this.#known.delete(`${client} ${host}`)
+  }
+
+  has(client: string, host: string): boolean {
+    const found = this.#known.get(`${client} ${host}`)
+    return found !== undefined && this.#holds(found)
+  }
+
+  list(): readonly Distrust[] {
+    const held = [...this.#known.values()].filter(one => this.#holds(one))
+    return held.sort((a, b) => b.since - a.since)
+  }
+
+  #holds({ since }: Distrust): boolean {
+    return this.#clock.now() < since + this.#length()
+  }
 }

@@ -1,22 +1,24 @@
 /**
- * Issues certificates for the hosts we answer for. They are made when first asked for, one at a time for each host, and kept
- * for a day at most. They share a key for an hour, which saves making keys and limits the use of a stolen one.
+ * Issues certificates for the hosts we answer for, and the one of the TLS listener for all names of this machine. They are made when
+ * first asked for, one at a time for each host, and kept for a day at most. They share a key for an hour, which saves making
+ * keys and limits the use of a stolen one.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
+import { repeat } from '../../async/repeat.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { Failure } from '../../errors.ts'
+import type { KeyAndCertificate } from '../../http/server/node-server.ts'
+import type { Logger } from '../../log/log.ts'
 import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
-import type { Authority } from './authority.ts'
-import { isCertifiable } from './certificate-names.ts'
+import { type Authority, isCertifiable } from './authority.ts'
 
 /** A certificate in use: its key and what is sent, both PEM. */
 interface Leaf {
   readonly key: string
   /** The certificate, then those between it and the root. */
   readonly cert: string
-  /** When the next certificate should take its place. */
   readonly renewal: Milliseconds
 }
 
@@ -101,4 +103,49 @@ export class Leaves {
       return pair
     })
   }
+}
+
+interface ListenerCertificateParts {
+  readonly leaves: Pick<Leaves, 'issue' | 'covers'>
+  readonly names: () => readonly string[]
+  readonly clock: Clock
+  readonly log: Logger
+  /** Told of every certificate that takes the place of the first. */
+  readonly onNext: (identity: KeyAndCertificate) => void
+}
+
+/** How often names and age are looked at. */
+const interval: Milliseconds = 60_000
+
+/** The first certificate, and how to stop replacing it. Throws a Failure when the CA may not issue for any name of ours. */
+export async function listenerCertificate(
+  parts: ListenerCertificateParts,
+): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {
+  const { leaves, names, clock, log, onNext } = parts
+  let last = { names: '', renewal: 0 }
+  /** Undefined while the last one serves, and when no name is left. */
+  const issueWhenDue = async (): Promise<KeyAndCertificate | undefined> => {
+    const [first, ...rest] = names().filter(name => leaves.covers(name))
+    const text = [first, ...rest].join()
+    if (first === undefined || (text === last.names && clock.now() < last.renewal)) return undefined
+    const { key, cert, renewal } = await leaves.issue([first, ...rest])
+    last = { names: text, renewal }
+    return { key, cert }
+  }
+  const identity = await issueWhenDue()
+  if (identity === undefined) {
+    throw new Failure(
+      'the CA may not issue certificates for any name of this machine; listen_port_secure needs one that may',
+      { code: 'AUTHORITY', fault: 'internal', publicText: 'The service cannot start.' },
+    )
+  }
+  const stop = repeat(clock, interval, async () => {
+    try {
+      const next = await issueWhenDue()
+      if (next !== undefined) onNext(next)
+    } catch (error) {
+      log.error('the certificate of the TLS listener could not be renewed', { error })
+    }
+  })
+  return { identity, stop }
 }

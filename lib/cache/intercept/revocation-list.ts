@@ -19,7 +19,6 @@ const head: Milliseconds = hour
 
 interface RevocationListOptions {
   readonly issuer: Pick<Issuer, 'issueList'>
-  /** The cache directory. */
   readonly directory: string
   readonly clock: Clock
   readonly log: Logger

@@ -1,11 +1,12 @@
 /**
- * The address that examples name: the host and port by which clients reach this service. Pure.
+ * Where clients reach this service, as examples name it, and whether it works there: the state that pages and commands show.
  */
 import { isIPv4 } from 'node:net'
 import { formatAuthority } from '../../http/message/target.ts'
 import { isIP } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
-import type { Listener } from './sources.ts'
+import { countOf } from '../figures.ts'
+import type { Listener, OperationsSources } from './sources.ts'
 
 /** What `Acquire::http::Proxy` and the examples are made of. */
 export interface Endpoint {
@@ -13,7 +14,6 @@ export interface Endpoint {
   readonly port: number
   /** `http://cache.example.org:3142`, without a slash at the end. */
   readonly url: string
-  /** Whether `host` is an address, not a name. */
   readonly numeric: boolean
 }
 
@@ -87,4 +87,27 @@ export function neighbourCaution(
 /** Whether an address reaches this machine from this machine only. */
 export function isLoopback(address: string): boolean {
   return address === '::1' || address === 'localhost' || address.startsWith('127.')
+}
+
+export interface ServiceState {
+  /** Ready, ready with something to look after, or unable to do its work. */
+  readonly is: 'ready' | 'doubtful' | 'broken'
+  readonly because: string
+  readonly cautions: readonly string[]
+}
+
+export async function serviceState(sources: OperationsSources): Promise<ServiceState> {
+  const { config, admits, warnings, https, verification, health, addresses, listeners } = sources
+  const found = await health()
+  const neighbours = neighbourCaution(admits, addresses(), listeners())
+  const wrong = verification().last?.wrong ?? 0
+  const cautions = [
+    ...(config.offline ? ['offline: nothing is fetched from origins'] : []),
+    ...warnings(),
+    ...(neighbours === undefined ? [] : [neighbours]),
+    ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
+    ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
+  ]
+  if (!found.writable) return { is: 'broken', because: found.because, cautions }
+  return { is: cautions.length === 0 ? 'ready' : 'doubtful', because: '', cautions }
 }

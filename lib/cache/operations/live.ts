@@ -6,8 +6,8 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { Piece } from '../../bytes/piece.ts'
 import type { Source, Take } from '../../bytes/source.ts'
+import { serviceState } from './endpoint.ts'
 import type { OperationsSources } from './sources.ts'
-import { serviceState } from './state.ts'
 import { liveFigures } from './views/index-view.ts'
 
 /** How often a page gets new figures. */
@@ -34,7 +34,6 @@ export class Live {
     this.#sources = sources
   }
 
-  /** Whether no further page gets figures now. */
   get full(): boolean {
     return this.#closed || this.#pages.size >= mostPages
   }
@@ -58,7 +57,6 @@ export class Live {
     }
   }
 
-  /** Ends all streams. */
   close(): void {
     this.#closed = true
     for (const page of this.#pages) this.#end(page)

@@ -1,6 +1,6 @@
 /**
- * The routes of the operations interface: which path is answered with what. The pipeline sends requests here by their path
- * alone; nothing here depends on the host a request names or on `index.enable`.
+ * The routes of the operations interface: which path is answered with what, and which template is filled with which view. The
+ * pipeline sends requests here by their path alone; nothing here depends on the host a request names or on `index.enable`.
  *
  * Paths are compared byte for byte: they are case-sensitive and have one spelling. Queries are ignored, except that of
  * `explain`.
@@ -12,13 +12,19 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { withoutContent } from '../../http/message/reply.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
+import { redactUrl } from '../../log/redact.ts'
 import { packageRoot, projectPage } from '../../package.ts'
-import { Templates } from '../../template.ts'
+import { Templates, type View } from '../../template.ts'
+import { endpoint, serviceState } from './endpoint.ts'
+import { setupScript } from './examples/setup-script.ts'
 import { Live } from './live.ts'
-import { Pages } from './pages.ts'
 import { operationsPrefix } from './paths.ts'
 import { readers } from './readers.ts'
 import type { OperationsSources } from './sources.ts'
+import { cacheView } from './views/cache-view.ts'
+import { indexView } from './views/index-view.ts'
+import { setupView } from './views/setup-view.ts'
+import { statsView } from './views/stats-view.ts'
 import { policyWithScript, webResponse, withWebFields } from './web.ts'
 
 /** Answers GET. Only `explain` reads the query, and `allowed` the address of the client. */
@@ -33,49 +39,93 @@ export function operations(
   live: Live = new Live(sources),
 ): (request: Request, path: string, query?: string) => Promise<Response> {
   const directory = join(packageRoot(), 'templates', 'operations')
-  const pages = new Pages(sources, Templates.read(directory))
-  const table = pageTable(sources, { pages, live }, name => readFileSync(join(directory, name)))
+  const read = (name: string) => readFileSync(join(directory, name))
+  const render = pageRenderer(sources, Templates.read(directory))
+  const table = pageTable(sources, { live, render, read })
   const refusal = readers(sources)
   return async (request, path, query) => {
     const { method, client } = request
     if (method !== 'GET' && method !== 'HEAD') {
       return withWebFields(methodNotAllowed(['GET', 'HEAD']))
     }
-    const page = table.get(path) ?? (() => withoutPage(path, table, pages))
+    const refused = await refusal(request, path)
+    const page = table.get(path)
     const response = withWebFields(
-      (await refusal(request, path)) ?? (await page(query, client.address)),
+      refused ?? (await (page?.(query, client.address) ?? withoutPage(path, table, render))),
     )
     return method === 'HEAD' ? withoutContent(response) : response
   }
 }
 
+/** A path of a page with slashes at its end is redirected to the page; every other path is 404. */
+function withoutPage(path: string, table: ReadonlyMap<string, Page>, render: Render): Response {
+  const shorter = path.replace(/\/+$/, '')
+  if (shorter.startsWith(`${operationsPrefix}/`) && table.has(shorter)) return redirect(shorter)
+  return webResponse('html', render('not-found', 'Page not found', {}), { status: 404 })
+}
+
+const menu = [
+  ['/_cachesvc/', 'Overview'],
+  ['/_cachesvc/cache', 'Cache'],
+  ['/_cachesvc/stats', 'Statistics'],
+  ['/_cachesvc/setup', 'Setup'],
+  ['/_cachesvc/explain', 'Explain'],
+] as const
+
+/** Fills a template with a view, within the frame of all pages. */
+type Render = (template: string, title: string, view: View) => string
+
+function pageRenderer({ version }: OperationsSources, templates: Templates): Render {
+  const project = projectPage()
+  return (template, title, view) => {
+    const links = menu.map(([href, label]) => ({ href, label, current: label === title }))
+    return templates.render(template, { title, version, project, menu: links, ...view })
+  }
+}
+
 function pageTable(
   sources: OperationsSources,
-  { pages, live }: { readonly pages: Pages; readonly live: Live },
-  read: (name: string) => Buffer,
+  { live, render, read }: PageParts,
 ): ReadonlyMap<string, Page> {
   const style = read('style.css')
   const icon = read('favicon.ico')
   const usage = read('usage.html')
   const [, script = ''] = /<script>(.*)<\/script>/s.exec(read('live.mustache').toString()) ?? []
   const withScript = { fields: policyWithScript(script) }
-  const project = projectPage()
+  const { clock, addresses, listeners } = sources
+  const here = () => endpoint(sources.config, addresses(), listeners())
+  const html = (...page: Parameters<Render>) => webResponse('html', render(...page))
   return new Map<string, Page>([
     ['/', () => usageInformation(usage)],
     ['/robots.txt', () => webResponse('text', 'User-agent: *\nDisallow: /\n')],
     ['/favicon.ico', () => webResponse('icon', icon)],
-    [
-      '/.well-known/security.txt',
-      () => webResponse('text', securityText(project, sources.clock.now())),
-    ],
+    ['/.well-known/security.txt', () => webResponse('text', securityText(clock.now()))],
     ['/_cachesvc', () => redirect('/_cachesvc/')],
-    ['/_cachesvc/', async () => webResponse('html', await pages.index(), withScript)],
+    [
+      '/_cachesvc/',
+      async () => {
+        const view = { ...indexView(sources, here()), ...(await stateView(sources)) }
+        return webResponse('html', render('index', 'Overview', view), withScript)
+      },
+    ],
     ['/_cachesvc/live', () => liveResponse(live)],
-    ['/_cachesvc/cache', async () => webResponse('html', await pages.cache())],
-    ['/_cachesvc/stats', () => webResponse('html', pages.stats())],
-    ['/_cachesvc/setup', () => webResponse('html', pages.setup())],
-    ['/_cachesvc/setup.sh', () => webResponse('text', pages.setupScript())],
-    ['/_cachesvc/explain', async query => webResponse('html', await pages.explain(query))],
+    [
+      '/_cachesvc/cache',
+      async () => {
+        const view = { ...(await cacheView(sources)), ...(await stateView(sources)) }
+        return html('cache', 'Cache', view)
+      },
+    ],
+    [
+      '/_cachesvc/stats',
+      () => html('stats', 'Statistics', statsView(sources.statistics(), sources.history())),
+    ],
+    ['/_cachesvc/setup', () => html('setup', 'Setup', setupView(sources, here()))],
+    ['/_cachesvc/setup.sh', () => webResponse('text', setupScript({ here: here() }))],
+    [
+      '/_cachesvc/explain',
+      async query => html('explain', 'Explain', await explainView(sources, query)),
+    ],
     ['/_cachesvc/style.css', () => webResponse('css', style)],
     [
       '/_cachesvc/api/stats',
@@ -92,6 +142,41 @@ function pageTable(
   ])
 }
 
+interface PageParts {
+  readonly live: Live
+  readonly render: Render
+  /** Reads a file beside the templates. */
+  readonly read: (name: string) => Buffer
+}
+
+/** For the template `state`: not ready, ready with something to look after, or well. */
+async function stateView(sources: OperationsSources): Promise<View> {
+  const { is, because, cautions } = await serviceState(sources)
+  const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }
+  return { ...state, because, cautions }
+}
+
+/** The longest URL `explain` takes. */
+const longestUrl = 2048
+
+/** URLs of the kinds that the Explain page understands: an index, a package, an archive behind TLS. */
+const explained = [
+  'http://archive.example.org/debian/dists/stable/InRelease',
+  'http://archive.example.org/debian/pool/main/h/hello/hello_2.10-3_amd64.deb',
+  'https://packages.example.com/debian/dists/stable/InRelease',
+].map(text => ({ text, href: `/_cachesvc/explain?${new URLSearchParams({ url: text })}` }))
+
+/** The form, and what is known of the URL in the query's `url`, if it has one. */
+async function explainView(sources: OperationsSources, query = ''): Promise<View> {
+  const url = new URLSearchParams(query).get('url')?.trim() ?? ''
+  const tooLong = url.length > longestUrl
+  const asked = url !== '' && !tooLong
+  const [verdict = false, ...reasons] = asked ? await sources.explain(url) : []
+  const examples = asked ? [] : explained
+  const shown = tooLong ? '' : redactUrl(url)
+  return { url: shown, tooLong, longestUrl, asked, verdict, reasons, examples }
+}
+
 function liveResponse(live: Live): Response {
   if (live.full) {
     const fields = Fields.of(['Retry-After', '60'])
@@ -99,13 +184,6 @@ function liveResponse(live: Live): Response {
   }
   const stream = { kind: 'stream', length: undefined, open: () => live.open() } as const
   return { ...webResponse('events', ''), content: stream }
-}
-
-/** A path of a page with slashes at its end is redirected to the page; every other path is 404. */
-function withoutPage(path: string, table: ReadonlyMap<string, Page>, pages: Pages): Response {
-  const shorter = path.replace(/\/+$/, '')
-  if (shorter.startsWith(`${operationsPrefix}/`) && table.has(shorter)) return redirect(shorter)
-  return webResponse('html', pages.notFound(), { status: 404 })
 }
 
 /** The query is dropped: no page but `explain` reads one. */
@@ -125,9 +203,9 @@ function usageInformation(page: Buffer): Response {
 const securityExpiry: Milliseconds = 7 * day
 
 /** RFC 9116. */
-function securityText(contact: string, now: Milliseconds): string {
+function securityText(now: Milliseconds): string {
   const expires = new Date(now + securityExpiry).toISOString().replace(/\.\d+Z$/, 'Z')
-  return `Contact: ${contact}\nExpires: ${expires}\nPreferred-Languages: en\n`
+  return `Contact: ${projectPage()}\nExpires: ${expires}\nPreferred-Languages: en\n`
 }
 
 function file(type: keyof typeof missing, bytes: Buffer | undefined): Response {

@@ -1,18 +1,17 @@
 /**
  * The values and functions that the pages get from the rest of the service, read-only.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Config } from '../config/config.ts'
 import type { Arriving } from '../fetch/found.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
-import type { Answered, Rates, Tally } from '../stats/activity.ts'
-import type { Counted } from '../stats/holdings.ts'
+import type { Activity, Counted } from '../stats/activity.ts'
 import type { HistoryReport, StatisticsReport } from '../stats/report.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { FileSystemSpace, Usage } from '../store/upkeep/space.ts'
-import type { Signature } from '../suites/generation.ts'
+import type { Generation } from '../suites/generation.ts'
 
 /** A value that is asked for once a request, at once or later. */
 type Source<Value> = () => Value | Promise<Value>
@@ -21,16 +20,13 @@ export interface OperationsSources {
   readonly clock: Clock
   readonly version: string
   readonly config: Config
-  /** Whether a client may use the proxy. */
   readonly admits: (client: string) => boolean
-  /** What is doubtful about the configuration. */
   readonly warnings: () => readonly string[]
   /** The open listeners, the main one first. */
   readonly listeners: () => readonly Listener[]
   /** IP addresses of this machine, in the system's order. */
   readonly addresses: () => readonly string[]
   readonly httpsMode: HttpsMode
-  /** The CA; undefined when there is none. */
   readonly https: () => HttpsState | undefined
   /** The rules of mirror routing; the first that applies decides. */
   readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
@@ -46,7 +42,6 @@ export interface OperationsSources {
   readonly suites: () => readonly SuiteState[]
   /** Metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
-  /** The CA's certificate; undefined when there is none. */
   readonly certificate: Source<Buffer | undefined>
   /** The revocation list, DER; undefined when there is none. */
   readonly revocationList: Source<Buffer | undefined>
@@ -58,43 +53,29 @@ export interface OperationsSources {
 export interface Listener {
   /** Undefined when it listens on every address of the machine. */
   readonly address: string | undefined
-  /** The port it really has. */
   readonly port: number
-  /** Whether clients speak TLS to it. */
   readonly secure: boolean
 }
 
 /** What the service does now and did lately. */
-export interface ActivityReport {
-  readonly started: Milliseconds
-  /** Over the last minute. */
-  readonly rates: Rates
-  /** The latest first. */
-  readonly requests: readonly Answered[]
-  readonly problems: readonly Answered[]
-  /** Most bytes first. */
-  readonly archives: readonly Tally[]
-  readonly clients: readonly Tally[]
+export interface ActivityReport
+  extends Pick<Activity, 'started' | 'rates' | 'requests' | 'problems' | 'archives' | 'clients'> {
   /** Of clients. */
   readonly connections: number
   readonly arriving: readonly Arriving[]
 }
 
 /** What the store holds and what its file system has left; all sizes in bytes. */
-export interface StoreUsage extends Omit<Usage, 'blobs'> {
+interface StoreUsage extends Omit<Usage, 'blobs'> {
   /** Undefined when the file system does not say. */
   readonly filesystem: FileSystemSpace | undefined
 }
 
 /** A suite with the generation that clients get. */
-export interface SuiteState {
+export interface SuiteState
+  extends Pick<Generation, 'date' | 'adopted' | 'validUntil' | 'signature'> {
   /** URL of the directory of its Release file. */
   readonly name: string
-  /** Date of the Release file. */
-  readonly date: Milliseconds | undefined
-  readonly adopted: Milliseconds
-  readonly validUntil: Milliseconds | undefined
-  readonly signature: Signature
   /** The files it names that clients use, and their bytes. */
   readonly files: number
   readonly bytes: number
@@ -104,7 +85,6 @@ export interface SuiteState {
 
 /** The check of everything stored. */
 export interface Verification {
-  /** Whether one runs now. */
   readonly running: boolean
   /** What the last one found that reached its end; undefined before the first. */
   readonly last: LastVerification | undefined

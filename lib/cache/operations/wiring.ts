@@ -4,39 +4,30 @@
 import type { Clock } from '../../async/clock.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { HttpServer } from '../../http/server/server.ts'
-import type { Updates } from '../answer/suite-updates.ts'
+import type { Answering } from '../answering.ts'
 import { explain } from '../explain.ts'
-import type { Fetcher } from '../fetch/fetch.ts'
 import type { Https } from '../intercept/https.ts'
-import { machineAddresses } from '../policy/own-identity.ts'
-import type { Rules } from '../policy/rules.ts'
-import type { NegativeMemory } from '../rfc9111/negative.ts'
-import type { Activity } from '../stats/activity.ts'
-import { Holdings } from '../stats/holdings.ts'
+import { machineAddresses } from '../policy/hosts.ts'
+import type { Rules } from '../policy/policy.ts'
+import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import type { Suites } from '../suites/suites.ts'
 import { Live } from './live.ts'
 import { CacheMetrics } from './metrics.ts'
 import { operations } from './routes.ts'
 import type { Listener, OperationsSources, SuiteState, Verification } from './sources.ts'
 
-interface OperationsParts {
+interface OperationsParts extends Pick<Answering, 'suites' | 'updates' | 'negative' | 'fetcher'> {
   readonly clock: Clock
   readonly version: string
   readonly rules: () => Rules
-  /** What is doubtful about the configuration. */
   readonly warnings: () => readonly string[]
   readonly listeners: readonly Listener[]
   readonly servers: readonly HttpServer[]
   readonly https: Https
   readonly store: Store
-  readonly suites: Suites
-  readonly updates: Updates
-  readonly negative: NegativeMemory
   readonly origin: OriginClient
-  readonly fetcher: Fetcher
   readonly statistics: Statistics
   readonly activity: Activity
   readonly verification: Verification
@@ -96,7 +87,7 @@ export async function operationsOf(parts: OperationsParts) {
     holdings: () => stored.counted(),
     health: () => store.health(),
     verification: () => verification,
-    suites: () => suiteStates(suites, parts.updates),
+    suites: () => suiteStates(parts),
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()
@@ -104,10 +95,13 @@ export async function operationsOf(parts: OperationsParts) {
     explain: url => explain(url, { rules: rules(), store, suites, negative, now: clock.now() }),
   }
   const live = new Live(sources)
-  return { metrics, handler: operations(sources, live), sources, live }
+  return { metrics, operations: operations(sources, live), sources, live }
 }
 
-function suiteStates(suites: Suites, updates: Updates): readonly SuiteState[] {
+function suiteStates({
+  suites,
+  updates,
+}: Pick<Answering, 'suites' | 'updates'>): readonly SuiteState[] {
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents } = generation

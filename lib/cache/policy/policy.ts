@@ -1,5 +1,6 @@
 /**
- * Decides whether a client may reach a target, and how. Pure; asked again for every redirect and every routed target.
+ * Decides whether a client may reach a target, and how. Decisions are pure, and made again for every redirect and every routed
+ * target.
  *
  * # Facts
  * - A host list compares whole labels: `.example.org` is example.org and what lies below it, never badexample.org.
@@ -13,8 +14,16 @@ import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { AddressSet, isPublicAddress, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
-import { type HostList, hostList, matching } from './host-list.ts'
-import { isOwn, type Own } from './own-identity.ts'
+import {
+  closestPattern,
+  type HostList,
+  hostList,
+  isOwn,
+  matching,
+  type Own,
+  ownIdentity,
+} from './hosts.ts'
+import { type RouteRules, routeRules } from './routing.ts'
 
 /** What is to be reached. */
 interface TargetApproach {
@@ -25,7 +34,6 @@ interface TargetApproach {
 /** Which client wants to reach it. */
 export interface ClientApproach {
   readonly authority: Authority
-  /** The client's IP address. */
   readonly client: string
   /** Whether the request's Via names us: it has been here before (RFC 9110 section 7.6.3). */
   readonly passedBefore: boolean
@@ -52,7 +60,8 @@ export interface Admitted {
   readonly rule: string
 }
 
-interface Denied {
+/** A refusal. */
+export interface Denied {
   readonly deny: DenyRule
   /** For the client: the setting, the value met and what to change. */
   readonly sentence: string
@@ -65,29 +74,50 @@ export interface Policy {
   readonly preventConnect: boolean
   /** Whether no list restricts the hosts: every host is admitted, only those of `private_domains` are trusted. */
   readonly open: boolean
-  /** Those of `domains` and of `private_domains`. */
   readonly domains: HostList
   readonly passthroughDomains: HostList
   readonly ports: Ports
   readonly connectPorts: Ports
+  /** The three lists of `https`. */
+  readonly modes: HostList<HostPattern & { readonly mode: TunnelMode }>
+  /** The mode of tunnels to hosts in none of them. */
+  readonly otherMode: TunnelMode
 }
+
+/** Whether a tunnel is carried through unread, intercepted or refused. */
+type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 
 export type PolicySettings = Pick<
   Config,
   'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
-> & { readonly https: Pick<Config['https'], 'prevent'> }
+> & {
+  readonly https: Pick<
+    Config['https'],
+    'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
+  >
+}
 
 /** Made once for each configuration. Throws a Failure for a client network that is no CIDR. */
 export function compilePolicy(settings: PolicySettings, own: Own): Policy {
+  const { https } = settings
+  const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
+    patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
     clients: AddressSet.fromCidrs(settings.clients),
-    preventConnect: settings.https.prevent,
+    preventConnect: https.prevent,
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
+    // Of equal patterns the first counts: the more careful mode.
+    modes: hostList([
+      ...withMode('refuse', https.refuseDomains),
+      ...withMode('tunnel', https.tunnelDomains),
+      ...withMode('intercept', https.interceptDomains),
+    ]),
+    otherMode: https.intercept ? 'intercept' : 'tunnel',
   }
 }
 
@@ -118,36 +148,35 @@ export function admitTarget(approach: TargetApproach, policy: Policy): Admission
       `A tunnel to ${formatAuthority(authority)} is refused by \`https.prevent\`; set it to false to allow CONNECT, or write the source as http://HTTPS///host/path.`,
     )
   }
-  return policy.open ? admitAnyHost(approach, policy) : admitListedHost(approach, policy)
+  return admitHost(approach, policy)
+}
+
+/**
+ * The mode of a tunnel the policy admits, and the pattern it comes from; undefined when it is the general rule. The closest
+ * pattern decides: `archive.example.org` before `.example.org`, one with a port before one without. Hosts that are never stored
+ * are intercepted only when a list says so, and none is when the policy would refuse the requests inside.
+ */
+export function tunnelMode(
+  authority: Authority,
+  policy: Policy,
+): { readonly mode: TunnelMode; readonly rule: string | undefined } {
+  const closest = closestPattern(policy.modes, authority)
+  const within = admitTarget({ kind: 'fetch', authority }, policy)
+  const stored = 'allow' in within && within.allow !== 'passthrough'
+  const mode = closest?.mode ?? (stored ? policy.otherMode : 'tunnel')
+  const unread = mode === 'intercept' && 'deny' in within
+  return { mode: unread ? 'tunnel' : mode, rule: closest?.text }
+}
+
+/** Whether a CONNECT to this authority would be admitted and intercepted. */
+export function intercepts(authority: Authority, policy: Policy): boolean {
+  const admission = admitTarget({ kind: 'connect', authority }, policy)
+  return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
 }
 
 function circle(authority: Authority): Denied {
   const target = formatAuthority(authority)
   return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
-}
-
-/** No lists: every host at a public address, through the open ports, and the hosts of `private_domains` at any. */
-function admitAnyHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
-  const { setting, ports } = openPorts(kind, policy)
-  const listed = closest(matching(policy.domains, authority.host), authority.port, ports)
-  if (listed !== undefined) return { allow: allowed(kind), trusted: true, rule: listed.text }
-  const target = formatAuthority(authority)
-  if (!hasPort(ports, authority.port)) {
-    const why = `${openly(ports)}; add ${authority.port} there to allow it.`
-    return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
-  }
-  if (normaliseAddress(authority.host) !== undefined && !isPublicAddress(authority.host)) {
-    return deny(
-      'public-address',
-      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
-    )
-  }
-  return { allow: allowed(kind), trusted: false, rule: '*' }
-}
-
-/** What is allowed of a host whose files may be stored. */
-function allowed(kind: TargetApproach['kind']): Admitted['allow'] {
-  return kind === 'connect' ? 'tunnel' : 'cache'
 }
 
 /** The first pattern that admits a port. */
@@ -159,19 +188,39 @@ function closest(
   return patterns.find(one => (one.port === undefined ? hasPort(open, port) : one.port === port))
 }
 
-/** With lists, only what they name. `passthrough_domains` wins, because nothing is stored for it. */
-function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
-  const { setting, ports } = openPorts(kind, policy)
+/**
+ * With lists, only what they name: `passthrough_domains` wins, because nothing is stored for it. Without them every host at a public
+ * address, through the open ports, and the hosts of `private_domains` at any.
+ */
+function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admission {
+  const fetching = kind === 'fetch'
+  const [setting, ports] = fetching
+    ? (['ports', policy.ports] as const)
+    : (['connect_ports', policy.connectPorts] as const)
   const { host, port } = authority
   const passthrough = matching(policy.passthroughDomains, host)
   const domains = matching(policy.domains, host)
   const passed = closest(passthrough, port, ports)
   const admitted = passed ?? closest(domains, port, ports)
+  const stored = fetching ? 'cache' : 'tunnel'
   if (admitted !== undefined) {
-    const allow = kind === 'fetch' && passed !== undefined ? 'passthrough' : allowed(kind)
+    const allow = fetching && passed !== undefined ? 'passthrough' : stored
     return { allow, trusted: true, rule: admitted.text }
   }
   const target = formatAuthority(authority)
+  if (policy.open) {
+    if (!hasPort(ports, port)) {
+      const why = `${openly(ports)}; add ${port} there to allow it.`
+      return deny(setting, `${target} is refused by \`${setting}\`: ${why}`)
+    }
+    if (normaliseAddress(host) === undefined || isPublicAddress(host)) {
+      return { allow: stored, trusted: false, rule: '*' }
+    }
+    return deny(
+      'public-address',
+      `${target} is refused because it is no public address and in no list; list ${target} under \`private_domains\` to allow it.`,
+    )
+  }
   const near = [...passthrough, ...domains]
   const list = passthrough.length > 0 ? 'passthrough_domains' : 'domains'
   if (near.some(pattern => pattern.port === undefined)) {
@@ -190,12 +239,6 @@ function admitListedHost({ kind, authority }: TargetApproach, policy: Policy): A
   )
 }
 
-function openPorts(kind: TargetApproach['kind'], { connectPorts, ports }: Policy) {
-  return kind === 'connect'
-    ? ({ setting: 'connect_ports', ports: connectPorts } as const)
-    : ({ setting: 'ports', ports } as const)
-}
-
 function openly(ports: Ports): string {
   const names = ports.map(each => (typeof each === 'number' ? each : `${each.first}-${each.last}`))
   if (names.length === 0) return 'no port is open'
@@ -208,4 +251,17 @@ function and(items: ReadonlyArray<string | number>): string {
 
 function deny(rule: DenyRule, sentence: string): Denied {
   return { deny: rule, sentence }
+}
+
+/** A reload replaces all of it at once. */
+export interface Rules {
+  readonly config: Config
+  readonly policy: Policy
+  readonly routes: RouteRules
+}
+
+/** The rules of a configuration. `ports` are those the service listens on; a command takes the configured ones. */
+export function rulesOf(config: Config, ports = config.listen.map(({ port }) => port)): Rules {
+  const policy = compilePolicy(config, ownIdentity(config, ports))
+  return { config, policy, routes: routeRules(config) }
 }

@@ -13,7 +13,7 @@
 import { defaultPort, type TargetUri } from '../../http/message/target.ts'
 import type { Config } from '../config/config.ts'
 import type { Place } from '../config/setting-kinds.ts'
-import { hostList, matching } from './host-list.ts'
+import { hostList, matching } from './hosts.ts'
 
 /** The rules of routing, in the order they are tried. */
 export type RouteRules = readonly RouteRule[]
@@ -62,23 +62,14 @@ type RoutingSettings = Pick<
 export function routeRules(config: RoutingSettings): RouteRules {
   const { ubuntuServer, debianServer } = config.overrides
   return [
-    ...config.remap.map(({ from, to }, i) => ({
-      name: `remap[${i}]`,
-      from: from.text,
-      to: to.text,
-      apply: remapped(from, to),
-    })),
+    ...config.remap.map(({ from, to }, i) => remapped(`remap[${i}]`, from, to)),
+    // All origins of an archive share what is stored under the first one.
     ...config.archives.flatMap(({ origins: [first, ...others] }, i) =>
-      first === undefined ? [] : others.map(other => shared(`archives[${i}]`, other, first)),
+      first === undefined ? [] : others.map(other => remapped(`archives[${i}]`, other, first)),
     ),
     ...(ubuntuServer === undefined ? [] : ubuntu(ubuntuServer)),
     ...(debianServer === undefined ? [] : debian(debianServer, config)),
   ]
-}
-
-/** All origins of an archive share what is stored under the first one. */
-function shared(name: string, from: Place, to: Place): RouteRule {
-  return { name, from: from.text, to: to.text, apply: remapped(from, to) }
 }
 
 /** Where a target may be fetched from, itself first, then the other origins of the archive it lies in. */
@@ -107,14 +98,15 @@ export function archiveOf<Archive extends { readonly origins: readonly Place[] }
   return undefined
 }
 
-function remapped(from: Place, to: Place): RouteRule['apply'] {
-  return asked => {
+function remapped(name: string, from: Place, to: Place): RouteRule {
+  const apply = (asked: TargetUri): TargetUri | undefined => {
     if (!isOf(asked, from)) return undefined
     // A place without a host is that one file; every other place is a beginning.
     if (from.host === undefined) return asked.path === from.path ? moved(asked, to, '') : undefined
     const rest = below(asked.path, from.path)
     return rest === undefined ? undefined : moved(asked, to, rest)
   }
+  return { name, from: from.text, to: to.text, apply }
 }
 
 function ubuntu(to: Place): RouteRules {

@@ -8,9 +8,12 @@
  *   target in use and remembered. It was a third of the cost of a hit from memory.
  * - Targets in demand are one object however often they are asked for (`TargetReader`). What is remembered of a target goes
  *   when the reader forgets it, so the reader's bound is the bound here. A reload makes new `Destinations`.
+ * - With a URL prefix a browser takes every archive, and our own pages, for one site: a page of one could read what the others
+ *   have. So such an answer gets no scripts and an origin of its own, and loses the fields that concern a whole site.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
+import type { Response } from '../../http/message/message.ts'
 import {
   type Authority,
   formatAuthority,
@@ -20,20 +23,24 @@ import {
   type Target,
   type TargetUri,
 } from '../../http/message/target.ts'
-import type { About } from '../answer/representation.ts'
 import { type ArchivePath, classify } from '../archive/path.ts'
-import { type Admission, admitTarget } from '../policy/policy.ts'
+import { type Admission, admitTarget, type Rules } from '../policy/policy.ts'
 import { carriesCredentials, type RouteRule, route } from '../policy/routing.ts'
-import type { Rules } from '../policy/rules.ts'
 import { canonicalUri } from '../store/key.ts'
 import { type Asked, effectiveTarget, type NoFile, refusals } from './request-target.ts'
+
+/** What every answer about one target has in common. */
+export interface About {
+  readonly key: string
+  readonly kind: string
+  readonly origin: string
+}
 
 /** A file of an archive. */
 export interface FileDestination {
   readonly kind: 'file'
   /** Whether it is shown under an address of ours, because the client asked with a URL prefix. */
   readonly underOurAddress: boolean
-  /** What the client wrote, the way it wrote it. */
   readonly asked: TargetUri
   /**
    * The target the origin is asked for, in its canonical spelling: so a response is never stored under the key of another
@@ -42,7 +49,6 @@ export interface FileDestination {
   readonly uri: TargetUri
   /** The rule that routed it there; undefined when it is fetched from where it was asked for. */
   readonly rule: RouteRule | undefined
-  /** The name it is kept under. */
   readonly key: string
   readonly archive: ArchivePath
   readonly about: About
@@ -133,16 +139,9 @@ export function destinationOfUrl(url: string, rules: Rules): FileDestination | s
   const local = { address: '127.0.0.1', port: 0 }
   const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
   const destination = destinationOf(request, rules)
-  switch (destination.kind) {
-    case 'file':
-      return destination
-    case 'refuse':
-      return destination.sentence
-    case 'operations':
-      return 'a page of this proxy'
-    case 'connect':
-      return 'a tunnel'
-  }
+  if (destination.kind === 'file') return destination
+  if (destination.kind === 'refuse') return destination.sentence
+  return destination.kind === 'operations' ? 'a page of this proxy' : 'a tunnel'
 }
 
 /** The same file under another key on the same host. */
@@ -152,3 +151,44 @@ export function keptAs(destination: FileDestination, key: string): FileDestinati
   const archive = classify(uri.path)
   return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }
+
+/** An archive's answer as it may be shown under our address, to a request for this target. Redirects stay there. */
+export function sandboxed(response: Response, target: Target): Response {
+  const location = response.fields.get('Location')
+  const fields = response.fields
+    .without(...aboutASite, ...(location === undefined ? [] : ['Location']))
+    // CSP 3 section 6.3.2: no scripts, no forms, an opaque origin.
+    .plus('Content-Security-Policy', 'sandbox')
+    .plus('X-Content-Type-Options', 'nosniff')
+  if (location === undefined) return { ...response, fields }
+  return { ...response, fields: fields.plus('Location', prefixed(location, target)) }
+}
+
+/** The place a redirect names, with the prefix by which the client asked. */
+function prefixed(location: string, target: Target): string {
+  const uri = parseUri(location)
+  if ('problem' in uri) return location
+  const byProxy = target.form === 'absolute' && target.uri.host === 'https'
+  return formatUri(uri)
+    .replace(/^http:\/\//, '/')
+    .replace(/^https:\/\//, byProxy ? 'http://HTTPS///' : '/HTTPS///')
+}
+
+/** Fields that concern all of a server's site. */
+const aboutASite = [
+  'Set-Cookie',
+  'Set-Cookie2',
+  'Strict-Transport-Security',
+  'Public-Key-Pins',
+  'Clear-Site-Data',
+  'Alt-Svc',
+  'Service-Worker-Allowed',
+  'Origin-Agent-Cluster',
+  'Access-Control-Allow-Origin',
+  'Access-Control-Allow-Credentials',
+  'Report-To',
+  'Reporting-Endpoints',
+  'NEL',
+  'Content-Security-Policy',
+  'X-Content-Type-Options',
+]

@@ -26,10 +26,10 @@ import {
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
 import { isOperationsPath, operationsPrefix } from '../operations/paths.ts'
-import { isOwn, isOwnHost, type Own } from '../policy/own-identity.ts'
+import { isOwn, isOwnHost, type Own } from '../policy/hosts.ts'
 
 /** How a file was asked for: as a proxy, by DNS, by URL prefix, by URL prefix with `HTTPS///`, in an intercepted tunnel. */
-export type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
+type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'
 
 type EffectiveTarget =
   | {

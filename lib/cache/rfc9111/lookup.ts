@@ -1,5 +1,6 @@
 /**
- * Decides whether a stored response answers a request, RFC 9111 section 4. Pure.
+ * Decides whether a stored response answers a request, RFC 9111 section 4: its freshness (section 4.2), its age, and what the
+ * request asks of caches. Asks no origin.
  *
  * # Facts
  * - apt sends `max-age=0` on every index, those named by their digest among them, and nothing on packages. An immutable file
@@ -7,44 +8,49 @@
  * - Many machines update in the same second. What the origin confirmed a moment ago answers all but `no-cache`.
  * - Release and Release.gpg must be of one moment, or the signature does not fit: the origin is asked about both every time.
  * - A flat repository without Release costs twenty 404s an update, all asked with `max-age=0`: a remembered 404 answers them.
+ * - A file whose name changes with its content (by digest, by version, below a past date) is immutable and always fresh.
+ * - For everything else the configuration says how long the origin need not be asked again. The origin's own max-age or
+ *   Expires may shorten that but not lengthen it: content delivery networks give a day to whole sites, Release files among
+ *   them, and apt would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
+ * - The configured time runs from the last answer of the origin, the origin's own from when the response was made. A copy
+ *   that a content delivery network sends ninety seconds old is still the newest there is.
+ * - A clock may be set back. A copy from the future has an unknown age: it counts as stale, and no age becomes negative.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { type RequestDirectives, responseDirectives } from '../../http/message/cache-control.ts'
+import { day, type Milliseconds, type Seconds } from '../../async/clock.ts'
+import {
+  ageOf,
+  type RequestDirectives,
+  responseDirectives,
+} from '../../http/message/cache-control.ts'
+import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import type { Entry } from '../store/entry.ts'
-import { currentAge, type FreshnessSettings, freshnessOf, isJustValidated } from './freshness.ts'
+import type { Config } from '../config/config.ts'
+import { type Entry, unconfirmed } from '../store/entry.ts'
+import type { HitReason, MissReason, StaleReason } from './outcome.ts'
 
+/** A request for a file that the policy has admitted, and all that is known of the file. */
 export interface Question {
+  readonly key: string
+  readonly archive: ArchivePath
   readonly stored: Entry | undefined
-  /** Until when the origin's 404 is remembered; undefined when there is none. */
-  readonly negativeUntil: Milliseconds | undefined
-  readonly path: ArchivePath
   /** What an adopted index says the content must be. */
   readonly claim?: { readonly digest: string } | undefined
-  /** From when on the origin is asked however fresh the copy is; undefined for most files. */
-  readonly checkFrom?: Milliseconds | undefined
-  /** What the client's request asks of caches. */
   readonly directives: RequestDirectives
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
   readonly authorization: boolean
-  /** Whether the policy says passthrough. */
   readonly passthrough: boolean
-  /** Whether no origin may be asked. */
-  readonly offline?: boolean
-  readonly settings: FreshnessSettings
   readonly now: Milliseconds
+  readonly config: { readonly offline: boolean; readonly freshness: FreshnessSettings }
+  /** A command that runs beside the service has no memory of 404s. */
+  readonly negative?: { until(key: string): Milliseconds | undefined } | undefined
+  /** From when on the origin is asked about a Release file however fresh the copy is. */
+  readonly suites?: { checkFrom(release: Entry): Milliseconds | undefined } | undefined
 }
 
-export type StoreReason =
-  | 'immutable'
-  | 'fresh'
-  | 'validated-just-now'
-  | 'max-stale'
-  | 'as-released'
-  | 'offline'
+export type StoreReason = Exclude<HitReason, 'validated' | StaleReason>
 type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
-type OriginReason = 'absent' | 'authorization' | 'no-store' | 'passthrough'
+type OriginReason = Extract<MissReason, 'absent' | 'authorization' | 'no-store' | 'passthrough'>
 
 export type FailReason = 'only-if-cached' | 'offline'
 
@@ -55,31 +61,27 @@ export type Decision =
   | { readonly use: 'replace'; readonly because: 'superseded'; readonly entry: Entry }
   /** Ask the origin. With `no-store` nothing is stored; with `authorization` and `passthrough` neither, and nothing shared. */
   | { readonly use: 'origin'; readonly because: OriginReason }
-  /** Answer with the remembered 404. */
   | { readonly use: 'negative'; readonly because: 'not-found-remembered' }
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
   | { readonly use: 'fail'; readonly because: FailReason }
 
-/** What to answer a request from, and why. */
+/** What to answer a request from, and why. The pipeline acts on it, and `explain` puts it into words. */
 export function lookup(question: Question): Decision {
   const decision = withoutAsking(question)
-  const asksOrigin = ['origin', 'revalidate', 'replace'].includes(decision.use)
-  if (asksOrigin && question.offline === true) return withoutOrigin(decision)
+  if (decision.use === 'store' || decision.use === 'negative') return decision
+  if (question.config.offline) {
+    // What is stored, of any age. A request that nothing stored may answer fails.
+    return decision.use === 'revalidate'
+      ? { use: 'store', because: 'offline', entry: decision.entry }
+      : { use: 'fail', because: 'offline' }
+  }
   // 5.2.1.7: the client wants what is stored, or 504.
-  return asksOrigin && question.directives.onlyIfCached
-    ? { use: 'fail', because: 'only-if-cached' }
-    : decision
-}
-
-/** What is stored, of any age. A request that nothing stored may answer fails. */
-function withoutOrigin(decision: Decision): Decision {
-  return decision.use === 'revalidate'
-    ? { use: 'store', because: 'offline', entry: decision.entry }
-    : { use: 'fail', because: 'offline' }
+  return question.directives.onlyIfCached ? { use: 'fail', because: 'only-if-cached' } : decision
 }
 
 function withoutAsking(question: Question): Decision {
-  const { stored, directives, path, claim, settings, now } = question
+  const { stored, directives, archive, claim, config, now } = question
+  const settings = config.freshness
   if (question.passthrough) return { use: 'origin', because: 'passthrough' }
   // Nothing stored was asked for with credentials, so nothing stored is this client's answer.
   if (question.authorization) return { use: 'origin', because: 'authorization' }
@@ -91,8 +93,9 @@ function withoutAsking(question: Question): Decision {
   }
   // 5.2.1.4: not without successful validation.
   if (directives.noCache) return { use: 'revalidate', because: 'no-cache', entry: stored }
-  const fresh = freshnessOf(stored, path, { settings, now })
-  const checked = question.checkFrom !== undefined && now >= question.checkFrom
+  const fresh = freshnessOf(stored, archive, { settings, now })
+  const checkFrom = archive.kind === 'release' ? question.suites?.checkFrom(stored) : undefined
+  const checked = checkFrom !== undefined && now >= checkFrom
   const remaining = checked && fresh !== Number.POSITIVE_INFINITY ? Math.min(0, fresh) : fresh
   if (remaining === Number.POSITIVE_INFINITY) {
     return { use: 'store', because: 'immutable', entry: stored }
@@ -103,16 +106,16 @@ function withoutAsking(question: Question): Decision {
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
   }
-  const floor = path.detached ? 0 : settings.floor
+  const floor = archive.detached ? 0 : settings.floor
   return isJustValidated(stored, floor, now)
     ? { use: 'store', because: 'validated-just-now', entry: stored }
     : { use: 'revalidate', because, entry: stored }
 }
 
-function withoutEntry({ negativeUntil, directives, settings, now }: Question): Decision {
+function withoutEntry({ key, negative, directives, config, now }: Question): Decision {
+  const until = negative?.until(key) ?? now
   // A 404 remembered for longer than the setting allows was remembered before the clock was set back.
-  const remembered =
-    negativeUntil !== undefined && negativeUntil > now && negativeUntil <= now + settings.negative
+  const remembered = until > now && until <= now + config.freshness.negative
   if (remembered && !directives.noCache) return { use: 'negative', because: 'not-found-remembered' }
   return { use: 'origin', because: directives.noStore ? 'no-store' : 'absent' }
 }
@@ -140,4 +143,115 @@ export function allowsStale(stored: Entry): boolean {
   const origin = responseDirectives(Fields.of(...stored.fields))
   const forbids = origin.noCache || origin.mustRevalidate || origin.proxyRevalidate
   return !forbids && origin.sMaxAge === undefined
+}
+
+export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
+
+/** What freshness asks of an entry. */
+export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
+
+/**
+ * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
+ * -Infinity when its age is unknown.
+ */
+export function freshnessOf(
+  stored: Stored,
+  path: ArchivePath,
+  { settings, now }: { readonly settings: FreshnessSettings; readonly now: Milliseconds },
+): Seconds {
+  if (isImmutable(stored, path)) return Number.POSITIVE_INFINITY
+  if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
+  const configured = (configuredLifetime(path, settings) - residentTime(stored, now)) / 1000
+  const lifetime = originLifetime(stored)
+  return lifetime === undefined
+    ? configured
+    : Math.min(configured, lifetime - currentAge(stored, now))
+}
+
+/**
+ * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age.
+ */
+export function currentAge(stored: Stored, now: Milliseconds): Seconds {
+  return Math.max(0, stored.initialAge) + Math.floor(residentTime(stored, now) / 1000)
+}
+
+/** Whether the origin has confirmed the response within `floor`: too recently to be asked again, even for `max-age=0`. */
+export function isJustValidated(stored: Stored, floor: Milliseconds, now: Milliseconds): boolean {
+  return !isFromTheFuture(stored, now) && residentTime(stored, now) < floor
+}
+
+/** When a request went out and when the head of its response arrived. */
+export interface ResponseTimes {
+  readonly requested: Milliseconds
+  readonly received: Milliseconds
+}
+
+/** The age a response has on arrival (4.2.3, corrected_initial_age), whole seconds: `Entry.initialAge`. */
+export function initialAge(response: Fields, { requested, received }: ResponseTimes): Seconds {
+  // apparent_age = max(0, response_time - date_value)
+  const apparent = received - (dateOf(response, 'date', received) ?? received)
+  // corrected_age_value = age_value + response_delay
+  const corrected = ageOf(response) * 1000 + Math.max(0, received - requested)
+  // corrected_initial_age = max(apparent_age, corrected_age_value)
+  return Math.floor(Math.max(0, apparent, corrected) / 1000)
+}
+
+/**
+ * Whether the content can never change. Below a date that holds if the date had passed when the origin was last asked: an
+ * archive answers a date to come with the newest it has, and takes in a day's changes some hours late. No file counts as such
+ * while an operator wants the origin to be asked.
+ */
+function isImmutable(stored: Stored, path: ArchivePath): boolean {
+  if (stored.validated === unconfirmed) return false
+  if (path.immutable) return true
+  return path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING
+}
+
+/** Two days: dated archives have been seen to lag by most of one. */
+const SETTLING: Milliseconds = 2 * day
+
+function isFromTheFuture(stored: Stored, now: Milliseconds): boolean {
+  return stored.validated > now + CLOCK_CORRECTION
+}
+
+/** A clock moved back by less than this was corrected, not set. */
+const CLOCK_CORRECTION: Milliseconds = 10_000
+
+/** resident_time (4.2.3) */
+function residentTime(stored: Stored, now: Milliseconds): Milliseconds {
+  return Math.max(0, now - stored.validated)
+}
+
+function configuredLifetime(
+  { kind, detached }: ArchivePath,
+  settings: FreshnessSettings,
+): Milliseconds {
+  // A signature has no lifetime of its own.
+  if (detached) return 0
+  return kind === 'release' || kind === 'index' || kind === 'pdiff'
+    ? settings.index
+    : settings.other
+}
+
+/**
+ * freshness_lifetime as the origin states it (4.2.1): s-maxage, else max-age, else Expires less Date; undefined when it
+ * states none. `no-cache` is a lifetime of zero: to be confirmed every time.
+ */
+function originLifetime(stored: Stored): Seconds | undefined {
+  const fields = Fields.of(...stored.fields)
+  const { noCache, sMaxAge, maxAge } = responseDirectives(fields)
+  if (noCache) return 0
+  if (sMaxAge !== undefined) return sMaxAge
+  if (maxAge !== undefined) return maxAge
+  if (!fields.has('expires')) return undefined
+  // 5.3: an invalid date, `0` above all, is one in the past.
+  const expires = dateOf(fields, 'expires', stored.validated)
+  if (expires === undefined) return 0
+  const date = dateOf(fields, 'date', stored.validated) ?? stored.validated
+  return Math.max(0, expires - date) / 1000
+}
+
+function dateOf(fields: Fields, name: string, now: Milliseconds): Milliseconds | undefined {
+  const [value] = fields.all(name)
+  return value === undefined ? undefined : parseDate(value, now)
 }

@@ -1,11 +1,14 @@
 /**
- * Keeps the latest requests and problems, the rates of the last minute, and figures of each archive and client since the start.
- * In memory alone, and bounded.
+ * Keeps the latest requests and problems, the rates of the last minute, and figures of each archive and client since the start, in
+ * memory alone and bounded. Counts what is stored of each archive when asked, at most once a minute.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
+import type { Listed } from '../store/catalogue/catalogue.ts'
+import type { ReadableStore } from '../store/reading.ts'
 
 /** A request that has been answered. */
 export interface Answered {
@@ -19,7 +22,6 @@ export interface Answered {
   readonly because: string
   /** Bytes of content its client got. */
   readonly bytes: number
-  /** Milliseconds. */
   readonly duration: number
   readonly complete: boolean
 }
@@ -29,13 +31,12 @@ export interface Tally {
   readonly name: string
   requests: number
   hits: number
-  /** Sent to clients. */
   bytes: number
   last: Milliseconds
 }
 
 /** A second each: requests and bytes of the last minute. */
-export interface Rates {
+interface Rates {
   readonly requests: number
   readonly bytes: number
 }
@@ -87,7 +88,6 @@ export class Activity {
     if (typeof origin === 'string') tally(this.#archives, origin, answered)
   }
 
-  /** The latest first. */
   get requests(): readonly Answered[] {
     return this.#requests.latest()
   }
@@ -97,7 +97,6 @@ export class Activity {
     return this.#problems.latest()
   }
 
-  /** By bytes sent, most first. */
   get archives(): readonly Tally[] {
     return largest(this.#archives)
   }
@@ -129,7 +128,6 @@ export class Activity {
     minute[i + 2] = (minute[i + 2] ?? 0) + bytes
   }
 
-  /** Seconds since the start. */
   #second(): number {
     return Math.floor((this.#clock.elapsed() - this.#begun) / 1000)
   }
@@ -175,4 +173,72 @@ function tally(all: LRUCache<string, Tally>, name: string, { at, outcome, bytes 
 
 function largest(all: LRUCache<string, Tally>): readonly Tally[] {
   return [...all.values()].sort((a, b) => b.bytes - a.bytes || b.requests - a.requests)
+}
+
+/** The stored files of one archive. */
+interface Holding {
+  /** Host, and port if it is not the default. */
+  readonly name: string
+  files: number
+  /** Contents that several files share count for each. */
+  bytes: number
+}
+
+/** What is stored, as it was counted last. */
+export interface Counted {
+  readonly archives: readonly Holding[]
+  readonly largest: readonly Listed[]
+}
+
+const goodFor: Milliseconds = 60_000
+/** How long a page waits for a count; it goes on, for the next one. */
+const patience: Milliseconds = 2000
+/** Archives with figures of their own. */
+const mostHoldings = 1000
+const others = 'others'
+const mostLargest = 10
+
+export class Holdings {
+  readonly #store: Pick<ReadableStore, 'list'>
+  readonly #clock: Clock
+  #last: { readonly counted: Counted; readonly at: Milliseconds } | undefined
+  #running: Promise<void> | undefined
+
+  constructor(store: Pick<ReadableStore, 'list'>, clock: Clock) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /** Undefined while the first count goes on. */
+  async counted(): Promise<Counted | undefined> {
+    const age = this.#clock.elapsed() - (this.#last?.at ?? 0)
+    if (this.#last === undefined || age >= goodFor) {
+      this.#running ??= this.#count().finally(() => {
+        this.#running = undefined
+      })
+      await inTime(this.#running, this.#clock, patience)
+    }
+    return this.#last?.counted
+  }
+
+  async #count(): Promise<void> {
+    const all = new Map<string, Holding>()
+    let largest: readonly Listed[] = []
+    for await (const some of this.#store.list()) {
+      const least = largest[mostLargest - 1]?.size ?? -1
+      largest = [...largest, ...some.filter(({ size }) => size > least)]
+        .sort((a, b) => b.size - a.size)
+        .slice(0, mostLargest)
+      for (const { key, size } of some) {
+        const [, found = ''] = /^https?:\/\/([^/]+)/.exec(key) ?? []
+        const name = all.has(found) || all.size < mostHoldings ? found : others
+        const holding = all.get(name) ?? { name, files: 0, bytes: 0 }
+        holding.files += 1
+        holding.bytes += size
+        all.set(name, holding)
+      }
+    }
+    const archives = [...all.values()].sort((a, b) => b.bytes - a.bytes || b.files - a.files)
+    this.#last = { counted: { archives, largest }, at: this.#clock.elapsed() }
+  }
 }

@@ -8,6 +8,7 @@ import {
   type History,
   type Hours,
   noCounters,
+  noneUnanswered,
   sum,
   type Unanswered,
 } from './statistics.ts'
@@ -47,7 +48,6 @@ export interface HistoryReport {
   readonly days: ReadonlyArray<DayRecord & Unanswered>
   /** Requests of today by hour; undefined when there were none. */
   readonly hours: Hours['counts'] | undefined
-  /** Over all recorded days. */
   readonly unanswered: Unanswered
 }
 
@@ -71,8 +71,6 @@ export function historyReport(days: Days, history: History, today: string): Hist
     ),
   }
 }
-
-const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
 
 function dayBefore(date: string): string {
   return new Date(Date.parse(`${date}T00:00:00Z`) - day).toISOString().slice(0, 10)

@@ -5,6 +5,13 @@
  * - What was counted is on disk within `flushInterval`, and at once when the service stops: kill -9 costs one interval.
  * - A file that cannot be used is set aside under another name, which the log tells.
  * - Statistics never stop the cache: when the disk fails, counting goes on in memory.
+ *
+ * # Format
+ * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}},`
+ * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"hours":{"date":"2025-01-31","hits":[0,…],…}}`
+ *
+ * `unanswered` and `hours` may be absent, as in files of earlier releases; where they make no sense they are left out.
+ * A day whose figures make no sense is left out and named; the others stand.
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,8 +19,19 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
-import { type DecodedDays, decodeDays, encodeDays } from './day-format.ts'
-import { noHistory, Statistics } from './statistics.ts'
+import { isCount, isRecord } from '../../json.ts'
+import {
+  type Counters,
+  counterNames,
+  type Days,
+  type History,
+  type Hours,
+  noCounters,
+  noHistory,
+  outcomeNames,
+  Statistics,
+  type Unanswered,
+} from './statistics.ts'
 
 /** The longest time that counted figures are in memory only. */
 export const flushInterval: Milliseconds = 30_000
@@ -26,7 +44,6 @@ const sizeLimit = 16 * 1024 * 1024
 
 interface StatisticsFileOptions {
   readonly clock: Clock
-  /** Told when an administrator should look at the file. */
   readonly warn: (sentence: string, facts: Facts) => void
 }
 
@@ -41,10 +58,14 @@ export class StatisticsFile {
   #failing = false
   readonly #stop: () => void
 
-  private constructor(path: string, options: StatisticsFileOptions, recorded: Recorded) {
+  private constructor(
+    path: string,
+    options: StatisticsFileOptions,
+    { days, history }: Pick<DecodedDays, 'days' | 'history'>,
+  ) {
     this.#path = path
     this.#options = options
-    this.statistics = new Statistics(options.clock, recorded.days, recorded.history)
+    this.statistics = new Statistics(options.clock, days, history)
     this.#written = this.statistics.changes
     this.#stop = repeat(options.clock, flushInterval, () => void this.flush())
   }
@@ -65,7 +86,6 @@ export class StatisticsFile {
     return this.#waiting
   }
 
-  /** Stops the timer and flushes. */
   async close(): Promise<void> {
     this.#stop()
     await this.flush()
@@ -88,57 +108,135 @@ export class StatisticsFile {
   }
 }
 
-type Recorded = Pick<DecodedDays, 'days' | 'history'>
-
-async function recordedDays(path: string, options: StatisticsFileOptions): Promise<Recorded> {
-  let decoded: DecodedDays
+async function recordedDays(
+  path: string,
+  { clock, warn }: StatisticsFileOptions,
+): Promise<Pick<DecodedDays, 'days' | 'history'>> {
+  const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
+  const aside = `${path}.set-aside-${stamp}`
+  /** Under which name the file is kept, or why it cannot be. */
+  const kept = (keeping: Promise<void>) =>
+    keeping.then(
+      () => ({ aside }),
+      (error: unknown) => ({ problem: explainError(error) }),
+    )
   try {
     const { size } = await stat(path)
     if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
-    decoded = decodeDays(await readFile(path, 'utf8'))
+    const decoded = decodeDays(await readFile(path, 'utf8'))
+    const { unreadable } = decoded
+    if (unreadable.length > 0) {
+      const done = await kept(copyFile(path, aside, constants.COPYFILE_EXCL))
+      const fate = 'aside' in done ? '; the file as it was is kept' : ''
+      const sentence = `the statistics of some days make no sense and are left out${fate}`
+      const days = unreadable.slice(0, 10).join(', ')
+      warn(sentence, { path, days, count: unreadable.length, ...done })
+    }
+    return decoded
   } catch (error) {
-    if (systemCode(error) !== 'ENOENT') await setAside(path, explainError(error), options)
+    if (systemCode(error) !== 'ENOENT') {
+      const done = await kept(rename(path, aside))
+      const fate =
+        'aside' in done
+          ? ' and was set aside; counting starts anew'
+          : ', and not be set aside either; it will be replaced'
+      const because = explainError(error)
+      warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
+    }
     return { days: new Map(), history: noHistory }
   }
-  if (decoded.unreadable.length > 0) await keepCopy(path, decoded.unreadable, options)
-  return decoded
 }
 
-async function setAside(
-  path: string,
-  because: string,
-  options: StatisticsFileOptions,
-): Promise<void> {
-  const done = await keep(path, options, aside => rename(path, aside))
-  const fate =
-    'aside' in done
-      ? ' and was set aside; counting starts anew'
-      : ', and not be set aside either; it will be replaced'
-  options.warn(`the statistics file cannot be used${fate}`, { path, because, ...done })
+const formatVersion = 1
+
+interface DecodedDays {
+  readonly days: Days
+  readonly history: History
+  readonly unreadable: readonly string[]
 }
 
-async function keepCopy(
-  path: string,
-  unreadable: readonly string[],
-  options: StatisticsFileOptions,
-): Promise<void> {
-  const done = await keep(path, options, aside => copyFile(path, aside, constants.COPYFILE_EXCL))
-  const fate = 'aside' in done ? '; the file as it was is kept' : ''
-  const facts = { path, days: unreadable.slice(0, 10).join(', '), count: unreadable.length }
-  const sentence = `the statistics of some days make no sense and are left out${fate}`
-  options.warn(sentence, { ...facts, ...done })
+/** Takes the file's text apart. Throws when it cannot be used at all, and says why. */
+export function decodeDays(text: string): DecodedDays {
+  let file: unknown
+  try {
+    file = JSON.parse(text)
+  } catch (error) {
+    throw new Error(`it is not JSON: ${explainError(error)}`)
+  }
+  if (!isRecord(file)) throw new Error('it is not a JSON object')
+  const { version, daily } = file
+  if (typeof version === 'number' && version > formatVersion) {
+    throw new Error(
+      `it has version ${version}, written by a newer release; this one knows version ${formatVersion}`,
+    )
+  }
+  if (version !== formatVersion) throw new Error('it names no version this release knows')
+  if (!isRecord(daily)) throw new Error('it has no "daily" object')
+  const days = new Map<string, Counters>()
+  const unreadable: string[] = []
+  for (const [date, value] of Object.entries(daily)) {
+    const counters = isDate(date) ? decodeCounters(value) : undefined
+    if (counters === undefined) unreadable.push(date)
+    else days.set(date, counters)
+  }
+  return { days, history: decodeHistory(file), unreadable }
 }
 
-/** Keeps the file under a name such as `statistics.json.set-aside-20250131T235959Z`, or says why it cannot. */
-async function keep(
-  path: string,
-  { clock }: StatisticsFileOptions,
-  put: (aside: string) => Promise<void>,
-): Promise<{ readonly aside: string } | { readonly problem: string }> {
-  const stamp = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '')
-  const aside = `${path}.set-aside-${stamp}`
-  return put(aside).then(
-    () => ({ aside }),
-    error => ({ problem: explainError(error) }),
-  )
+/** The file's text, days in order of date. */
+export function encodeDays(days: Days, { unanswered, hours }: History = noHistory): string {
+  const file = {
+    version: formatVersion,
+    daily: inOrder(days),
+    unanswered: inOrder(unanswered),
+    hours: hours && { date: hours.date, ...hours.counts },
+  }
+  return `${JSON.stringify(file)}\n`
+}
+
+function inOrder(byDate: ReadonlyMap<string, unknown>): object {
+  return Object.fromEntries([...byDate].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function decodeHistory(file: Readonly<Record<string, unknown>>): History {
+  const unanswered = new Map<string, Unanswered>()
+  const found = isRecord(file['unanswered']) ? file['unanswered'] : {}
+  for (const [date, value] of Object.entries(found)) {
+    if (!isDate(date) || !isRecord(value)) continue
+    const { refused, failed } = value
+    if (isCount(refused) && isCount(failed)) unanswered.set(date, { refused, failed })
+  }
+  return { unanswered, hours: decodeHours(file['hours']) }
+}
+
+function decodeHours(found: unknown): Hours | undefined {
+  if (!isRecord(found)) return undefined
+  const { date } = found
+  if (typeof date !== 'string' || !isDate(date)) return undefined
+  const hoursOf = (name: string): readonly number[] | undefined => {
+    const hours = found[name]
+    return Array.isArray(hours) && hours.length === 24 && hours.every(isCount) ? hours : undefined
+  }
+  const [hits, misses, tunnel, refused, failed] = outcomeNames.map(hoursOf)
+  return hits && misses && tunnel && refused && failed
+    ? { date, counts: { hits, misses, tunnel, refused, failed } }
+    : undefined
+}
+
+function decodeCounters(value: unknown): Counters | undefined {
+  if (!isRecord(value)) return undefined
+  const counters: Record<keyof Counters, number> = { ...noCounters }
+  for (const name of counterNames) {
+    const found = value[name]
+    if (!isCount(found)) return undefined
+    counters[name] = found
+  }
+  const { requests, hits, misses, tunnel } = counters
+  return requests === hits + misses + tunnel ? counters : undefined
+}
+
+/** Whether a text is a date of the calendar: 2025-02-30 is not. */
+function isDate(text: string): boolean {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
+  const moment = Date.parse(`${text}T00:00:00Z`)
+  return !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text)
 }

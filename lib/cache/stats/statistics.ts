@@ -35,6 +35,8 @@ export interface Unanswered {
   readonly failed: number
 }
 
+export const noneUnanswered: Unanswered = { refused: 0, failed: 0 }
+
 /** What can become of a request, as the hours count it. */
 export const outcomeNames = ['hits', 'misses', 'tunnel', 'refused', 'failed'] as const
 
@@ -46,7 +48,6 @@ export interface Hours {
 
 /** What is kept beside the counters of the statistics interface. */
 export interface History {
-  /** By date, in no order. */
   readonly unanswered: ReadonlyMap<string, Unanswered>
   /** Of the last day with requests; undefined before the first. */
   readonly hours: Hours | undefined
@@ -98,7 +99,6 @@ export class Statistics {
     this.#add({ traffic_down: down })
   }
 
-  /** A tunnel was opened. */
   tunnel(): void {
     this.#add({ requests: 1, tunnel: 1 })
     this.#count('tunnel')
@@ -112,8 +112,7 @@ export class Statistics {
   /** A request that was refused or failed. It is in none of the other counters. */
   unanswered(how: keyof Unanswered): void {
     const { today } = this
-    const { refused = 0, failed = 0 } = this.#unanswered.get(today) ?? {}
-    const before = { refused, failed }
+    const before = this.#unanswered.get(today) ?? noneUnanswered
     this.#unanswered.set(today, { ...before, [how]: before[how] + 1 })
     this.#changes += 1
     this.#count(how)
@@ -127,7 +126,6 @@ export class Statistics {
     return { unanswered: this.#unanswered, hours: this.#hours }
   }
 
-  /** Today's date, `YYYY-MM-DD`. */
   get today(): string {
     return this.#current().date
   }

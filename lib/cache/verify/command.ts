@@ -4,7 +4,7 @@
 import { systemClock } from '../../async/clock.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { ProgressLine } from '../cli/progress.ts'
+import { ProgressLine } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
 import { size } from '../figures.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'

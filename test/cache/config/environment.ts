@@ -3,7 +3,7 @@ import {
   defaultCacheDirectory,
   type Surroundings,
   surroundings,
-} from '../../../lib/cache/config/environment.ts'
+} from '../../../lib/cache/config/config.ts'
 
 const user: Surroundings = {
   environment: {},

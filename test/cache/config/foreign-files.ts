@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import type { Surroundings } from '../../../lib/cache/config/environment.ts'
+import type { Surroundings } from '../../../lib/cache/config/config.ts'
 import { configCheck, loadConfig } from '../../../lib/cache/config/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 

@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { HttpsConfig } from '../../../lib/cache/config/config.ts'
-import { needRestart } from '../../../lib/cache/config/need-restart.ts'
+import { type HttpsConfig, needRestart } from '../../../lib/cache/config/config.ts'
 import { pattern, plainConfig } from '../../fixtures/cache/operations.ts'
 
 const https = (change: Partial<HttpsConfig>) => ({

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { chosenBy, refresh, remove } from '../../../lib/cache/control/selection.ts'
-import { ownIdentity } from '../../../lib/cache/policy/own-identity.ts'
+import { ownIdentity } from '../../../lib/cache/policy/hosts.ts'
 import { compilePolicy } from '../../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../../lib/cache/policy/routing.ts'
 import { unconfirmed } from '../../../lib/cache/store/entry.ts'

@@ -251,7 +251,8 @@ t.test('who needs a CA, and when its end is near', async t => {
   const { certificate } = await testCa({ notAfter: now + 40 * day })
   t.equal(expiresSoon(certificate, now), false)
   t.equal(expiresSoon(certificate, now + 11 * day), true)
-  const warnings = (days: number) => expiryWarnings(certificate, 'ca.pem', now + days * day - 1000)
+  const warnings = (days: number) =>
+    expiryWarnings({ certificate, file: 'ca.pem' }, now + days * day - 1000)
   t.strictSame(warnings(0), [])
   t.match(warnings(39), [/^the CA certificate .* in ca\.pem expires on .*, in 1 day$/])
   t.match(warnings(41), [/ has expired on \d{4}-\d\d-\d\d$/])

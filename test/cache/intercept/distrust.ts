@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DistrustMemory } from '../../../lib/cache/intercept/distrust.ts'
+import { DistrustMemory } from '../../../lib/cache/intercept/interceptor.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test('a client is remembered for a host and a while', async t => {

@@ -3,7 +3,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { isCertifiable } from '../../../lib/cache/intercept/certificate-names.ts'
+import { isCertifiable } from '../../../lib/cache/intercept/authority.ts'
 import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'

@@ -4,7 +4,7 @@ import {
   type PasswordHash,
   readHashLine,
 } from '../../../lib/cache/config/password-hash.ts'
-import { PasswordCheck } from '../../../lib/cache/operations/password.ts'
+import { PasswordCheck } from '../../../lib/cache/operations/readers.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const noon = Date.UTC(2026, 0, 1, 12)

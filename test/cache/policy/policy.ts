@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
-import type { Own } from '../../../lib/cache/policy/own-identity.ts'
+import type { Own } from '../../../lib/cache/policy/hosts.ts'
 import {
   type Admission,
   admitClient,
@@ -37,6 +37,7 @@ interface Lists {
   readonly connectPorts?: readonly number[]
 }
 
+const modes = { intercept: false, interceptDomains: [], tunnelDomains: [], refuseDomains: [] }
 function settings(lists: Lists = {}): PolicySettings {
   return {
     domains: (lists.domains ?? []).map(pattern),
@@ -45,7 +46,7 @@ function settings(lists: Lists = {}): PolicySettings {
     clients: ['10.0.0.0/8', '2001:db8:1::/48'],
     ports: lists.ports ?? [80, 443],
     connectPorts: lists.connectPorts ?? [443],
-    https: { prevent: lists.prevent ?? false },
+    https: { ...modes, prevent: lists.prevent ?? false },
   }
 }
 

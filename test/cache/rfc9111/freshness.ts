@@ -7,7 +7,7 @@ import {
   initialAge,
   isJustValidated,
   type Stored,
-} from '../../../lib/cache/rfc9111/freshness.ts'
+} from '../../../lib/cache/rfc9111/lookup.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 const T = Date.UTC(2025, 4, 20, 12)

@@ -24,7 +24,10 @@ const BY_HASH = `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}
 const POOL = '/d/pool/main/a/apt/apt_2.6.1_amd64.deb'
 const OTHER = '/key.asc'
 
-interface Case extends Partial<Omit<Question, 'path' | 'directives' | 'now'>> {
+interface Case extends Partial<Pick<Question, 'claim' | 'authorization' | 'passthrough'>> {
+  readonly offline?: boolean
+  /** Until when a 404 is remembered. */
+  readonly negativeUntil?: number
   /** Cache-Control of the request. */
   readonly says?: string
   /** Seconds since the entry was validated; none stored when undefined. */
@@ -33,16 +36,22 @@ interface Case extends Partial<Omit<Question, 'path' | 'directives' | 'now'>> {
   readonly origin?: string
 }
 
-function ask(path: string, { says, after, origin, ...rest }: Case = {}): string {
+const freshness = { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5_000 }
+
+function ask(
+  path: string,
+  { says, after, origin, offline = false, negativeUntil, ...rest }: Case = {},
+): string {
   const fields = origin === undefined ? [] : [['Cache-Control', origin] as const]
   const decision = lookup({
     stored: after === undefined ? undefined : { ...entry, fields },
-    negativeUntil: undefined,
-    path: classify(path),
+    key: entry.key,
+    archive: classify(path),
     directives: requestDirectives(Fields.of(['Cache-Control', says])),
     authorization: false,
     passthrough: false,
-    settings: { index: 60_000, other: 3_600_000, negative: 30_000, floor: 5_000 },
+    config: { offline, freshness },
+    negative: { until: () => negativeUntil },
     now: T + (after ?? 0) * SECOND,
     ...rest,
   })
@@ -209,13 +218,13 @@ t.test('offline, what is stored answers at any age, and nothing else does', asyn
 
 t.test('the entry comes with the decision', async t => {
   const decision = lookup({
+    key: entry.key,
     stored: entry,
-    negativeUntil: undefined,
-    path: classify(POOL),
+    archive: classify(POOL),
     directives: requestDirectives(Fields.empty),
     authorization: false,
     passthrough: false,
-    settings: { index: 0, other: 0, negative: 0, floor: 0 },
+    config: { offline: false, freshness: { index: 0, other: 0, negative: 0, floor: 0 } },
     now: T,
   })
   t.strictSame(decision, { use: 'store', because: 'immutable', entry })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Holdings } from '../../../lib/cache/stats/holdings.ts'
+import { Holdings } from '../../../lib/cache/stats/activity.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const entry = (key: string, size: number) => ({ key, size, digest: '', lastUsed: 0 })

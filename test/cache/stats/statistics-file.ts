@@ -1,10 +1,11 @@
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { decodeDays, encodeDays } from '../../../lib/cache/stats/day-format.ts'
 import { noCounters, Statistics } from '../../../lib/cache/stats/statistics.ts'
 import {
   dayLogName,
+  decodeDays,
+  encodeDays,
   flushInterval,
   StatisticsFile,
 } from '../../../lib/cache/stats/statistics-file.ts'

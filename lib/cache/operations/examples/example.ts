@@ -10,12 +10,10 @@ export interface Example {
   /** Unique on the page: the end of its link. */
   readonly id: string
   readonly title: string
-  /** What it is for, a sentence or two. */
   readonly intro: string
   /** Where it goes: a file's name, or `Shell`. */
   readonly place: string
   readonly text: string
-  /** What else one should know. */
   readonly notes: readonly string[]
 }
 
@@ -28,7 +26,6 @@ export interface Chapter {
 
 export interface Setting {
   readonly here: Endpoint
-  /** Ports of all listeners. */
   readonly ports: readonly number[]
   readonly httpsMode: HttpsMode
   /** Of the CA's certificate, when there is a CA. */

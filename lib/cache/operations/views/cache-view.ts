@@ -1,6 +1,5 @@
 /**
  * The values of the cache page. It shows what is stored, room, retention, adopted suites, and what the last verification found.
- * Pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { redactUrl } from '../../../log/redact.ts'
@@ -16,9 +15,8 @@ import {
   size,
   sizeView,
 } from '../../figures.ts'
-import type { Tally } from '../../stats/activity.ts'
-import type { Counted } from '../../stats/holdings.ts'
-import type { StoreUsage, SuiteState, Verification } from '../sources.ts'
+import type { Counted, Tally } from '../../stats/activity.ts'
+import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 
 /** Above this part of the file system in use the page says so. */
 const nearlyFull = 0.9
@@ -26,18 +24,12 @@ const nearlyFull = 0.9
 /** So many suites are shown. */
 const mostSuites = 100
 
-interface CacheFacts {
-  readonly config: Config
-  readonly usage: StoreUsage
-  readonly holdings: Counted | undefined
-  /** Requests since the start. */
-  readonly archives: readonly Tally[]
-  readonly verification: Verification
-  readonly suites: readonly SuiteState[]
-  readonly now: Milliseconds
-}
-
-export function cacheView({ config, usage, verification, suites, now, ...of }: CacheFacts): View {
+/** Asks for all it shows. */
+export async function cacheView(sources: OperationsSources): Promise<View> {
+  const { config, clock } = sources
+  const now = clock.now()
+  const usage = await sources.usage()
+  const suites = sources.suites()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // As df does it: what is reserved for root counts neither as used nor as free.
@@ -59,7 +51,7 @@ export function cacheView({ config, usage, verification, suites, now, ...of }: C
     free: sizeView(free),
     total: sizeView(total),
     reserved: reserved > 0 && size(reserved),
-    ...holdingsView(of),
+    ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     fresh: {
       index: duration(index),
@@ -69,14 +61,15 @@ export function cacheView({ config, usage, verification, suites, now, ...of }: C
     },
     suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
-    ...verificationView(config.verification, verification),
+    ...verificationView(config.verification, sources.verification()),
   }
 }
 
 /** Archives that are shown. */
 const mostArchives = 20
 
-function holdingsView({ holdings, archives }: Pick<CacheFacts, 'holdings' | 'archives'>): View {
+/** `archives`: requests since the start. */
+function holdingsView(holdings: Counted | undefined, archives: readonly Tally[]): View {
   const asked = new Map(archives.map(tally => [tally.name, tally]))
   return {
     counting: holdings === undefined,

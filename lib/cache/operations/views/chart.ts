@@ -5,7 +5,6 @@
 
 /** One kind of bar. */
 interface Series {
-  /** In the legend and in the words on each bar. */
   readonly name: string
   /** The style sheet's name for its colour. */
   readonly colour: 'hits' | 'misses' | 'tunnel' | 'refused' | 'failed'
@@ -13,15 +12,14 @@ interface Series {
   readonly values: ReadonlyArray<number | undefined>
 }
 
-interface ChartData {
+/** What a chart shows. */
+export interface ChartData {
   /** Makes the drawing's ids unique on its page. */
   readonly id: string
   readonly title: string
   readonly description: string
-  /** From left to right. */
   readonly places: readonly Place[]
   readonly series: readonly Series[]
-  /** A value in words. */
   readonly words: (value: number) => string
   /** A value in as few characters as an axis has room for: seven. */
   readonly axis: (value: number) => string
@@ -29,10 +27,8 @@ interface ChartData {
 
 /** A day or an hour on the axis. */
 interface Place {
-  /** In the words on its bars and points. */
   readonly name: string
   readonly label: string
-  /** Below the label. */
   readonly below: string
 }
 
@@ -73,63 +69,23 @@ const mostLabels = 16
 /** The widest place one day gets, when there are few. */
 const widest = 44
 
-/** Bars of one day stand on one another: the parts of a whole. */
-export function stackedChart(data: ChartData, ticks: readonly number[]): ChartView {
-  return chart(data, ticks, 1)
-}
-
-/** Bars of one day stand side by side: things to compare. */
-export function groupedChart(data: ChartData, ticks: readonly number[]): ChartView {
-  return chart(data, ticks, data.series.length)
-}
-
-/** One line for each series: values that change over the days. Days without a value are gaps. */
-export function lineChart(data: ChartData, ticks: readonly number[]): ChartView {
-  const view = chart(data, ticks, 1)
-  const highest = ticks.at(-1) ?? 1
-  const step = (right - left) / Math.max(1, data.places.length)
-  const dots = data.series.flatMap(({ name, colour, values }) =>
-    data.places.map((place, i) => {
-      const value = values[i]
-      return (
-        value !== undefined && {
-          colour,
-          x: round(left + (i + 0.5) * step),
-          y: round(bottom - (value / highest) * (bottom - top)),
-          words: `${place.name}, ${name}: ${data.words(value)}`,
-        }
-      )
-    }),
-  )
-  const curves = runsOf(dots).map(run => ({
-    colour: run[0]?.colour ?? 'hits',
-    points: run.map(({ x, y }) => `${x},${y}`).join(' '),
-  }))
-  return { ...view, bars: [], curves, dots: dots.filter(dot => dot !== false) }
-}
-
-/** Neighbours without a gap between them. */
-function runsOf<T>(list: ReadonlyArray<T | false>): ReadonlyArray<readonly T[]> {
-  const runs: T[][] = [[]]
-  for (const one of list) one === false ? runs.push([]) : runs.at(-1)?.push(one)
-  return runs.filter(run => run.length > 1)
-}
-
-interface Curve {
-  readonly colour: Series['colour']
-  /** As `points` of a polyline. */
-  readonly points: string
-}
-
-type Dot = Readonly<Record<'x' | 'y' | 'words', string>> & { readonly colour: Series['colour'] }
-
-/** `columns`: in how many bars side by side the series of a day are drawn, one or as many as there are series. */
-function chart(data: ChartData, ticks: readonly number[], columns: number) {
+/**
+ * A chart of one of three kinds: `stacked` bars of one place stand on one another, the parts of a whole; `grouped` ones stand side
+ * by side, to be compared; a `line` for each series shows values that change, and places without a value are gaps.
+ */
+export function chart(
+  kind: 'stacked' | 'grouped' | 'line',
+  data: ChartData,
+  ticks: readonly number[],
+) {
   const { id, title, description, places, series } = data
-  const [curves, dots]: [readonly Curve[], readonly Dot[]] = [[], []]
   const highest = ticks.at(-1) ?? 1
   const height = (value: number) => (value / highest) * (bottom - top)
   const step = (right - left) / Math.max(1, places.length)
+  const middle = (at: number) => left + (at + 0.5) * step
+  const words = (place: Place, name: string, value: number) =>
+    `${place.name}, ${name}: ${data.words(value)}`
+  const columns = kind === 'grouped' ? series.length : 1
   const width = Math.min(widest, step * fill)
   const barsOf = (place: Place, at: number) => {
     let below = 0
@@ -140,14 +96,23 @@ function chart(data: ChartData, ticks: readonly number[], columns: number) {
       return {
         value,
         colour,
-        x: round(left + (at + 0.5) * step - width / 2 + column * (width / columns)),
+        x: round(middle(at) - width / 2 + column * (width / columns)),
         y: round(bottom - height(below)),
         width: round(width / columns),
         height: round(Math.max(0.75, height(value))),
-        words: `${place.name}, ${name}: ${data.words(value)}`,
+        words: words(place, name, value),
       }
     })
   }
+  const dots = series.flatMap(({ name, colour, values }) =>
+    places.map((place, at) => {
+      const value = values[at]
+      if (value === undefined) return undefined
+      const [x, y] = [round(middle(at)), round(bottom - height(value))]
+      return { colour, x, y, words: words(place, name, value) }
+    }),
+  )
+  const line = kind === 'line'
   return {
     id,
     title,
@@ -158,12 +123,22 @@ function chart(data: ChartData, ticks: readonly number[], columns: number) {
       return { y: round(y), textY: round(y + 4), label: data.axis(tick) }
     }),
     places: places
-      .map(({ label, below }, i) => ({ x: round(left + (i + 0.5) * step), label, below }))
+      .map(({ label, below }, at) => ({ x: round(middle(at)), label, below }))
       .filter(({ label }) => label !== ''),
-    bars: places.flatMap(barsOf).filter(({ value }) => value > 0),
-    curves,
-    dots,
+    bars: line ? [] : places.flatMap(barsOf).filter(({ value }) => value > 0),
+    curves: runsOf(line ? dots : []).map(run => ({
+      colour: run[0]?.colour,
+      points: run.map(({ x, y }) => `${x},${y}`).join(' '),
+    })),
+    dots: line ? dots.filter(dot => dot !== undefined) : [],
   }
+}
+
+/** Neighbours without a gap between them. */
+function runsOf<T>(list: ReadonlyArray<T | undefined>): ReadonlyArray<readonly T[]> {
+  const runs: T[][] = [[]]
+  for (const one of list) one === undefined ? runs.push([]) : runs.at(-1)?.push(one)
+  return runs.filter(run => run.length > 1)
 }
 
 /** Even steps from 0 to at least `highest`, at 1, 2 or 5 times a power of ten. */

@@ -5,11 +5,9 @@ import { formatAuthority } from '../../../http/message/target.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import { type Endpoint, isLoopback } from '../endpoint.ts'
-import { automationChapters } from '../examples/automation.ts'
-import { certificateChapters, checkChapter } from '../examples/check.ts'
-import { clientChapters } from '../examples/client.ts'
-import { discoveryChapter } from '../examples/discovery.ts'
+import { certificateChapters, checkChapter, clientChapters } from '../examples/client.ts'
 import type { Chapter, Setting } from '../examples/example.ts'
+import { automationChapters, discoveryChapter } from '../examples/machines.ts'
 import type { OperationsSources } from '../sources.ts'
 
 /** Named in examples when the configuration names no archive. */

@@ -12,13 +12,12 @@ import {
 import type { Counters, Hours, outcomeNames } from '../../stats/statistics.ts'
 import {
   binaryTicks,
+  type ChartData,
   type ChartView,
+  chart,
   dayPlaces,
   decimalTicks,
-  groupedChart,
   hourPlaces,
-  lineChart,
-  stackedChart,
 } from './chart.ts'
 
 export function statsView(
@@ -45,12 +44,7 @@ export function statsView(
         ...{ refused: count(refused), failed: count(failed) },
       }
     }),
-    charts: [
-      ...(hours === undefined ? [] : [hoursChart(hours)]),
-      ...(days.some(({ requests }) => requests > 0)
-        ? [hitRateChart(days), requestsChart(days), trafficChart(days)]
-        : []),
-    ],
+    charts: [...(hours === undefined ? [] : [hoursChart(hours)]), ...dayCharts(days)],
   }
 }
 
@@ -69,82 +63,67 @@ function countersView(counters: Counters): View {
   }
 }
 
-/** Requests by what became of them, each with its colour: the parts of a stacked bar. */
-function outcomes(of: (name: (typeof outcomeNames)[number]) => readonly number[]) {
-  return [
+/** Bars of requests, each made of what became of them. `unit`: what a bar stands for. */
+function outcomesChart(
+  about: Pick<ChartData, 'id' | 'title' | 'places'> & {
+    readonly of: string
+    readonly unit: string
+  },
+  of: (name: (typeof outcomeNames)[number]) => readonly number[],
+): ChartView {
+  const series = [
     { name: 'hits', colour: 'hits', values: of('hits') },
     { name: 'misses', colour: 'misses', values: of('misses') },
     { name: 'tunnels', colour: 'tunnel', values: of('tunnel') },
     { name: 'refused', colour: 'refused', values: of('refused') },
     { name: 'failed', colour: 'failed', values: of('failed') },
   ] as const
-}
-
-/** The highest bar. */
-function highestOf(series: ReturnType<typeof outcomes>): number {
-  const bars = series[0].values.map((_, i) =>
+  const sums = series[0].values.map((_, i) =>
     series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0),
   )
-  return Math.max(0, ...bars)
+  const highest = Math.max(0, ...sums)
+  const description = `Bars for ${about.of}, each made of hits, misses, tunnels, refused and failed requests. The busiest ${about.unit} had ${countOf(highest, 'request')}.`
+  const data = { ...about, description, words: count, axis: shortCount, series }
+  return chart('stacked', data, decimalTicks(highest))
 }
 
 function hoursChart(hours: Hours['counts']): ChartView {
-  const series = outcomes(name => hours[name])
-  const highest = highestOf(series)
-  const data = {
-    id: 'hours-chart',
-    title: 'Requests today, by hour',
-    description: `Bars for the 24 hours of today, each made of hits, misses, tunnels, refused and failed requests. The busiest hour had ${countOf(highest, 'request')}.`,
-    places: hourPlaces(),
-    ...{ words: count, axis: shortCount, series },
-  }
-  return stackedChart(data, decimalTicks(highest))
+  const about = { id: 'hours-chart', title: 'Requests today, by hour', places: hourPlaces() }
+  const unit = 'hour'
+  return outcomesChart({ ...about, of: 'the 24 hours of today', unit }, name => hours[name])
 }
 
-function hitRateChart(days: readonly Day[]): ChartView {
+function dayCharts(days: readonly Day[]): readonly ChartView[] {
+  if (!days.some(({ requests }) => requests > 0)) return []
+  const places = dayPlaces(days.map(day => day.date))
+  const all = countOf(days.length, 'day')
   const rates = days.map(day => (day.requests === 0 ? undefined : hitRate(day)))
   const known = rates.filter(rate => rate !== undefined)
   const range = `from ${percent(Math.min(...known))} to ${percent(Math.max(...known))}`
-  const data = {
-    id: 'rate-chart',
-    title: 'Hit rate a day',
-    description: `A line over ${countOf(days.length, 'day')}, ${range}. Days without requests are gaps.`,
-    places: dayPlaces(days.map(day => day.date)),
-    words: percent,
-    axis: percent,
-    series: [{ name: 'hit rate', colour: 'hits', values: rates }],
-  } as const
-  return lineChart(data, [0, 0.25, 0.5, 0.75, 1])
-}
-
-function requestsChart(days: readonly Day[]): ChartView {
-  const series = outcomes(name => days.map(day => day[name]))
-  const highest = highestOf(series)
-  const data = {
-    id: 'requests-chart',
-    title: 'Requests a day',
-    description: `Bars for ${countOf(days.length, 'day')}, each made of hits, misses, tunnels, refused and failed requests. The busiest day had ${countOf(highest, 'request')}.`,
-    places: dayPlaces(days.map(day => day.date)),
-    ...{ words: count, axis: shortCount, series },
-  }
-  return stackedChart(data, decimalTicks(highest))
-}
-
-function trafficChart(days: readonly Day[]): ChartView {
   const up = days.map(day => day.traffic_up)
   const down = days.map(day => day.traffic_down)
   const highest = Math.max(...up, ...down)
-  const data = {
+  const rate = {
+    id: 'rate-chart',
+    title: 'Hit rate a day',
+    description: `A line over ${all}, ${range}. Days without requests are gaps.`,
+    ...{ places, words: percent, axis: percent },
+    series: [{ name: 'hit rate', colour: 'hits', values: rates }],
+  } as const
+  const requests = { id: 'requests-chart', title: 'Requests a day', places, of: all, unit: 'day' }
+  const traffic = {
     id: 'traffic-chart',
     title: 'Traffic a day',
-    description: `Two bars for each of ${countOf(days.length, 'day')}: what clients got, and what had to be fetched for them. The highest is ${size(highest)}.`,
-    places: dayPlaces(days.map(day => day.date)),
-    words: size,
-    axis: shortSize,
+    description: `Two bars for each of ${all}: what clients got, and what had to be fetched for them. The highest is ${size(highest)}.`,
+    ...{ places, words: size, axis: shortSize },
     series: [
       { name: 'to clients', colour: 'hits', values: up },
       { name: 'from origins', colour: 'misses', values: down },
     ],
   } as const
-  return groupedChart(data, binaryTicks(highest))
+  return [
+    chart('line', rate, [0, 0.25, 0.5, 0.75, 1]),
+    outcomesChart(requests, name => days.map(day => day[name])),
+    chart('grouped', traffic, binaryTicks(highest)),
+  ]
 }

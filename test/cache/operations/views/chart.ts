@@ -1,12 +1,10 @@
 import t from 'tap'
 import {
   binaryTicks,
+  chart,
   dayPlaces,
   decimalTicks,
-  groupedChart,
   hourPlaces,
-  lineChart,
-  stackedChart,
 } from '../../../../lib/cache/operations/views/chart.ts'
 
 const data = {
@@ -45,7 +43,7 @@ t.test('binary ticks are whole powers of two apart', async t => {
 })
 
 t.test('stacked bars stand on one another and end at their sum', async t => {
-  const { bars } = stackedChart(data, [0, 20, 40])
+  const { bars } = chart('stacked', data, [0, 20, 40])
   t.strictSame(
     bars.map(bar => bar.words),
     [
@@ -65,7 +63,7 @@ t.test('stacked bars stand on one another and end at their sum', async t => {
 })
 
 t.test('grouped bars stand side by side on the ground', async t => {
-  const { bars } = groupedChart(data, [0, 15, 30])
+  const { bars } = chart('grouped', data, [0, 15, 30])
   for (const bar of bars) t.equal(Number(bar.y) + Number(bar.height), 178)
   const [one, two] = bars
   t.equal(Number(one?.x) + Number(one?.width), Number(two?.x))
@@ -76,26 +74,26 @@ t.test('everything stays inside the drawing, with one day or with seventy-five',
     const dates = daysFrom('2025-03-01', amount)
     const values = dates.map((_, i) => i)
     const series = [{ name: 'n', colour: 'hits', values }] as const
-    for (const draw of [stackedChart, groupedChart]) {
-      const chart = draw({ ...data, places: dayPlaces(dates), series }, decimalTicks(amount))
-      for (const bar of chart.bars) {
+    for (const kind of ['stacked', 'grouped'] as const) {
+      const drawn = chart(kind, { ...data, places: dayPlaces(dates), series }, decimalTicks(amount))
+      for (const bar of drawn.bars) {
         t.ok(Number(bar.x) >= 58 && Number(bar.x) + Number(bar.width) <= 396)
         t.ok(Number(bar.y) >= 10 && Number(bar.y) + Number(bar.height) <= 178.01)
       }
-      t.ok(chart.places.length <= 16, 'labels do not touch')
+      t.ok(drawn.places.length <= 16, 'labels do not touch')
     }
   }
 })
 
 t.test('a tiny value can still be seen', async t => {
   const series = [{ name: 'n', colour: 'hits', values: [1, 1e9, 1] }] as const
-  const [bar] = groupedChart({ ...data, series }, [0, 1e9]).bars
+  const [bar] = chart('grouped', { ...data, series }, [0, 1e9]).bars
   t.equal(bar?.height, '0.75')
 })
 
 t.test('the month stands below its first day', async t => {
   t.strictSame(
-    stackedChart(data, [0, 40]).places.map(({ label, below }) => [label, below]),
+    chart('stacked', data, [0, 40]).places.map(({ label, below }) => [label, below]),
     [
       ['27', 'Feb'],
       ['28', ''],
@@ -105,8 +103,8 @@ t.test('the month stands below its first day', async t => {
 })
 
 t.test('a chart of no days has neither bars nor days', async t => {
-  const chart = stackedChart({ ...data, places: [], series: [] }, [0, 1])
-  t.strictSame([chart.bars, chart.places], [[], []])
+  const drawn = chart('stacked', { ...data, places: [], series: [] }, [0, 1])
+  t.strictSame([drawn.bars, drawn.places], [[], []])
 })
 
 function daysFrom(first: string, amount: number): string[] {
@@ -139,7 +137,7 @@ t.test('a line has a dot for each value, and is broken where there is none', asy
   const values = [0.5, 1, undefined, 0, undefined, 0.25, 0.25]
   const places = dayPlaces(daysFrom('2025-03-01', 7))
   const series = [{ name: 'rate', colour: 'hits', values }] as const
-  const { bars, curves, dots } = lineChart({ ...data, places, series }, [0, 0.5, 1])
+  const { bars, curves, dots } = chart('line', { ...data, places, series }, [0, 0.5, 1])
   t.strictSame(bars, [])
   t.strictSame(
     dots.map(({ words }) => words.slice(8, 23)),

@@ -1,6 +1,12 @@
 /**
- * One line on a terminal that is written over again while a command works.
+ * What commands write for a person beside their output: complaints, and a line that is written over again while one works.
  */
+import { print } from '../../program.ts'
+
+/** Writes a sentence to standard error. */
+export function complain(sentence: string): Promise<void> {
+  return print(`cachesvc: ${sentence}\n`, process.stderr)
+}
 
 /** Clears to the end of the line. */
 const clearLine = '\u001b[K'
@@ -23,7 +29,6 @@ export class ProgressLine {
     this.#to.write(`\r${text.slice(0, (this.#to.columns || 80) - 1)}${clearLine}`)
   }
 
-  /** Leaves the line empty. */
   end(): void {
     if (this.#to.isTTY) this.#to.write(`\r${clearLine}`)
   }

@@ -1,21 +1,27 @@
 /**
- * `cachesvc import FILE|DIR`: takes over a bundle, or packages from the cache of apt-cacher-ng or apt.
+ * `cachesvc import` and `cachesvc export`: take over a bundle, or packages from the cache of apt-cacher-ng or apt, and write stored
+ * files as a bundle.
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
 import { createLog } from '../../log/log.ts'
+import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { type Imported, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
+import { exportBundle } from '../bundle/export.ts'
 import { identityName } from '../bundle/format.ts'
 import { importBundle } from '../bundle/import-bundle.ts'
 import { importTree } from '../bundle/import-tree.ts'
+import { type Choice, chosenFrom } from '../bundle/indexed.ts'
+import { openSink } from '../bundle/sink.ts'
 import type { Config } from '../config/config.ts'
 import { count, countOf, size } from '../figures.ts'
-import { rulesOf } from '../policy/rules.ts'
+import { rulesOf } from '../policy/policy.ts'
 import { openStore } from '../store/store.ts'
-import { ProgressLine } from './progress.ts'
+import { withStore } from './list.ts'
+import { complain, ProgressLine } from './terminal.ts'
 
 /** A failure when nothing was taken over and the store had nothing of it. Throws when the service runs: the store is its own. */
 export async function printImport(
@@ -101,4 +107,43 @@ async function exists(path: string): Promise<boolean> {
     if (systemCode(error) === 'ENOENT') return false
     throw error
   }
+}
+
+/** A failure when there is nothing to export. Throws when the bundle cannot be written; then none is there. */
+export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
+  return withStore(config, async store => {
+    const { chosen, unread } = await chosenFrom(store, choice)
+    for (const { key, because } of unread) {
+      await complain(
+        `${key} cannot be read, so packages that only it names are missing: ${because}`,
+      )
+    }
+    const line = new ProgressLine(process.stderr)
+    const now = systemClock.now()
+    const sink = await openSink(path, now)
+    let read = 0
+    const onRead = (bytes: number): void => {
+      read += bytes
+      line.show(`${size(read)} written`)
+    }
+    try {
+      const by = `cachesvc ${packageVersion()}`
+      const exported = await exportBundle({ store, sink, now, chosen, by, onRead })
+      line.end()
+      for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
+      if (exported.files === 0) {
+        await sink.abandon()
+        await complain('nothing stored is meant: no bundle was written')
+        return exitCodes.failure
+      }
+      await sink.finish()
+      const { files, bytes } = exported
+      await print(`exported ${countOf(files, 'file')}, ${size(bytes)}, to ${path}\n`)
+      return exitCodes.success
+    } catch (error) {
+      line.end()
+      await sink.abandon()
+      throw error
+    }
+  })
 }

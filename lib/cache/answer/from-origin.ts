@@ -1,0 +1,190 @@
+/**
+ * Answers with what an origin sends: a file that is arriving, the origin's head, or a response that is passed through.
+ *
+ * Passed through means that nothing is stored and nothing shared. For hosts that are only passed through, for requests with
+ * credentials, and for clients that forbid storing. The origin gets the client's end-to-end fields, the client gets the
+ * origin's response, redirects included.
+ */
+import type { Clock } from '../../async/clock.ts'
+import { within } from '../../async/deadline.ts'
+import { iterate, sourceOf } from '../../bytes/source.ts'
+import type { OriginClient } from '../../http/client/client.ts'
+import { ageOf } from '../../http/message/cache-control.ts'
+import { formatCacheStatus } from '../../http/message/cache-status.ts'
+import { Fields } from '../../http/message/field.ts'
+import { type Content, noContent, type Response } from '../../http/message/message.ts'
+import { evaluatePreconditions } from '../../http/message/precondition.ts'
+import { announced, textResponse } from '../../http/message/reply.ts'
+import { validatorsOf } from '../../http/message/validator.ts'
+import { endToEnd } from '../../http/proxy/hop-by-hop.ts'
+import { appendVia } from '../../http/proxy/via.ts'
+import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
+import type { Filling } from '../fetch/found.ts'
+import { currentAge } from '../rfc9111/lookup.ts'
+import type { MissReason } from '../rfc9111/outcome.ts'
+import { keptFields } from '../rfc9111/stored-response.ts'
+import {
+  type Allowed,
+  baseFields,
+  cacheName,
+  type Representation,
+  validatorsGiven,
+  verifiedWord,
+} from './representation.ts'
+
+/** Content that is arriving from the origin, for the request that began it and those that join. */
+export function arrivingRepresentation(
+  { draft, length, download, verified }: Filling,
+  because: MissReason,
+  { file, now, via }: Pick<Allowed, 'file' | 'now' | 'via'>,
+): Representation {
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: because === 'changed' || because === 'superseded' ? 'stale' : 'uri-miss',
+    forwardStatus: 200,
+    stored: download.stored,
+    collapsed: because === 'joined',
+    detail: because,
+    verified: verifiedWord(verified),
+  })
+  // RFC 9111 section 5.1: content from another cache can be old already.
+  const age = draft.initialAge > 0 ? ['Age', String(currentAge(draft, now))] : []
+  const made = [...age, 'X-Cache', 'MISS', 'Cache-Status', cacheStatus, 'Via', via]
+  return {
+    size: length,
+    validators: validatorsGiven(draft, now),
+    fields: baseFields(draft).followedBy(made),
+    facts: { outcome: 'miss', because, ...file.about },
+    open: (first, last) =>
+      download.canJoin(first)
+        ? {
+            kind: 'stream',
+            length: length === undefined ? undefined : (last ?? length - 1) - first + 1,
+            open: () => download.open(first, last),
+          }
+        : undefined,
+  }
+}
+
+/** HEAD answered by the origin's head: its fields and its length. */
+export function originHead(
+  { request, file, now, via }: Allowed,
+  response: { readonly fields: Fields },
+): Response {
+  const age = ageOf(response.fields)
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'method',
+    detail: 'head',
+  })
+  const fields = Fields.of(
+    ...keptFields(response.fields),
+    ['Age', age > 0 ? String(age) : undefined],
+    ['X-Cache', 'MISS'],
+    ['Cache-Status', cacheStatus],
+    ['Via', via],
+  )
+  const validators = validatorsOf(response.fields, now)
+  const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
+  return {
+    status: outcome.proceed ? 200 : outcome.status,
+    fields,
+    content: noContent,
+    facts: { outcome: 'miss', because: 'head', ...file.about },
+    ...announced(outcome.proceed ? response.fields : Fields.empty),
+  }
+}
+
+interface PassParts {
+  readonly origin: OriginClient
+  /** Our name in Via, by which loops are found, too. */
+  readonly pseudonym: string
+  readonly onFetched: (bytes: number) => void
+  readonly clock: Clock
+}
+
+/** Passes the request through: asks the origin and streams its answer. Throws the origin client's failures, and that it is slow. */
+export async function passed(
+  allowed: Allowed,
+  because: MissReason,
+  { origin, pseudonym, onFetched, clock }: PassParts,
+): Promise<Response> {
+  const { request, file, trusted } = allowed
+  const late = () => slowOrigin(file.about.origin)
+  const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
+  const response = await within(limit, stop =>
+    origin.request({
+      method: request.method,
+      uri: file.uri,
+      fields: forwardedFields(allowed, pseudonym),
+      signal: AbortSignal.any([request.signal, stop]),
+      trusted,
+      line: 'passed',
+    }),
+  )
+  const { status, length } = response
+  const facts = { outcome: 'miss', because, ...file.about }
+  // apt gives up at once after a 5xx without a text, and after 507. After another 5xx with a text it tries again.
+  if (status === 507 || (status >= 500 && length === 0)) {
+    response.content.close()
+    const sentence = `The origin ${file.about.origin} answered ${status}.`
+    return textResponse(status === 507 ? 503 : status, sentence, { facts })
+  }
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'bypass',
+    forwardStatus: status,
+    detail: because,
+  })
+  const fields = appendVia(endToEnd(response.fields).without('Content-Length'), '1.1', pseudonym)
+    .plus('X-Cache', 'MISS')
+    .plus('Cache-Status', cacheStatus)
+  if (request.method === 'HEAD' || status === 304) {
+    response.content.close()
+    const announcement = request.method === 'HEAD' ? announced(response.fields) : {}
+    return { status, fields, content: noContent, facts, ...announcement }
+  }
+  const open = () => sourceOf(() => counted(iterate(response.content), onFetched))
+  const content: Content = { kind: 'stream', length, open }
+  return { status, fields, content, facts }
+}
+
+/** The client's end-to-end fields. Credentials in the URI are sent as Authorization (RFC 3986 section 3.2.1). */
+function forwardedFields(
+  { request, file: { uri, credentials } }: Allowed,
+  pseudonym: string,
+): Fields {
+  const withhold = credentials ? [] : ['Authorization', 'Cookie']
+  const fields = appendVia(
+    endToEnd(request.fields).without('Host', 'Content-Length', ...withhold),
+    request.version,
+    pseudonym,
+  )
+  if (uri.userinfo === undefined || fields.has('Authorization')) return fields
+  return fields.plus('Authorization', `Basic ${basic(uri.userinfo)}`)
+}
+
+function basic(userinfo: string): string {
+  let text = userinfo
+  try {
+    text = decodeURIComponent(userinfo)
+  } catch {
+    // Not percent-encoded: used as it came.
+  }
+  return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
+}
+
+async function* counted(
+  content: AsyncIterable<Buffer>,
+  onFetched: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
+  let bytes = 0
+  try {
+    for await (const block of content) {
+      bytes += block.length
+      yield block
+    }
+  } finally {
+    onFetched(bytes)
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * Groups of settings of cachesvc.yaml: archives and their indexes, storage, time limits and other bounds, HTTPS.
+ */
+import {
+  absolutePath,
+  boolean,
+  duration,
+  integer,
+  oneOf,
+  secretText,
+  size,
+} from '../../config/setting-kinds.ts'
+import {
+  group,
+  listOf,
+  listOfGroups,
+  optional,
+  orNothing,
+  required,
+  setting,
+} from '../../config/settings.ts'
+import { hostName, hostPattern, httpUrl, mirror } from './setting-kinds.ts'
+
+export const archives = listOfGroups(
+  'list of groups',
+  {
+    origins: required(
+      listOf(mirror, 'places', 16),
+      'an archive has at least one origin, the preferred one first',
+    ).says(
+      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them must be allowed: list them in `domains`.',
+      'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
+    ),
+    verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
+      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the one before. `prefer`: not wrongly signed by a known key, not older than the one before, and not unsigned when the one before was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+    ),
+    signed_by: setting(listOf(absolutePath, 'paths'), []).says(
+      'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
+    ),
+    redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
+      'Which side follows redirects of this archive, as with `redirects`.',
+    ),
+  },
+  'archives:\n  - origins: [archive.example.org/debian, mirror.example.net/pub/debian]',
+).says(
+  'Archives with several mirrors, and what is special about an archive. The rules of `remap` apply before.',
+)
+
+export const suites = group(
+  'Files are compared with what the indexes of their archive say: a file that is fetched while it streams, a stored file before it is served. A response with other content is cut off before its end and not stored. This begins when a Release file and an index that it names are in the store.',
+  {
+    keyrings: setting(listOf(absolutePath, 'paths'), [
+      '/etc/apt/trusted.gpg.d',
+      '/etc/apt/keyrings',
+      '/usr/share/keyrings',
+    ]).says(
+      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. What does not exist is passed over.',
+    ),
+    memory: setting(size('1M', '64G'), '64M').says(
+      'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
+    ),
+    warm: group(
+      'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
+      {
+        days: setting(integer(0, 365), 0, 'warm:\n    days: 14').says(
+          'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
+        ),
+        files: setting(integer(1, 100_000), 500).says(
+          'Most files that are fetched ahead in 24 hours.',
+        ),
+        size: setting(size('1M', '1024T'), '2G').says(
+          'Most bytes that are fetched ahead in 24 hours.',
+        ),
+      },
+    ),
+    update: setting(duration('0s', '25s'), '8s').says(
+      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. apt gives up after 30 seconds.',
+    ),
+    snapshot_days: setting(integer(0, 3650), 0).says(
+      'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
+    ),
+    wait: setting(duration('0s', '20s'), '5s').says(
+      'Time limit for a request that waits until an index which may name its file has been read. After that the file is fetched without being compared with it.',
+    ),
+  },
+)
+
+export const retention = group(
+  'What is kept when there is much of it. Changes take effect with a reload: what is too much then goes in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others.',
+  {
+    size: setting(size('0', '1024T'), '0').says(
+      'Most bytes of stored files, downloads under way included; 0 is no limit. A file larger than half of it is passed through and not stored.',
+    ),
+    free: optional(
+      size('0', '1024T'),
+      'a fiftieth of the file system, at most `1G`',
+      'free: 20G',
+    ).says(
+      'Bytes of the file system that stay free. When less is free, stored files are removed, also when other programs have filled it. When removing all of them would not be enough, none is removed, what does not fit is not stored, and the log has a warning.',
+    ),
+    object_size: setting(size('0', '1024T'), '0').says(
+      'Largest file that is stored; 0 is no limit. Larger ones are passed through.',
+    ),
+    versions: setting(integer(0, 1000), 0).says(
+      'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
+    ),
+  },
+)
+
+export const verification = group(
+  'Regular checks of all stored files: indexes against their Release files, packages against indexes, content against its digest. A wrong file is logged as a repository-verification warning and removed, so that the next request fetches it again. `cachesvc verify-repos` runs a check at once.',
+  {
+    interval: setting(duration('0s', '365d'), '1d').says(
+      'Time from the end of one check to the start of the next. 0 switches checks off.',
+    ),
+    max_age: setting(duration('0s', '365d'), '1d').says(
+      'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is always hashed at the first reading after a start.',
+    ),
+    rate: setting(size('0', '100G'), '64M').says(
+      'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
+    ),
+  },
+)
+
+export const freshness = group(
+  'Times for which a stored file is served without asking the origin. Files in a pool and files named by their hash never change, so the origin is not asked about them again.',
+  {
+    index: setting(duration('0s', '1d'), '1m').says(
+      'Freshness of indexes and Release files, for clients that do not ask for validation.',
+    ),
+    other: setting(duration('0s', '365d'), '1h').says(
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation.',
+    ),
+    negative: setting(duration('0s', '1h'), '5s').says(
+      'Time for which a 404 of the origin is remembered.',
+    ),
+    floor: setting(duration('0s', '5m'), '5s').says(
+      'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
+    ),
+    serve_stale: setting(oneOf('always', 'permitted'), 'always').says(
+      'Whether stale files are served when the origin fails or is slow. `permitted` obeys origins that forbid it with `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` (RFC 9111 section 4.2.4) and answers 504 in their place. `always` does not: a signed archive is its own judge of what is too old, and machines can go on installing.',
+    ),
+  },
+)
+
+export const timeouts = group(
+  'Time limits. apt gives up after 30 seconds without a byte: keep `connect` and `fields` together below that.',
+  {
+    connect: setting(duration('100ms', '5m'), '8s').says(
+      'Time limit for the name look-up and for the connection to an origin, a parent proxy or the far end of a tunnel.',
+    ),
+    fields: setting(duration('100ms', '10m'), '15s').says(
+      'Time limit for the head of the origin’s response, after the request was sent.',
+    ),
+    content: setting(duration('100ms', '10m'), '25s').says(
+      'Time limit for the next byte of the origin’s content.',
+    ),
+    revalidation: setting(duration('0s', '1m'), '4s').says(
+      'Time limit for a client that waits while the origin is asked about a stored file. After that the client gets the stored copy, and the response says so.',
+    ),
+    tunnel: setting(duration('1s', '1d'), '10m').says(
+      'Idle timeout of a tunnel: it is closed when no byte has moved in either direction for so long.',
+    ),
+    client_head: setting(duration('1s', '10m'), '15s').says(
+      'Time limit for a client to send the head of its request.',
+    ),
+    client_idle: setting(duration('1s', '1h'), '2m').says(
+      'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
+    ),
+    client_stalled: setting(duration('1s', '1h'), '1m').says(
+      'Time limit for a client that reads nothing of its response.',
+    ),
+    drain: setting(duration('0s', '1h'), '30s').says(
+      'Time limit for running transfers when the daemon stops.',
+    ),
+  },
+)
+
+export const limits = group('Limits for clients and origins.', {
+  head: setting(size('4K', '1M'), '64K').says('Most bytes of the head of a request.'),
+  connections: setting(integer(1, 1_000_000), 4096).says(
+    'Most client connections at a time. Further ones are closed at once.',
+  ),
+  memory: setting(size('0', '64G'), '64M').says('Memory for small files that are in use.'),
+  transfers: setting(size('1M', '64G'), '128M').says(
+    'Memory for content on its way between origins, disk and clients. When it is used up, transfers go on in small pieces.',
+  ),
+  origin_connections: setting(integer(1, 10_000), 16).says(
+    'Most connections to one origin at a time, and as many again for requests that are passed through.',
+  ),
+})
+
+export const https = group(
+  'HTTPS through the proxy, that is CONNECT. A tunnel is carried through unread; or it is intercepted, so that its requests are read and cached, with certificates of a CA that clients trust; or it is refused. The closest pattern in the three lists below decides. For hosts in none of them `https.intercept` decides, except that hosts under `passthrough_domains` are tunnelled. Files asked for as `http://HTTPS///host/path` are cached in each case.',
+  {
+    prevent: setting(boolean, false).says('Whether all CONNECT requests are refused with 403.'),
+    intercept: setting(boolean, false).says(
+      'Whether tunnels are intercepted, so that their requests are cached. Clients have to trust the CA: `/_cachesvc/cachesvc.crt` is its certificate, and the setup page says how to install it. The certificate of the origin is always verified.',
+      'Requests inside an intercepted tunnel have to name the host of the tunnel. The policy applies to them as to all requests.',
+    ),
+    intercept_domains: setting(listOf(hostPattern, 'host patterns'), []).says(
+      'Hosts whose tunnels are intercepted even when `https.intercept` is false.',
+    ),
+    tunnel_domains: setting(listOf(hostPattern, 'host patterns'), []).says(
+      'Hosts whose tunnels are never intercepted, such as those that ask for client certificates.',
+    ),
+    refuse_domains: setting(
+      listOf(hostPattern, 'host patterns'),
+      [],
+      'https:\n  intercept: true\n  tunnel_domains: [esm.example.com]\n  refuse_domains: [.example.net]',
+    ).says('Hosts to which CONNECT is refused with 403.'),
+    cert: setting(orNothing(absolutePath), '').says(
+      'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `https.intercept_domains` and to the names of the proxy.',
+      'With a certificate that is no CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
+    ),
+    key: setting(orNothing(absolutePath), '').says(
+      'PEM file with the private key of the CA: RSA, or EC on P-256, P-384 or P-521; in PKCS#8, PKCS#1 or SEC 1 form, encrypted or not. Without it the key is in the file of `https.cert`.',
+    ),
+    password: setting(secretText, '').says('Password of an encrypted private key.'),
+    certificate_domain: setting(orNothing(hostName), '').says(
+      'Name of this proxy in certificates: the certificate of the TLS listener is for this name, and all certificates name it as the host of the CA certificate and the revocation list.',
+    ),
+    aia_address: setting(orNothing(httpUrl), '').says(
+      'URL of the CA certificate, written into all certificates. Empty: made from `https.certificate_domain` if that is set, else left out.',
+    ),
+    enable_crl: setting(boolean, false).says(
+      'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
+    ),
+    origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
+      'PEM files with certificates of CAs that are trusted for origins, besides the well-known ones.',
+    ),
+    remember_distrust: setting(duration('0s', '7d'), '1h').says(
+      'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',
+    ),
+  },
+)
