@@ -21,13 +21,13 @@ import {
 } from 'node:crypto'
 import { decodeBase64 } from './encoding.ts'
 import { messageLimits, refuse } from './message.ts'
+import { parseXml } from './scan.ts'
 import { digestMethods, ns, shortName } from './vocabulary.ts'
 import {
   allNamed,
   attributeOf,
   childOf,
   childrenOf,
-  parseXml,
   type XmlDocument,
   type XmlElement,
 } from './xml.ts'

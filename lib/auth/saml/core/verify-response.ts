@@ -19,6 +19,7 @@ import {
   readAssertion,
   readHead,
 } from './read-assertion.ts'
+import { parseXml } from './scan.ts'
 import { canJudge, signedAssertionOf } from './second-opinion.ts'
 import { ns, shortName, status } from './vocabulary.ts'
 import {
@@ -27,7 +28,6 @@ import {
   attributeOf,
   childOf,
   childrenOf,
-  parseXml,
   trimXml,
   type XmlDocument,
   type XmlElement,
