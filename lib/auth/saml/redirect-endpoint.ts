@@ -16,8 +16,8 @@ import { notSent, resubmissionField } from '../form-preservation/resubmission.ts
 import { cannotLogIn, needsLogin } from '../pages/needs-login.ts'
 import { type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
-import { lostSession } from './lost-session-page.ts'
 import { returnPath, type Saml, safeReturn } from './parts.ts'
+import { lostSession } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 
 /** Answers GET /__authproxy-redirect. */

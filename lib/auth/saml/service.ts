@@ -1,22 +1,33 @@
 /**
  * The SAML service wires metadata source, worker threads and memory behind one interface.
  */
-import { X509Certificate } from 'node:crypto'
+import { createHash, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
+import { type Route, router } from '../../http/server/router.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Sender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
-import { type LoginStart, startLogin } from './login.ts'
+import { takeAssertion } from './acs.ts'
+import { type LoginStart, signsRequests, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import { DecryptionTries, Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
-import { loginAddress } from './redirect-endpoint.ts'
+import { spMetadataXml } from './metadata/sp-metadata.ts'
+import {
+  DecryptionTries,
+  Outcomes,
+  returnPath,
+  type Saml,
+  type SamlParts,
+  safeReturn,
+} from './parts.ts'
+import { comeBack, loginAddress } from './redirect-endpoint.ts'
 import { ReplayCache, type UsedIds } from './replay-cache.ts'
-import { samlRoutes } from './routes.ts'
+import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
 /** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
@@ -148,4 +159,53 @@ function certificateEnd(pem: string | undefined): Milliseconds | undefined {
   } catch {
     return undefined
   }
+}
+
+/** Answers every path of SAML; undefined for any other. */
+function samlRoutes(saml: Saml): (request: Request, path: string) => Promise<Response> | undefined {
+  const metadata = async () => metadataResponse(saml)
+  const routes: readonly Route[] = [
+    { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
+    { method: 'GET', path: '/saml/metadata', handle: metadata },
+    { method: 'GET', path: '/saml/certificate.crt', handle: async () => certificateResponse(saml) },
+    { method: 'POST', path: '/saml/acs', handle: request => takeAssertion(saml, request) },
+    { method: 'GET', path: '/saml/acs', handle: async request => notAPage(saml, request) },
+    { method: 'GET', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
+  ]
+  const route = router(routes)
+  return (request, path) => route(request, path, undefined)
+}
+
+function metadataResponse(saml: Saml): Response {
+  const config = saml.config()
+  const xml = spMetadataXml(config, saml.keys.saml(), {
+    signs: signsRequests(config, saml.source.last),
+    now: saml.clock.now(),
+  })
+  return documentResponse(Buffer.from(xml), 'application/samlmetadata+xml')
+}
+
+function certificateResponse(saml: Saml): Response {
+  const [newest] = saml.keys.saml()
+  const pem = Buffer.from(newest?.certificate ?? '')
+  return documentResponse(pem, 'application/x-pem-file', 'attachment; filename="certificate.crt"')
+}
+
+function documentResponse(bytes: Buffer, type: string, disposition?: string): Response {
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+  const fields = Fields.of(
+    ['Content-Type', type],
+    ['Content-Disposition', disposition],
+    ['Cache-Control', 'no-cache'],
+    ['ETag', etag],
+    ['X-Content-Type-Options', 'nosniff'],
+  )
+  return { status: 200, fields, content: { kind: 'bytes', bytes } }
+}
+
+/** A person reloaded the page, or followed a bookmark. */
+function notAPage({ failurePage }: Saml, request: Request): Response {
+  return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
 }

@@ -5,6 +5,7 @@
 import { agreed } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
 import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import type { NameId } from '../core/read-assertion.ts'
 import {
   instantOf,
   type MessageHead,
@@ -12,7 +13,6 @@ import {
   readNameId,
   type WrittenInstant,
 } from '../core/read-assertion.ts'
-import type { NameId } from '../core/subject.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
 import {

@@ -13,9 +13,9 @@ import type {
   AuthnStatementFacts,
   Confirmation,
   MessageHead,
+  VerifiedSubject,
   WrittenInstant,
 } from './read-assertion.ts'
-import type { VerifiedSubject } from './subject.ts'
 import { bearer } from './vocabulary.ts'
 
 /** One thing that was checked: `Audience`, what was expected, what was received. */
