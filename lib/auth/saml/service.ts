@@ -1,5 +1,5 @@
 /**
- * The SAML service wires metadata source, worker threads and memory behind one interface.
+ * The SAML service wires metadata source, worker threads and memory, and leads each path of SAML to its handler.
  */
 import { createHash, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
@@ -30,36 +30,6 @@ import { ReplayCache, type UsedIds } from './replay-cache.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
-/** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
-export interface SamlService {
-  /**
-   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
-   * checked again before a browser is sent there. `form` is the content of a form post without a session, to be sent once
-   * after the login.
-   */
-  startLogin(request: Request, login: LoginStart): Promise<Response>
-  /**
-   * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
-   * and comes back to `returnTo`. Making it leaves no state behind.
-   */
-  loginAddress(returnTo: string): string
-  /**
-   * Answers /saml/metadata.xml, /saml/metadata, /saml/certificate.crt, /saml/acs, /saml/slo and /__authproxy-redirect;
-   * undefined for every other path. `path` is the exact path of the target, without query.
-   */
-  handle(request: Request, path: string): Promise<Response> | undefined
-  /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
-  formSender(request: Request, returnTo: string): Sender | undefined
-  /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
-  resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
-  /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
-  problems(): readonly string[]
-  /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
-  readings(): SamlReadings
-  /** Ends the refresh loop and the worker threads. */
-  close(): Promise<void>
-}
-
 export interface SamlReadings {
   /** Moments since the epoch; undefined when there is none. */
   readonly metadataFetched: Milliseconds | undefined
@@ -69,6 +39,9 @@ export interface SamlReadings {
   /** Outcomes since the start, by code: `accepted`, `signature`, `audience`, … From a closed set. */
   readonly outcomes: Readonly<Record<string, number>>
 }
+
+/** The SAML side of the gateway, made once. */
+export type SamlService = Awaited<ReturnType<typeof createSamlService>>
 
 /** What makes the service; throws a Failure when it cannot start. */
 export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
@@ -86,11 +59,11 @@ export interface SamlSubstitutes {
   readonly usedIds?: UsedIds
 }
 
-/** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
-export async function createSamlService(
-  parts: SamlParts,
-  substitutes: SamlSubstitutes = {},
-): Promise<SamlService> {
+/**
+ * Makes the service, which reads `parts.config()` and `parts.keys` again whenever it needs them. Throws a MetadataFailure when the
+ * IdP is not known, not even from the cache.
+ */
+export async function createSamlService(parts: SamlParts, substitutes: SamlSubstitutes = {}) {
   const { clock, log, config } = parts
   const origin =
     substitutes.origin ??
@@ -114,18 +87,35 @@ export async function createSamlService(
     room: new Allowance(FORMS),
     outcomes: new Outcomes(),
   }
-  const handle = samlRoutes(saml)
+  const route = router(routesOf(saml))
   return {
-    startLogin: (request, login) => startLogin(saml, request, login),
-    loginAddress: returnTo => loginAddress(config().baseUrl, returnTo),
-    handle,
-    formSender: (request, returnTo) => {
+    /**
+     * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
+     * checked again before a browser is sent there.
+     */
+    startLogin: (request: Request, login: LoginStart) => startLogin(saml, request, login),
+    /**
+     * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
+     * and comes back to `returnTo`. Making it leaves no state behind.
+     */
+    loginAddress: (returnTo: string) => loginAddress(config().baseUrl, returnTo),
+    /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
+    handle: (request: Request, path: string) => route(request, path, undefined),
+    /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
+    formSender(request: Request, returnTo: string): Sender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
     },
-    resubmit: resubmission => resubmit(saml, resubmission),
-    problems: () => problemsOf(saml),
+    /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+    resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
+    /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+    problems(): readonly string[] {
+      const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
+      return [...source.problems(), ...keys]
+    },
+    /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
     readings: () => readingsOf(saml),
+    /** Ends the refresh loop and the worker threads. */
     async close() {
       source.close()
       const own = substitutes.verifiers === undefined ? Object.values(verifiers) : []
@@ -133,11 +123,6 @@ export async function createSamlService(
       await Promise.all([...closing, origin.close(), saml.replayCache.close()])
     },
   }
-}
-
-function problemsOf(saml: Saml): readonly string[] {
-  const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
-  return [...saml.source.problems(), ...keys]
 }
 
 function readingsOf(saml: Saml): SamlReadings {
@@ -161,10 +146,9 @@ function certificateEnd(pem: string | undefined): Milliseconds | undefined {
   }
 }
 
-/** Answers every path of SAML; undefined for any other. */
-function samlRoutes(saml: Saml): (request: Request, path: string) => Promise<Response> | undefined {
+function routesOf(saml: Saml): readonly Route[] {
   const metadata = async () => metadataResponse(saml)
-  const routes: readonly Route[] = [
+  return [
     { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
     { method: 'GET', path: '/saml/metadata', handle: metadata },
     { method: 'GET', path: '/saml/certificate.crt', handle: async () => certificateResponse(saml) },
@@ -174,8 +158,6 @@ function samlRoutes(saml: Saml): (request: Request, path: string) => Promise<Res
     { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
     { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
   ]
-  const route = router(routes)
-  return (request, path) => route(request, path, undefined)
 }
 
 function metadataResponse(saml: Saml): Response {
