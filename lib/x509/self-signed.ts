@@ -4,8 +4,8 @@
  */
 import { webcrypto } from 'node:crypto'
 import { hour, type Milliseconds } from '../async/clock.ts'
-import { isIP } from '../ip.ts'
-import { library, type x509 } from './library.ts'
+import { alternativeNames } from './extensions.ts'
+import { library } from './library.ts'
 import { exportKey } from './x509.ts'
 
 interface SelfSigned {
@@ -52,12 +52,8 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
     },
     webcrypto,
   )
-  const privateKey = await exportKey(keys.privateKey)
-  return { privateKey, certificate: `${certificate.toString('pem')}\n` }
-}
-
-function alternativeNames(hosts: readonly string[]): x509.Extension {
-  return new (library().x509.SubjectAlternativeNameExtension)(
-    hosts.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
-  )
+  return {
+    privateKey: exportKey(keys.privateKey),
+    certificate: `${certificate.toString('pem')}\n`,
+  }
 }

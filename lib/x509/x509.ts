@@ -4,19 +4,19 @@
  */
 import {
   createPrivateKey,
-  type KeyObject,
+  KeyObject,
   X509Certificate as NodeCertificate,
   webcrypto,
 } from 'node:crypto'
 import type { Milliseconds } from '../async/clock.ts'
 import { isIP } from '../ip.ts'
 import {
+  alternativeNames,
   listNumberExtension,
   listNumberIn,
   nameConstraints,
   type Permitted,
   permitting,
-  type RawExtension,
 } from './extensions.ts'
 import { library, type x509 } from './library.ts'
 
@@ -96,20 +96,17 @@ export function readPrivateKey(pem: string, password: string): KeyObject | KeyPr
   }
 }
 
-/** How WebCrypto knows the key; undefined for kinds that are not supported. */
-function algorithmOf(key: KeyObject) {
-  const { namedCurve } = key.asymmetricKeyDetails ?? {}
-  if (key.asymmetricKeyType === 'rsa') {
-    return { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }
-  }
-  const curves: Readonly<Record<string, readonly [curve: string, hash: string]>> = {
-    prime256v1: ['P-256', 'SHA-256'],
-    secp384r1: ['P-384', 'SHA-384'],
-    secp521r1: ['P-521', 'SHA-512'],
-  }
-  const found = curves[namedCurve ?? '']
-  if (key.asymmetricKeyType !== 'ec' || found === undefined) return undefined
-  return { name: 'ECDSA', namedCurve: found[0], hash: found[1] }
+/** How WebCrypto knows keys, by what OpenSSL calls their kind or their curve. */
+const ALGORITHMS = new Map([
+  ['rsa', { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }],
+  ['prime256v1', { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }],
+  ['secp384r1', { name: 'ECDSA', namedCurve: 'P-384', hash: 'SHA-384' }],
+  ['secp521r1', { name: 'ECDSA', namedCurve: 'P-521', hash: 'SHA-512' }],
+])
+
+/** Undefined for kinds that are not supported. */
+function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
+  return ALGORITHMS.get(asymmetricKeyDetails?.namedCurve ?? asymmetricKeyType ?? '')
 }
 
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
@@ -125,7 +122,7 @@ export interface LeafKey {
 /** A new P-256 pair. */
 export async function generateLeafKey(): Promise<LeafKey> {
   const { publicKey, privateKey } = await webcrypto.subtle.generateKey(p256, true, usages)
-  return { publicKey, pem: await exportKey(privateKey) }
+  return { publicKey, pem: exportKey(privateKey) }
 }
 
 export interface LeafOptions {
@@ -140,32 +137,31 @@ export interface LeafOptions {
   readonly distributionPoint?: string | undefined
 }
 
-type SigningAlgorithm = NonNullable<ReturnType<typeof algorithmOf>>
+/** Signs, as the library wants it told. */
+interface Signer {
+  readonly signingKey: webcrypto.CryptoKey
+  readonly signingAlgorithm: NonNullable<ReturnType<typeof algorithmOf>>
+}
 
 /** An authority's certificate with its key, ready to sign. */
 export class Issuer {
   readonly #certificate: x509.X509Certificate
-  readonly #key: webcrypto.CryptoKey
-  readonly #algorithm: SigningAlgorithm
+  readonly #signer: Signer
 
-  private constructor(
-    certificate: x509.X509Certificate,
-    key: webcrypto.CryptoKey,
-    algorithm: SigningAlgorithm,
-  ) {
+  private constructor(certificate: x509.X509Certificate, signer: Signer) {
     this.#certificate = certificate
-    this.#key = key
-    this.#algorithm = algorithm
+    this.#signer = signer
   }
 
   /** Throws for keys `canIssue` says no to. */
   static async create(certificate: Certificate, key: KeyObject): Promise<Issuer> {
-    const algorithm = algorithmOf(key)
-    if (algorithm === undefined) throw new TypeError('not a key that can issue')
+    const signingAlgorithm = algorithmOf(key)
+    if (signingAlgorithm === undefined) throw new TypeError('not a key that can issue')
     const der = key.export({ type: 'pkcs8', format: 'der' })
-    const imported = await webcrypto.subtle.importKey('pkcs8', der, algorithm, false, ['sign'])
-    const { x509 } = library()
-    return new Issuer(new x509.X509Certificate(certificate.der), imported, algorithm)
+    const { subtle } = webcrypto
+    const signingKey = await subtle.importKey('pkcs8', der, signingAlgorithm, false, ['sign'])
+    const own = new (library().x509.X509Certificate)(certificate.der)
+    return new Issuer(own, { signingKey, signingAlgorithm })
   }
 
   /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
@@ -176,22 +172,18 @@ export class Issuer {
     // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
     // DNS names. Without a subject the names are critical (4.2.1.6).
     const named = first.length <= 64 && isIP(first) === 0
-    const general = names.map(
-      name => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: name }) as const,
-    )
     const certificate = await x509.X509CertificateGenerator.create({
       issuer: this.#certificate.subjectName,
       ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
       notBefore: wholeSeconds(options.notBefore),
       notAfter: wholeSeconds(options.notAfter),
       publicKey,
-      signingKey: this.#key,
-      signingAlgorithm: this.#algorithm,
+      ...this.#signer,
       extensions: [
         new x509.BasicConstraintsExtension(false, undefined, true),
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        new x509.SubjectAlternativeNameExtension(general, !named),
+        alternativeNames(names, !named),
         await x509.SubjectKeyIdentifierExtension.create(publicKey),
         await this.#authorityKeyIdentifier(),
         ...(caIssuers === undefined ? [] : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
@@ -214,12 +206,8 @@ export class Issuer {
       issuer: this.#certificate.subjectName,
       thisUpdate: wholeSeconds(options.thisUpdate),
       nextUpdate: wholeSeconds(options.nextUpdate),
-      signingKey: this.#key,
-      signingAlgorithm: this.#algorithm,
-      extensions: [
-        await this.#authorityKeyIdentifier(),
-        extensionOf(listNumberExtension(options.number)),
-      ],
+      ...this.#signer,
+      extensions: [await this.#authorityKeyIdentifier(), listNumberExtension(options.number)],
     })
     return Buffer.from(list.rawData)
   }
@@ -237,8 +225,7 @@ export class Issuer {
 /** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
   try {
-    const { x509 } = library()
-    return listNumberIn(new x509.X509Crl(der).extensions)
+    return listNumberIn(new (library().x509.X509Crl)(der).extensions)
   } catch {
     return undefined
   }
@@ -270,12 +257,12 @@ export async function generateAuthority(
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-      ...(permitted === undefined ? [] : [extensionOf(nameConstraints(permitted))]),
+      ...(permitted === undefined ? [] : [nameConstraints(permitted)]),
     ],
   })
   return {
     certificate: `${certificate.toString('pem').trim()}\n`,
-    key: await exportKey(keys.privateKey),
+    key: exportKey(keys.privateKey),
   }
 }
 
@@ -283,15 +270,8 @@ const p256 = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const usages = ['sign', 'verify'] as const
 
 /** A private key as PKCS #8 in PEM. */
-export async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key))
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
-  return ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n')
-}
-
-function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
-  const { x509 } = library()
-  return new x509.Extension(type, critical, value)
+export function exportKey(key: webcrypto.CryptoKey): string {
+  return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
 /** Certificates know no fractions of a second (4.1.2.5). */
