@@ -10,7 +10,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { agreed } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
 import { readMessage, refuse, signedLimits } from '../core/message.ts'
-import { digestMethods, ns, transforms } from '../core/vocabulary.ts'
+import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -73,7 +73,7 @@ export function verifySignature(
   if (!isSignedBy(certificates, method, { data: info.text, value })) return fail()
   const text = canonicalText(root, element, { inclusive, without: signature })
   const expected = decodeBase64(allNamed(info.root, 'DigestValue')[0]?.text ?? '')
-  const hash = DIGESTS.get(digest)
+  const hash = digests.get(digest)
   if (expected === undefined || hash === undefined) return fail()
   const found = createHash(hash).update(text).digest()
   if (found.length !== expected.length || !timingSafeEqual(found, expected)) return fail()
@@ -178,17 +178,9 @@ function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
   }
   const problem = methodProblem(method, allowSha1)
   if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`)
-  if (!DIGESTS.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
+  if (!digests.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
   if (problem !== undefined || (digest === digestMethods.sha1 && !allowSha1)) {
     refuse('signature_sha1', 'it is made with SHA-1')
   }
   return { method, digest, inclusive: prefixesOf(allNamed(info, 'Transform')[1]) }
 }
-
-/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
-const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
-  [digestMethods.sha1, 'sha1'],
-  [digestMethods.sha256, 'sha256'],
-  [digestMethods.sha384, 'sha384'],
-  [digestMethods.sha512, 'sha512'],
-])
