@@ -26,7 +26,7 @@ import {
   safeReturn,
 } from './parts.ts'
 import { comeBack, loginAddress } from './redirect-endpoint.ts'
-import { ReplayCache, type UsedIds } from './replay-cache.ts'
+import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
@@ -82,7 +82,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     verifiers,
     tries: new DecryptionTries(),
     replayCache:
-      substitutes.usedIds ?? (await ReplayCache.open({ path: config().usedIdsFile, clock, log })),
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Allowance(FORMS),
     outcomes: new Outcomes(),
