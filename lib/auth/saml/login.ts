@@ -35,7 +35,7 @@ export async function startLogin(
   login: LoginStart,
 ): Promise<Response> {
   const now = saml.clock.now()
-  const { state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   const depth = depthOf(state, now)
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins anew.

@@ -32,7 +32,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
       ? begin(saml, request, { returnTo })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
-  const { state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
     // A browser is sent here with the ID of its login; without one it followed a bookmark, to sign in.

@@ -60,13 +60,10 @@ export async function answerRequest(
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const id = newId(saml)
   const issued = saml.clock.now()
+  const head = { id, issuer: entityId, issued, destination: location, inResponseTo: message.id }
   // Without a list of ended sessions nothing is known to have ended but what this browser holds.
   const ended = everywhere || meant
-  const answers = {
-    inResponseTo: message.id,
-    status: ended ? status.success : status.responder,
-  }
-  const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
+  const xml = logoutResponseXml({ ...head, status: ended ? status.success : status.responder })
   return sendMessage(saml, {
     ...{ ...signingOut, request },
     to: { binding, location },
@@ -84,7 +81,7 @@ export async function takeAnswer(
   const problem = checkHead(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
   const { signed, inResponseTo } = message
-  const { logout } = stateOf(saml, request).state
+  const { logout } = stateOf(saml, request)
   const ours = logout !== undefined && inResponseTo === logout
   const facts = { request: request.id, status: shortName(message.status), signed, ours }
   saml.log.info('single logout was answered', facts)
