@@ -71,11 +71,9 @@ export function readIdpMetadata(
   { entityId, certificates, allowSha1 }: MetadataRules,
 ): MetadataVerdict {
   try {
-    const document = readMessage(bytes, metadataLimits)
-    const { root } = agreed(document)
+    const { root } = agreed(readMessage(bytes, metadataLimits))
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
-      const problem = 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor'
-      refuse('metadata_form', problem)
+      refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
     }
     const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
     const idp = readEntity(choose(candidates, entityId))
@@ -146,8 +144,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   const keys = signingKeys(roles, warnings)
   const details = warnings.length === 0 ? '' : ` (${[...new Set(warnings)].join('; ')})`
   if (singleSignOn.length === 0) {
-    const problem = `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`
-    refuse('metadata_no-sign-on', problem)
+    refuse('metadata_no-sign-on', `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`)
   }
   if (keys.length === 0) {
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
@@ -175,39 +172,27 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   }
 }
 
-/** Keys whose use is signing or not said, which means both (2.4.1.1). */
+/** Keys whose use is signing or not said, which means both (2.4.1.1). Their certificates' names, issuers and dates decide nothing. */
 function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly IdpKey[] {
   const byFingerprint = new Map<string, IdpKey>()
   for (const descriptor of roles.flatMap(role => childrenOf(role, ns.metadata, 'KeyDescriptor'))) {
     if ((attributeOf(descriptor, 'use') ?? 'signing') !== 'signing') continue
-    const { keys, problems } = readKeys(descriptor)
-    warnings.push(...problems)
-    for (const key of keys) byFingerprint.set(key.fingerprint, key)
-  }
-  return [...byFingerprint.values()]
-}
-
-/** The keys in a KeyDescriptor, and a sentence for each that is of no use. */
-function readKeys(descriptor: XmlElement): {
-  readonly keys: readonly IdpKey[]
-  readonly problems: readonly string[]
-} {
-  const keys: IdpKey[] = []
-  const problems: string[] = []
-  const infos = childrenOf(descriptor, ns.signature, 'KeyInfo')
-  if (infos.length === 0) problems.push('a KeyDescriptor has no ds:KeyInfo in the right namespace')
-  for (const info of infos) {
-    const certificates = childrenOf(info, ns.signature, 'X509Data').flatMap(data =>
-      childrenOf(data, ns.signature, 'X509Certificate'),
-    )
-    if (certificates.length === 0) problems.push('a KeyInfo has no X509Certificate')
-    for (const certificate of certificates) {
-      const key = readCertificate(certificate.text)
-      if (typeof key === 'string') problems.push(key)
-      else keys.push(key)
+    const infos = childrenOf(descriptor, ns.signature, 'KeyInfo')
+    if (infos.length === 0)
+      warnings.push('a KeyDescriptor has no ds:KeyInfo in the right namespace')
+    for (const info of infos) {
+      const certificates = childrenOf(info, ns.signature, 'X509Data').flatMap(data =>
+        childrenOf(data, ns.signature, 'X509Certificate'),
+      )
+      if (certificates.length === 0) warnings.push('a KeyInfo has no X509Certificate')
+      for (const { text } of certificates) {
+        const key = readCertificate(text)
+        if (typeof key === 'string') warnings.push(key)
+        else byFingerprint.set(key.fingerprint, key)
+      }
     }
   }
-  return { keys, problems }
+  return [...byFingerprint.values()]
 }
 
 /**
@@ -245,16 +230,12 @@ function readCertificate(text: string): IdpKey | string {
 const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']
 
 /** Endpoints of the two bindings we use, HTTP-Redirect first. */
-function endpointsOf(
-  roles: readonly XmlElement[],
-  name: string,
-  warnings: string[],
-): readonly Endpoint[] {
+function endpointsOf(roles: readonly XmlElement[], name: string, warnings: string[]) {
   const elements = roles.flatMap(role => childrenOf(role, ns.metadata, name))
   return (['redirect', 'post'] as const).flatMap(binding =>
     elements
       .filter(element => attributeOf(element, 'Binding') === bindings[binding])
-      .flatMap(element => {
+      .flatMap((element): readonly Endpoint[] => {
         const location = httpUri(attributeOf(element, 'Location'))
         const given = attributeOf(element, 'ResponseLocation')
         const responseLocation = httpUri(given)
@@ -263,7 +244,7 @@ function endpointsOf(
           return []
         }
         if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)
-        return { binding, location, responseLocation }
+        return [{ binding, location, responseLocation }]
       }),
   )
 }
