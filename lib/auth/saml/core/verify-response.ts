@@ -6,6 +6,7 @@
  * is read in the end is read from the canonical bytes a signature was verified over.
  */
 import { explainError } from '../../../errors.ts'
+import { canonicalText } from '../signature/canonical.ts'
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
 import { agreed } from './agreement.ts'
@@ -45,13 +46,11 @@ export interface VerifiedResponse {
   readonly encrypted: boolean
 }
 
-export type ResponseVerdict = VerifiedResponse | Refused
-
 /** Verifies a response. Never throws for what is in it. */
 export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
-): Promise<ResponseVerdict> {
+): Promise<VerifiedResponse | Refused> {
   let claimedIssuer: string | undefined
   try {
     // 1. One Response with one assertion, each signature in its place, and the status Success.
@@ -204,30 +203,13 @@ async function checkSecondOpinion(
     refuse('second_opinion', `node-saml refuses it: ${explainError(error)}`),
   )
   const parsed = parseXml(other, signedLimits)
-  if (!parsed.ok || !isSameElement(withoutSignature(parsed.root), withoutSignature(assertion))) {
+  if (!parsed.ok || saidBy(parsed.root) !== saidBy(assertion)) {
     refuse('second_opinion', 'node-saml finds another assertion in it')
   }
 }
 
-function withoutSignature(element: XmlElement): XmlElement {
-  const children = element.children.filter(child => child.name !== 'Signature')
-  return { ...element, children }
-}
-
-/** Whether two elements say the same, wherever they are and whatever prefixes they use. */
-function isSameElement(one: XmlElement, other: XmlElement | undefined): boolean {
-  if (other === undefined) return false
-  if (one.name !== other.name || one.namespace !== other.namespace || one.text !== other.text) {
-    return false
-  }
-  const { attributes, children } = one
-  if (attributes.length !== other.attributes.length || children.length !== other.children.length) {
-    return false
-  }
-  const sameAttributes = attributes.every(a =>
-    other.attributes.some(
-      b => b.name === a.name && b.namespace === a.namespace && b.value === a.value,
-    ),
-  )
-  return sameAttributes && children.every((child, i) => isSameElement(child, other.children[i]))
+/** What an element says, wherever it stands, without its signature. */
+function saidBy(element: XmlElement): string {
+  const without = childOf(element, ns.signature, 'Signature')
+  return canonicalText(element, element, { without })
 }

@@ -60,8 +60,6 @@ export interface MetadataRules {
   readonly allowSha1: boolean
 }
 
-export type MetadataVerdict = { readonly ok: true; readonly idp: IdpMetadata } | Refused
-
 /**
  * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs is refused when none is named: taking
  * the first would mean to trust it because of its place. Never throws for what is in the document.
@@ -69,7 +67,7 @@ export type MetadataVerdict = { readonly ok: true; readonly idp: IdpMetadata } |
 export function readIdpMetadata(
   bytes: Uint8Array,
   { entityId, certificates, allowSha1 }: MetadataRules,
-): MetadataVerdict {
+): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
     const { root } = agreed(readMessage(bytes, metadataLimits))
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {

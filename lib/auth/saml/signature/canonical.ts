@@ -6,11 +6,11 @@
  */
 import type { XmlElement } from '../core/xml.ts'
 
-export interface CanonicalOptions {
+interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
   readonly inclusive?: readonly string[]
   /** Left out with all it holds, as the enveloped signature is. */
-  readonly without?: XmlElement
+  readonly without?: XmlElement | undefined
 }
 
 /** The canonical text of `element`, a part of the document with this root. */
