@@ -61,6 +61,9 @@ export async function startLogin(
   const { location: destination, binding } = endpoint
   const head = { id: requestId, issuer: config.entityId, issued: now, destination }
   const xml = authnRequestXml(head, config)
+  const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
+  // A browser without a name gets one now: tabs that log in at the same time come back with the same.
+  if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
   saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
@@ -72,20 +75,8 @@ export async function startLogin(
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
-    fields: setCookies([
-      ...beginFlow(saml, state, { flow, small: navigates }),
-      ...newBrowserLine(saml, request),
-    ]),
+    fields: Fields.of(...cookies.map(line => ['Set-Cookie', line] as const)),
   })
-}
-
-/** A browser without a name gets one now: tabs that log in at the same time come back with the same. */
-function newBrowserLine({ random }: Saml, { fields }: Request): readonly string[] {
-  return browserIn(fields) === undefined ? [browserLine(newBrowser(random))] : []
-}
-
-function setCookies(lines: readonly string[]): Fields {
-  return Fields.of(...lines.map(line => ['Set-Cookie', line] as const))
 }
 
 /** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
@@ -93,10 +84,9 @@ export function signsRequests(
   { requestSigning }: Pick<SamlConfig, 'requestSigning'>,
   idp: IdpMetadata | undefined,
 ): boolean {
-  return (
-    requestSigning === 'always' ||
-    (requestSigning === 'auto' && idp?.wantAuthnRequestsSigned === true)
-  )
+  return requestSigning === 'auto'
+    ? idp?.wantAuthnRequestsSigned === true
+    : requestSigning === 'always'
 }
 
 /** Only posts of our own pages are kept, for the user of this browser as far as it is known. */

@@ -41,16 +41,7 @@ export interface VerifiedSubject {
 }
 
 /** What every protocol message says of itself (3.2.1 and 3.2.2). */
-export interface MessageHead {
-  readonly id: string
-  readonly version: string
-  readonly issuer: string | undefined
-  readonly destination: string | undefined
-  readonly inResponseTo: string | undefined
-  readonly issued: WrittenInstant | undefined
-  /** Whether the message as a whole is signed; if not, a stranger can have written all of this. */
-  readonly signed: boolean
-}
+export type MessageHead = Readonly<ReturnType<typeof readHead>>
 
 export interface AssertionFacts {
   readonly id: string
@@ -78,8 +69,8 @@ interface ConditionFacts {
   readonly unknown: readonly string[]
 }
 
-/** Reads the attributes and the Issuer of a protocol message. */
-export function readHead(root: XmlElement, signed: boolean): MessageHead {
+/** Reads the attributes and the Issuer of a protocol message. Unless it is `signed` as a whole, a stranger can have written them. */
+export function readHead(root: XmlElement, signed: boolean) {
   return {
     ...readOrigin(root),
     destination: attributeOf(root, 'Destination'),

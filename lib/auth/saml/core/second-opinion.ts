@@ -9,11 +9,6 @@ import { type Profile, SAML, type SamlConfig, ValidateInResponseTo } from '@node
 import { signatureMethods } from '../signature/method.ts'
 import { digestMethods } from './vocabulary.ts'
 
-interface Processed {
-  readonly profile: Profile
-  readonly loggedOut: boolean
-}
-
 /** Never read: identity is not taken from node-saml's flat profile. */
 const noProfile: Profile = { issuer: '', nameID: '', nameIDFormat: '' }
 
@@ -21,7 +16,7 @@ class AssertionFinder extends SAML {
   found: string | undefined
 
   /** Called with the verified assertion; the rest of what node-saml would do with it is left out. */
-  protected override async processValidlySignedAssertionAsync(xml: string): Promise<Processed> {
+  protected override async processValidlySignedAssertionAsync(xml: string) {
     this.found = xml
     return { profile: noProfile, loggedOut: false }
   }
