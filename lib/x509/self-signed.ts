@@ -8,13 +8,6 @@ import { alternativeNames } from './extensions.ts'
 import { library } from './library.ts'
 import { exportKey } from './x509.ts'
 
-interface SelfSigned {
-  /** PKCS #8 in PEM. */
-  readonly privateKey: string
-  /** Certificate in PEM. */
-  readonly certificate: string
-}
-
 interface SelfSignedOptions {
   /** Common name of subject and issuer. */
   readonly name: string
@@ -27,8 +20,8 @@ interface SelfSignedOptions {
   readonly hosts?: readonly string[]
 }
 
-/** Makes the pair: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
-export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned> {
+/** Makes the pair in PEM: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
+export async function selfSigned(options: SelfSignedOptions) {
   const { name, now, lifetime, serialNumber, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',

@@ -25,7 +25,7 @@ interface Shown {
   readonly fields?: Fields
 }
 
-export interface Sending extends Shown {
+interface Sending extends Shown {
   readonly to: Pick<Endpoint, 'binding' | 'location'>
   readonly message: {
     readonly name: MessageName

@@ -5,7 +5,7 @@
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
  *   but every failure has one code and takes the same steps: what was deciphered is scanned and parsed whether its padding was
- *   right or not. How many tries a login has is bounded (verify.ts).
+ *   right or not. How many tries a login has is bounded (parts.ts).
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
  */

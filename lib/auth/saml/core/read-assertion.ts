@@ -43,11 +43,7 @@ export interface VerifiedSubject {
 /** What every protocol message says of itself (3.2.1 and 3.2.2). */
 export type MessageHead = Readonly<ReturnType<typeof readHead>>
 
-export interface AssertionFacts {
-  readonly id: string
-  readonly version: string
-  readonly issuer: string | undefined
-  readonly issued: WrittenInstant | undefined
+export interface AssertionFacts extends Readonly<ReturnType<typeof readOrigin>> {
   readonly nameId: NameId | undefined
   readonly confirmations: readonly Confirmation[]
   readonly conditions: ConditionFacts | undefined

@@ -5,14 +5,12 @@
  * The order of the steps is the security argument: nothing is computed over a document whose form could deceive, and all that
  * is read in the end is read from the canonical bytes a signature was verified over.
  */
-import { explainError } from '../../../errors.ts'
-import { canonicalText } from '../signature/canonical.ts'
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
 import { agreed } from './agreement.ts'
 import { decryptElement } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
+import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -20,8 +18,7 @@ import {
   readAssertion,
   readHead,
 } from './read-assertion.ts'
-import { parseXml } from './scan.ts'
-import { canJudge, signedAssertionOf } from './second-opinion.ts'
+import { canJudge, checkSecondOpinion } from './second-opinion.ts'
 import { ns, shortName, status } from './vocabulary.ts'
 import {
   allElements,
@@ -85,7 +82,7 @@ export async function verifyResponse(
         : inResponse(withoutKeyInfo(decrypted, decrypted.root))
     const methods = [...(signed?.methods ?? []), ...(itself?.methods ?? [])]
     if ((itself !== undefined || !encrypted) && canJudge(methods)) {
-      await checkSecondOpinion(asked, assertion, rules)
+      await checkSecondOpinion(asked, assertion, rules.certificates)
     }
 
     // 6. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
@@ -191,25 +188,4 @@ function withoutKeyInfo({ text }: XmlDocument, element: XmlElement): string {
 function inResponse(text: string): string {
   const bare = text.replace(/^<\?xml[^>]*\?>/, '').trim()
   return `<samlp:Response xmlns:samlp="${ns.protocol}" Version="2.0">${bare}</samlp:Response>`
-}
-
-/** Refuses a response in which node-saml finds another signed assertion than we do: one of the two has been deceived. */
-async function checkSecondOpinion(
-  text: string,
-  assertion: XmlElement,
-  { certificates }: ResponseRules,
-): Promise<void> {
-  const other = await signedAssertionOf(text, certificates).catch(error =>
-    refuse('second_opinion', `node-saml refuses it: ${explainError(error)}`),
-  )
-  const parsed = parseXml(other, signedLimits)
-  if (!parsed.ok || saidBy(parsed.root) !== saidBy(assertion)) {
-    refuse('second_opinion', 'node-saml finds another assertion in it')
-  }
-}
-
-/** What an element says, wherever it stands, without its signature. */
-function saidBy(element: XmlElement): string {
-  const without = childOf(element, ns.signature, 'Signature')
-  return canonicalText(element, element, { without })
 }

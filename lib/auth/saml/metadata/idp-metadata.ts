@@ -41,7 +41,6 @@ export interface IdpMetadata {
   /** In the same order; empty when the IdP has no single logout over the browser. */
   readonly singleLogout: readonly Endpoint[]
   readonly wantAuthnRequestsSigned: boolean
-  readonly nameIdFormats: readonly string[]
   /** Whether it is `authproxy dev-idp`, where each client can be any user. */
   readonly forDevelopment: boolean
   /** The earliest validUntil that applies to it. */
@@ -159,9 +158,6 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     singleLogout: endpointsOf(roles, 'SingleLogoutService', warnings),
     wantAuthnRequestsSigned: roles.some(role =>
       ['true', '1'].includes(trimXml(attributeOf(role, 'WantAuthnRequestsSigned') ?? '')),
-    ),
-    nameIdFormats: roles.flatMap(role =>
-      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => trimXml(format.text)),
     ),
     forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,

@@ -23,14 +23,6 @@ import {
 import { canonicalText } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 
-export interface VerifiedText {
-  readonly text: string
-  /** URIs of its signature method and its digest method. */
-  readonly methods: readonly string[]
-}
-
-export interface SignedContent extends XmlDocument, VerifiedText {}
-
 /** Whether an element carries a signature of its own. */
 export function isSigned(element: XmlElement): boolean {
   return childrenOf(element, ns.signature, 'Signature').length > 0
@@ -40,25 +32,21 @@ export function isSigned(element: XmlElement): boolean {
  * The signed content of `element`, read from the canonical bytes that were signed: what stood elsewhere, or was read another
  * way, is not in it. Refuses a signature that does not hold.
  */
-export function signedContent(
-  document: XmlDocument,
-  element: XmlElement,
-  rules: SignatureRules,
-): SignedContent {
+export function signedContent(document: XmlDocument, element: XmlElement, rules: SignatureRules) {
   const { text, methods } = verifySignature(document.root, element, rules)
   return { ...agreed(readMessage(text, signedLimits)), methods }
 }
 
 /**
  * The canonical text of `element`, a part of the document with this root, without the signature directly in it, once that is
- * verified. With no usable key the refusal is `signature_invalid`: whether the key is unknown or the content was changed cannot
- * be told apart.
+ * verified; and the URIs of its signature method and its digest method. With no usable key the refusal is `signature_invalid`:
+ * whether the key is unknown or the content was changed cannot be told apart.
  */
 export function verifySignature(
   root: XmlElement,
   element: XmlElement,
   { certificates, allowSha1 }: SignatureRules,
-): VerifiedText {
+) {
   const signature = checkForm(element)
   const info = signedInfo(root, signature)
   checkReference(root, element, info.root)
