@@ -240,9 +240,7 @@ export interface AuthorityOptions {
 }
 
 /** A new self-signed authority on P-256 that may issue leaves alone; certificate and key in PEM. */
-export async function generateAuthority(
-  options: AuthorityOptions,
-): Promise<{ readonly certificate: string; readonly key: string }> {
+export async function generateAuthority(options: AuthorityOptions) {
   const { x509 } = library()
   const { commonName, permitted } = options
   const keys = await webcrypto.subtle.generateKey(p256, true, usages)

@@ -12,7 +12,7 @@ import { decodeBase64 } from './core/encoding.ts'
 import { logoutLimits } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
 import { keepKnown, stateOf } from './login-state.ts'
-import { newId, type Saml } from './parts.ts'
+import { newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { answerRequest, signedOut, signingOut, takeAnswer } from './slo-messages.ts'
@@ -155,16 +155,10 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   if (endpoint === undefined || nameId === undefined || session.issuer !== idp?.entityId) {
     return signedOut(saml, request, { where: 'no', fields })
   }
-  const id = newId(saml)
-  const issued = saml.clock.now()
-  const head = {
-    id,
-    issuer: saml.config().entityId,
-    issued,
-    destination: endpoint.location,
-    notOnOrAfter: issued + 300_000,
-  }
-  const xml = logoutRequestXml({ ...head, nameId, sessionIndex })
+  const head = newHead(saml, endpoint.location)
+  const { id } = head
+  const notOnOrAfter = head.issued + 300_000
+  const xml = logoutRequestXml({ ...head, nameId, sessionIndex, notOnOrAfter })
   return sendMessage(saml, {
     ...{ ...signingOut, request },
     to: endpoint,

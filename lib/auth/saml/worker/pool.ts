@@ -56,16 +56,13 @@ export const metadataBounds: PoolBounds = {
 /** There is no result: the job took too long, too many waited, or the thread died. For the log. */
 export class WorkerFailure extends Failure {
   constructor(
-    code: 'verifier_deadline' | 'verifier_busy' | 'verifier_crashed',
+    code: `verifier_${'deadline' | 'busy' | 'crashed'}`,
     message: string,
     cause?: unknown,
   ) {
-    super(message, {
-      code,
-      fault: code === 'verifier_crashed' ? 'internal' : 'downstream',
-      publicText: 'The answer of the identity provider could not be checked.',
-      cause,
-    })
+    const fault = code === 'verifier_crashed' ? 'internal' : 'downstream'
+    const publicText = 'The answer of the identity provider could not be checked.'
+    super(message, { code, fault, publicText, cause })
   }
 }
 
@@ -106,7 +103,7 @@ export class WorkerPool {
   async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
-    await this.#within(patience, 'verifier_busy', stop => this.#turn({ size, client, stop }))
+    await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
       return await this.#within(deadline, 'verifier_deadline', stop => this.#ask(job, stop))
     } finally {
@@ -120,14 +117,10 @@ export class WorkerPool {
     work: (stop: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const what = code === 'verifier_busy' ? 'no thread was free' : 'no result'
-    const limit = {
-      clock: this.#clock,
-      after,
-      signal: this.#closing.signal,
-      late: () => new WorkerFailure(code, `${what} within ${after / 1000} s`),
-      aborted: () => new WorkerFailure('verifier_crashed', 'the service stops'),
-    }
-    return within(limit, work)
+    const late = () => new WorkerFailure(code, `${what} within ${after / 1000} s`)
+    const aborted = () => new WorkerFailure('verifier_crashed', 'the service stops')
+    const { signal } = this.#closing
+    return within({ clock: this.#clock, after, signal, late, aborted }, work)
   }
 
   /** Ends the threads; what is under way fails. */
@@ -137,16 +130,11 @@ export class WorkerPool {
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(wait: {
-    readonly size: number
-    readonly client: Client
-    readonly stop: AbortSignal
-  }): Promise<void> {
+  async #turn(size: number, client: Client, stop: AbortSignal): Promise<void> {
     if (this.#running < this.#bounds.threads) {
       this.#running += 1
       return
     }
-    const { size, client, stop } = wait
     await new Promise<void>((resolve, giveUp) => {
       let begun = false
       const begin = () => {
