@@ -18,7 +18,7 @@ import {
   type Permitted,
   permitting,
 } from './extensions.ts'
-import { library, type x509 } from './library.ts'
+import { library } from './library.ts'
 
 export type { Permitted } from './extensions.ts'
 
@@ -137,88 +137,70 @@ export interface LeafOptions {
   readonly distributionPoint?: string | undefined
 }
 
-/** Signs, as the library wants it told. */
-interface Signer {
-  readonly signingKey: webcrypto.CryptoKey
-  readonly signingAlgorithm: NonNullable<ReturnType<typeof algorithmOf>>
-}
-
 /** An authority's certificate with its key, ready to sign. */
-export class Issuer {
-  readonly #certificate: x509.X509Certificate
-  readonly #signer: Signer
+export type Issuer = Awaited<ReturnType<typeof createIssuer>>
 
-  private constructor(certificate: x509.X509Certificate, signer: Signer) {
-    this.#certificate = certificate
-    this.#signer = signer
-  }
-
-  /** Throws for keys `canIssue` says no to. */
-  static async create(certificate: Certificate, key: KeyObject): Promise<Issuer> {
-    const signingAlgorithm = algorithmOf(key)
-    if (signingAlgorithm === undefined) throw new TypeError('not a key that can issue')
-    const der = key.export({ type: 'pkcs8', format: 'der' })
-    const { subtle } = webcrypto
-    const signingKey = await subtle.importKey('pkcs8', der, signingAlgorithm, false, ['sign'])
-    const own = new (library().x509.X509Certificate)(certificate.der)
-    return new Issuer(own, { signingKey, signingAlgorithm })
-  }
-
-  /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
-  async issueLeaf(options: LeafOptions): Promise<string> {
-    const { x509 } = library()
-    const { names, publicKey, caIssuers, distributionPoint } = options
-    const [first] = names
-    // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
-    // DNS names. Without a subject the names are critical (4.2.1.6).
-    const named = first.length <= 64 && isIP(first) === 0
-    const certificate = await x509.X509CertificateGenerator.create({
-      issuer: this.#certificate.subjectName,
-      ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
-      notBefore: wholeSeconds(options.notBefore),
-      notAfter: wholeSeconds(options.notAfter),
-      publicKey,
-      ...this.#signer,
-      extensions: [
-        new x509.BasicConstraintsExtension(false, undefined, true),
-        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        alternativeNames(names, !named),
-        await x509.SubjectKeyIdentifierExtension.create(publicKey),
-        await this.#authorityKeyIdentifier(),
-        ...(caIssuers === undefined ? [] : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
-        ...(distributionPoint === undefined
-          ? []
-          : [new x509.CRLDistributionPointsExtension([distributionPoint])]),
-      ],
-    })
-    return `${certificate.toString('pem').trim()}\n`
-  }
-
-  /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
-  async issueList(options: {
-    readonly number: number
-    readonly thisUpdate: Milliseconds
-    readonly nextUpdate: Milliseconds
-  }): Promise<Buffer> {
-    const { x509 } = library()
-    const list = await x509.X509CrlGenerator.create({
-      issuer: this.#certificate.subjectName,
-      thisUpdate: wholeSeconds(options.thisUpdate),
-      nextUpdate: wholeSeconds(options.nextUpdate),
-      ...this.#signer,
-      extensions: [await this.#authorityKeyIdentifier(), listNumberExtension(options.number)],
-    })
-    return Buffer.from(list.rawData)
-  }
-
-  /** The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1). */
-  async #authorityKeyIdentifier(): Promise<x509.Extension> {
-    const { x509 } = library()
-    const own = this.#certificate.getExtension(x509.SubjectKeyIdentifierExtension)
-    return own === null
-      ? x509.AuthorityKeyIdentifierExtension.create(this.#certificate.publicKey)
-      : new x509.AuthorityKeyIdentifierExtension(own.keyId)
+/** Makes an issuer. Throws for keys `canIssue` says no to. */
+export async function createIssuer(certificate: Certificate, key: KeyObject) {
+  const signingAlgorithm = algorithmOf(key)
+  if (signingAlgorithm === undefined) throw new TypeError('not a key that can issue')
+  const der = key.export({ type: 'pkcs8', format: 'der' })
+  const { subtle } = webcrypto
+  const signingKey = await subtle.importKey('pkcs8', der, signingAlgorithm, false, ['sign'])
+  const { x509 } = library()
+  const own = new x509.X509Certificate(certificate.der)
+  const signed = { issuer: own.subjectName, signingKey, signingAlgorithm }
+  // The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1).
+  const named = own.getExtension(x509.SubjectKeyIdentifierExtension)
+  const authorityKey =
+    named === null
+      ? await x509.AuthorityKeyIdentifierExtension.create(own.publicKey)
+      : new x509.AuthorityKeyIdentifierExtension(named.keyId)
+  return {
+    /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
+    async issueLeaf(options: LeafOptions): Promise<string> {
+      const { names, publicKey, caIssuers, distributionPoint } = options
+      const [first] = names
+      // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
+      // DNS names. Without a subject the names are critical (4.2.1.6).
+      const named = first.length <= 64 && isIP(first) === 0
+      const certificate = await x509.X509CertificateGenerator.create({
+        ...signed,
+        ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
+        notBefore: wholeSeconds(options.notBefore),
+        notAfter: wholeSeconds(options.notAfter),
+        publicKey,
+        extensions: [
+          new x509.BasicConstraintsExtension(false, undefined, true),
+          new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+          new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+          alternativeNames(names, !named),
+          await x509.SubjectKeyIdentifierExtension.create(publicKey),
+          authorityKey,
+          ...(caIssuers === undefined
+            ? []
+            : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
+          ...(distributionPoint === undefined
+            ? []
+            : [new x509.CRLDistributionPointsExtension([distributionPoint])]),
+        ],
+      })
+      return `${certificate.toString('pem').trim()}\n`
+    },
+    /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
+    async issueList(options: {
+      readonly number: number
+      readonly thisUpdate: Milliseconds
+      readonly nextUpdate: Milliseconds
+    }): Promise<Buffer> {
+      const list = await x509.X509CrlGenerator.create({
+        ...signed,
+        thisUpdate: wholeSeconds(options.thisUpdate),
+        nextUpdate: wholeSeconds(options.nextUpdate),
+        extensions: [authorityKey, listNumberExtension(options.number)],
+      })
+      return Buffer.from(list.rawData)
+    },
   }
 }
 

@@ -16,8 +16,9 @@ import { Failure, whyUnreadable } from '../../errors.ts'
 import {
   type Certificate,
   canIssue,
+  createIssuer,
   generateAuthority,
-  Issuer,
+  type Issuer,
   readCertificates,
   readPrivateKey,
 } from '../../x509/x509.ts'
@@ -128,7 +129,7 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
   for (const link of chain) checkDates(link, cert, now)
   return {
     certificate,
-    issuer: await Issuer.create(certificate, key),
+    issuer: await createIssuer(certificate, key),
     chain: chain
       .filter(({ selfSigned }) => !selfSigned)
       .map(({ pem }) => pem)
