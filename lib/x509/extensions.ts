@@ -1,15 +1,14 @@
 /**
- * The two extensions of RFC 5280 that @peculiar/x509 has no class for: name constraints (4.2.1.10) and the number of a
- * revocation list (5.2.3). For x509.ts alone.
+ * Extensions of RFC 5280: the names of a certificate, and the two that @peculiar/x509 has no class for, name constraints (4.2.1.10)
+ * and the number of a revocation list (5.2.3).
  */
 import { AddressSet, isIP } from '../ip.ts'
-import { library } from './library.ts'
+import { library, type x509 } from './library.ts'
 
-/** An extension as DER. */
-export interface RawExtension {
-  readonly type: string
-  readonly critical: boolean
-  readonly value: ArrayBuffer
+/** The names a certificate is good for, DNS names and IP addresses (4.2.1.6). */
+export function alternativeNames(names: readonly string[], critical = false): x509.Extension {
+  const general = names.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const)
+  return new (library().x509.SubjectAlternativeNameExtension)(general, critical)
 }
 
 /** What an authority is limited to: DNS names, each with all below it, and networks in CIDR notation. */
@@ -19,8 +18,8 @@ export interface Permitted {
 }
 
 /** Name constraints that permit this and nothing else of either kind. Critical, as it has to be. */
-export function nameConstraints({ names, networks }: Permitted): RawExtension {
-  const { asn1, structures } = library()
+export function nameConstraints({ names, networks }: Permitted): x509.Extension {
+  const { asn1, structures, x509 } = library()
   const { GeneralName, GeneralSubtree, GeneralSubtrees, NameConstraints } = structures
   const subtree = (base: InstanceType<typeof GeneralName>) => new GeneralSubtree({ base })
   const none = [
@@ -35,11 +34,8 @@ export function nameConstraints({ names, networks }: Permitted): RawExtension {
     ...(permitted.length > 0 ? { permittedSubtrees: new GeneralSubtrees(permitted) } : {}),
     ...(none.length > 0 ? { excludedSubtrees: new GeneralSubtrees(none) } : {}),
   })
-  return {
-    type: structures.id_ce_nameConstraints,
-    critical: true,
-    value: asn1.AsnConvert.serialize(constraints),
-  }
+  const value = asn1.AsnConvert.serialize(constraints)
+  return new x509.Extension(structures.id_ce_nameConstraints, true, value)
 }
 
 const everywhere = ['0.0.0.0/0', '::/0'] as const
@@ -48,7 +44,7 @@ const everywhere = ['0.0.0.0/0', '::/0'] as const
  * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Constraints that
  * cannot be read permit nothing.
  */
-export function permitting(extensions: readonly RawExtension[]): (name: string) => boolean {
+export function permitting(extensions: readonly x509.Extension[]): (name: string) => boolean {
   const { asn1, structures } = library()
   const found = extensions.find(({ type }) => type === structures.id_ce_nameConstraints)
   if (found === undefined) return () => true
@@ -97,14 +93,14 @@ function inNetwork(cidr: string): Within {
 }
 
 /** The number of a revocation list. */
-export function listNumberExtension(number: number): RawExtension {
-  const { asn1, structures } = library()
+export function listNumberExtension(number: number): x509.Extension {
+  const { asn1, structures, x509 } = library()
   const value = asn1.AsnConvert.serialize(new structures.CRLNumber(number))
-  return { type: structures.id_ce_cRLNumber, critical: false, value }
+  return new x509.Extension(structures.id_ce_cRLNumber, false, value)
 }
 
 /** The number among a revocation list's extensions; undefined when it has none. Throws when it is malformed. */
-export function listNumberIn(extensions: readonly RawExtension[]): number | undefined {
+export function listNumberIn(extensions: readonly x509.Extension[]): number | undefined {
   const { asn1, structures } = library()
   const found = extensions.find(({ type }) => type === structures.id_ce_cRLNumber)
   // What has more than four bytes comes as decimal digits.

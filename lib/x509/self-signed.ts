@@ -4,16 +4,9 @@
  */
 import { webcrypto } from 'node:crypto'
 import { hour, type Milliseconds } from '../async/clock.ts'
-import { isIP } from '../ip.ts'
-import { library, type x509 } from './library.ts'
+import { alternativeNames } from './extensions.ts'
+import { library } from './library.ts'
 import { exportKey } from './x509.ts'
-
-interface SelfSigned {
-  /** PKCS #8 in PEM. */
-  readonly privateKey: string
-  /** Certificate in PEM. */
-  readonly certificate: string
-}
 
 interface SelfSignedOptions {
   /** Common name of subject and issuer. */
@@ -27,8 +20,8 @@ interface SelfSignedOptions {
   readonly hosts?: readonly string[]
 }
 
-/** Makes the pair: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
-export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned> {
+/** Makes the pair in PEM: RSA, because every identity provider can encrypt to it, signed with SHA-256. */
+export async function selfSigned(options: SelfSignedOptions) {
   const { name, now, lifetime, serialNumber, modulusLength = 3072, hosts = [] } = options
   const algorithm = {
     name: 'RSASSA-PKCS1-v1_5',
@@ -52,12 +45,8 @@ export async function selfSigned(options: SelfSignedOptions): Promise<SelfSigned
     },
     webcrypto,
   )
-  const privateKey = await exportKey(keys.privateKey)
-  return { privateKey, certificate: `${certificate.toString('pem')}\n` }
-}
-
-function alternativeNames(hosts: readonly string[]): x509.Extension {
-  return new (library().x509.SubjectAlternativeNameExtension)(
-    hosts.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
-  )
+  return {
+    privateKey: exportKey(keys.privateKey),
+    certificate: `${certificate.toString('pem')}\n`,
+  }
 }

@@ -4,21 +4,21 @@
  */
 import {
   createPrivateKey,
-  type KeyObject,
+  KeyObject,
   X509Certificate as NodeCertificate,
   webcrypto,
 } from 'node:crypto'
 import type { Milliseconds } from '../async/clock.ts'
 import { isIP } from '../ip.ts'
 import {
+  alternativeNames,
   listNumberExtension,
   listNumberIn,
   nameConstraints,
   type Permitted,
   permitting,
-  type RawExtension,
 } from './extensions.ts'
-import { library, type x509 } from './library.ts'
+import { library } from './library.ts'
 
 export type { Permitted } from './extensions.ts'
 
@@ -96,20 +96,17 @@ export function readPrivateKey(pem: string, password: string): KeyObject | KeyPr
   }
 }
 
-/** How WebCrypto knows the key; undefined for kinds that are not supported. */
-function algorithmOf(key: KeyObject) {
-  const { namedCurve } = key.asymmetricKeyDetails ?? {}
-  if (key.asymmetricKeyType === 'rsa') {
-    return { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }
-  }
-  const curves: Readonly<Record<string, readonly [curve: string, hash: string]>> = {
-    prime256v1: ['P-256', 'SHA-256'],
-    secp384r1: ['P-384', 'SHA-384'],
-    secp521r1: ['P-521', 'SHA-512'],
-  }
-  const found = curves[namedCurve ?? '']
-  if (key.asymmetricKeyType !== 'ec' || found === undefined) return undefined
-  return { name: 'ECDSA', namedCurve: found[0], hash: found[1] }
+/** How WebCrypto knows keys, by what OpenSSL calls their kind or their curve. */
+const ALGORITHMS = new Map([
+  ['rsa', { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }],
+  ['prime256v1', { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }],
+  ['secp384r1', { name: 'ECDSA', namedCurve: 'P-384', hash: 'SHA-384' }],
+  ['secp521r1', { name: 'ECDSA', namedCurve: 'P-521', hash: 'SHA-512' }],
+])
+
+/** Undefined for kinds that are not supported. */
+function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
+  return ALGORITHMS.get(asymmetricKeyDetails?.namedCurve ?? asymmetricKeyType ?? '')
 }
 
 /** Whether a private key can issue: RSA, or EC on P-256, P-384 or P-521. */
@@ -125,7 +122,7 @@ export interface LeafKey {
 /** A new P-256 pair. */
 export async function generateLeafKey(): Promise<LeafKey> {
   const { publicKey, privateKey } = await webcrypto.subtle.generateKey(p256, true, usages)
-  return { publicKey, pem: await exportKey(privateKey) }
+  return { publicKey, pem: exportKey(privateKey) }
 }
 
 export interface LeafOptions {
@@ -140,105 +137,77 @@ export interface LeafOptions {
   readonly distributionPoint?: string | undefined
 }
 
-type SigningAlgorithm = NonNullable<ReturnType<typeof algorithmOf>>
-
 /** An authority's certificate with its key, ready to sign. */
-export class Issuer {
-  readonly #certificate: x509.X509Certificate
-  readonly #key: webcrypto.CryptoKey
-  readonly #algorithm: SigningAlgorithm
+export type Issuer = Awaited<ReturnType<typeof createIssuer>>
 
-  private constructor(
-    certificate: x509.X509Certificate,
-    key: webcrypto.CryptoKey,
-    algorithm: SigningAlgorithm,
-  ) {
-    this.#certificate = certificate
-    this.#key = key
-    this.#algorithm = algorithm
-  }
-
-  /** Throws for keys `canIssue` says no to. */
-  static async create(certificate: Certificate, key: KeyObject): Promise<Issuer> {
-    const algorithm = algorithmOf(key)
-    if (algorithm === undefined) throw new TypeError('not a key that can issue')
-    const der = key.export({ type: 'pkcs8', format: 'der' })
-    const imported = await webcrypto.subtle.importKey('pkcs8', der, algorithm, false, ['sign'])
-    const { x509 } = library()
-    return new Issuer(new x509.X509Certificate(certificate.der), imported, algorithm)
-  }
-
-  /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
-  async issueLeaf(options: LeafOptions): Promise<string> {
-    const { x509 } = library()
-    const { names, publicKey, caIssuers, distributionPoint } = options
-    const [first] = names
-    // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
-    // DNS names. Without a subject the names are critical (4.2.1.6).
-    const named = first.length <= 64 && isIP(first) === 0
-    const general = names.map(
-      name => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: name }) as const,
-    )
-    const certificate = await x509.X509CertificateGenerator.create({
-      issuer: this.#certificate.subjectName,
-      ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
-      notBefore: wholeSeconds(options.notBefore),
-      notAfter: wholeSeconds(options.notAfter),
-      publicKey,
-      signingKey: this.#key,
-      signingAlgorithm: this.#algorithm,
-      extensions: [
-        new x509.BasicConstraintsExtension(false, undefined, true),
-        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        new x509.SubjectAlternativeNameExtension(general, !named),
-        await x509.SubjectKeyIdentifierExtension.create(publicKey),
-        await this.#authorityKeyIdentifier(),
-        ...(caIssuers === undefined ? [] : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
-        ...(distributionPoint === undefined
-          ? []
-          : [new x509.CRLDistributionPointsExtension([distributionPoint])]),
-      ],
-    })
-    return `${certificate.toString('pem').trim()}\n`
-  }
-
-  /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
-  async issueList(options: {
-    readonly number: number
-    readonly thisUpdate: Milliseconds
-    readonly nextUpdate: Milliseconds
-  }): Promise<Buffer> {
-    const { x509 } = library()
-    const list = await x509.X509CrlGenerator.create({
-      issuer: this.#certificate.subjectName,
-      thisUpdate: wholeSeconds(options.thisUpdate),
-      nextUpdate: wholeSeconds(options.nextUpdate),
-      signingKey: this.#key,
-      signingAlgorithm: this.#algorithm,
-      extensions: [
-        await this.#authorityKeyIdentifier(),
-        extensionOf(listNumberExtension(options.number)),
-      ],
-    })
-    return Buffer.from(list.rawData)
-  }
-
-  /** The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1). */
-  async #authorityKeyIdentifier(): Promise<x509.Extension> {
-    const { x509 } = library()
-    const own = this.#certificate.getExtension(x509.SubjectKeyIdentifierExtension)
-    return own === null
-      ? x509.AuthorityKeyIdentifierExtension.create(this.#certificate.publicKey)
-      : new x509.AuthorityKeyIdentifierExtension(own.keyId)
+/** Makes an issuer. Throws for keys `canIssue` says no to. */
+export async function createIssuer(certificate: Certificate, key: KeyObject) {
+  const signingAlgorithm = algorithmOf(key)
+  if (signingAlgorithm === undefined) throw new TypeError('not a key that can issue')
+  const der = key.export({ type: 'pkcs8', format: 'der' })
+  const { subtle } = webcrypto
+  const signingKey = await subtle.importKey('pkcs8', der, signingAlgorithm, false, ['sign'])
+  const { x509 } = library()
+  const own = new x509.X509Certificate(certificate.der)
+  const signed = { issuer: own.subjectName, signingKey, signingAlgorithm }
+  // The identifier the authority's own certificate gives its key, whatever way it was made (4.2.1.1).
+  const named = own.getExtension(x509.SubjectKeyIdentifierExtension)
+  const authorityKey =
+    named === null
+      ? await x509.AuthorityKeyIdentifierExtension.create(own.publicKey)
+      : new x509.AuthorityKeyIdentifierExtension(named.keyId)
+  return {
+    /** A certificate for a TLS server, PEM; the library gives it a random serial number of 128 bits. */
+    async issueLeaf(options: LeafOptions): Promise<string> {
+      const { names, publicKey, caIssuers, distributionPoint } = options
+      const [first] = names
+      // ub-common-name is 64 (RFC 5280 appendix A.1), and OpenSSL holds a common name that is an address against constraints on
+      // DNS names. Without a subject the names are critical (4.2.1.6).
+      const named = first.length <= 64 && isIP(first) === 0
+      const certificate = await x509.X509CertificateGenerator.create({
+        ...signed,
+        ...(named ? { subject: [{ CN: [{ utf8String: first }] }] as never } : {}),
+        notBefore: wholeSeconds(options.notBefore),
+        notAfter: wholeSeconds(options.notAfter),
+        publicKey,
+        extensions: [
+          new x509.BasicConstraintsExtension(false, undefined, true),
+          new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+          new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+          alternativeNames(names, !named),
+          await x509.SubjectKeyIdentifierExtension.create(publicKey),
+          authorityKey,
+          ...(caIssuers === undefined
+            ? []
+            : [new x509.AuthorityInfoAccessExtension({ caIssuers })]),
+          ...(distributionPoint === undefined
+            ? []
+            : [new x509.CRLDistributionPointsExtension([distributionPoint])]),
+        ],
+      })
+      return `${certificate.toString('pem').trim()}\n`
+    },
+    /** A revocation list that revokes nothing, DER (RFC 5280 section 5). */
+    async issueList(options: {
+      readonly number: number
+      readonly thisUpdate: Milliseconds
+      readonly nextUpdate: Milliseconds
+    }): Promise<Buffer> {
+      const list = await x509.X509CrlGenerator.create({
+        ...signed,
+        thisUpdate: wholeSeconds(options.thisUpdate),
+        nextUpdate: wholeSeconds(options.nextUpdate),
+        extensions: [authorityKey, listNumberExtension(options.number)],
+      })
+      return Buffer.from(list.rawData)
+    },
   }
 }
 
 /** The number of a revocation list in DER; undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
   try {
-    const { x509 } = library()
-    return listNumberIn(new x509.X509Crl(der).extensions)
+    return listNumberIn(new (library().x509.X509Crl)(der).extensions)
   } catch {
     return undefined
   }
@@ -253,9 +222,7 @@ export interface AuthorityOptions {
 }
 
 /** A new self-signed authority on P-256 that may issue leaves alone; certificate and key in PEM. */
-export async function generateAuthority(
-  options: AuthorityOptions,
-): Promise<{ readonly certificate: string; readonly key: string }> {
+export async function generateAuthority(options: AuthorityOptions) {
   const { x509 } = library()
   const { commonName, permitted } = options
   const keys = await webcrypto.subtle.generateKey(p256, true, usages)
@@ -270,12 +237,12 @@ export async function generateAuthority(
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-      ...(permitted === undefined ? [] : [extensionOf(nameConstraints(permitted))]),
+      ...(permitted === undefined ? [] : [nameConstraints(permitted)]),
     ],
   })
   return {
     certificate: `${certificate.toString('pem').trim()}\n`,
-    key: await exportKey(keys.privateKey),
+    key: exportKey(keys.privateKey),
   }
 }
 
@@ -283,15 +250,8 @@ const p256 = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const usages = ['sign', 'verify'] as const
 
 /** A private key as PKCS #8 in PEM. */
-export async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key))
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
-  return ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n')
-}
-
-function extensionOf({ type, critical, value }: RawExtension): x509.Extension {
-  const { x509 } = library()
-  return new x509.Extension(type, critical, value)
+export function exportKey(key: webcrypto.CryptoKey): string {
+  return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
 /** Certificates know no fractions of a second (4.1.2.5). */

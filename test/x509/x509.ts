@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import {
   canIssue,
+  createIssuer,
   generateAuthority,
   generateLeafKey,
-  Issuer,
+  type Issuer,
   listNumber,
   readCertificates,
   readPrivateKey,
@@ -39,7 +40,7 @@ async function newAuthority(permitted: Permitted = undefined) {
     ...made,
     parsed: certificate,
     keyObject: key,
-    issuer: await Issuer.create(certificate, key),
+    issuer: await createIssuer(certificate, key),
   }
 }
 
@@ -250,7 +251,7 @@ t.test('keys and certificates as OpenSSL writes them', { skip }, async t => {
     t.equal(certificate.hasKey(keyObject), true)
     t.equal(certificate.subject, 'C=DE, O=Bücher & Söhne, CN=Root')
     t.equal(certificate.signed(certificate), true)
-    const leaf = await leafOf(await Issuer.create(certificate, keyObject), 'archive.example.org')
+    const leaf = await leafOf(await createIssuer(certificate, keyObject), 'archive.example.org')
     t.equal(await verify(directory, text, leaf), 'OK', `issued with ${key}`)
   }
 })
@@ -272,5 +273,5 @@ t.test('kinds of keys that cannot issue are told apart', { skip }, async t => {
   t.ok(typeof ed25519 !== 'string' && !canIssue(ed25519))
   const [certificate] = readCertificates((await newAuthority()).certificate)
   if (certificate === undefined || typeof ed25519 === 'string') throw new Error('unread')
-  await t.rejects(Issuer.create(certificate, ed25519), TypeError)
+  await t.rejects(createIssuer(certificate, ed25519), TypeError)
 })

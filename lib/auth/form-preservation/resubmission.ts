@@ -76,7 +76,7 @@ export function resubmit(
   if (!isOwnPost(request, saml.config().baseUrl)) {
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
-  const { state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   const key = state.flows.find(flow => flow.id === id)?.form
   const place = { owner: ownerOf(session), target }
   const taken = key === undefined ? ({ because: 'gone' } as const) : saml.forms.take(id, key, place)

@@ -6,7 +6,7 @@
  * 2.7.3.1): it gives attributes, never the subject.
  */
 import type { Config } from '../config/config.ts'
-import type { SamlAttribute } from '../saml/core/subject.ts'
+import type { SamlAttribute } from '../saml/core/read-assertion.ts'
 import { trimXml } from '../saml/core/xml.ts'
 
 export interface Claim {

@@ -5,7 +5,6 @@
  *
  * The state comes before the parser: without a login under way in this very browser nothing is parsed at all.
  */
-import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { ownerCookie } from '../form-preservation/owner.ts'
 import { type PostedMessage, readPost } from './binding/post.ts'
@@ -17,12 +16,11 @@ import {
 import { messageLimits } from './core/message.ts'
 import type { VerifiedResponse } from './core/verify-response.ts'
 import {
-  type CarriedState,
   type Flow,
   flowIdIn,
-  type Known,
   keepFlow,
   keepKnown,
+  type LoginState,
   requestIdOf,
   stateOf,
 } from './login-state.ts'
@@ -39,10 +37,10 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
-  const carried = stateOf(saml, request)
-  const open = carried.state.flows.filter(flow => !flow.done)
+  const state = stateOf(saml, request)
+  const open = state.flows.filter(flow => !flow.done)
   if (open.length === 0 && !saml.config().idpInitiated) {
-    return withoutLogin(saml, request, { carried, posted })
+    return withoutLogin(saml, request, { found: state.found, posted })
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -73,7 +71,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (!(await saml.replayCache.consume(used, checked.until))) {
     return refuse({ code: 'replay', findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, known: carried.state, posted })
+  return startSession(saml, request, { verified, checked, flow, state, posted })
 }
 
 /** Makes the session and sends the browser on to the redirect endpoint. */
@@ -84,13 +82,12 @@ async function startSession(
     readonly verified: VerifiedResponse
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
-    readonly known: Known
+    readonly state: LoginState
     readonly posted: PostedMessage
   },
 ): Promise<Response> {
-  const { verified, checked, flow, known, posted } = arrival
+  const { verified, checked, flow, state, posted } = arrival
   const { encrypted, assertion } = verified
-  const { issuer: idp, assertionId } = checked.subject
   const established = await saml.sessions.establish(checked.subject, request)
   if ('refuse' in established) {
     saml.outcomes.count('session_refused')
@@ -104,29 +101,23 @@ async function startSession(
     request: request.id,
     session: session.id,
     subject: session.subject,
-    assertion: assertionId,
-    idp,
+    assertion: checked.subject.assertionId,
+    idp: checked.subject.issuer,
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()
-  const fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
-  if (flow === undefined) {
-    const returnTo = relayedReturn(baseUrl, posted.relayState ?? '')
-    return answered(loginAddress(baseUrl, returnTo), fields)
-  }
-  const last = { at: now, depth: flow.depth, ahead }
-  return answered(
-    backAddress(baseUrl, flow.id),
-    fields
+  let fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
+  let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
+  if (flow !== undefined) {
+    location = backAddress(baseUrl, flow.id)
+    const last = { at: now, depth: flow.depth, ahead }
+    fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
-      .plus('Set-Cookie', keepKnown(saml, { ...known, last })),
-  )
-}
-
-function answered(location: string, fields: Fields): Response {
+      .plus('Set-Cookie', keepKnown(saml, { ...state, last }))
+  }
   return { ...redirect(303, location, fields), facts: { saml: 'accepted' } }
 }
 
@@ -151,10 +142,9 @@ const LONGEST_RELAY = 2000
 async function withoutLogin(
   saml: Saml,
   request: Request,
-  arrival: { readonly carried: CarriedState; readonly posted: PostedMessage },
+  { found, posted }: Pick<LoginState, 'found'> & { readonly posted: PostedMessage },
 ): Promise<Response> {
-  const { found } = arrival.carried
-  const { encoded, relayState } = arrival.posted
+  const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const again = request.target.form === 'origin' && request.target.query === 'again'
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
@@ -169,7 +159,7 @@ async function withoutLogin(
       values: { SAMLResponse: encoded, RelayState: relayState },
     })
   }
-  return resumed(saml, request, { code: codes[found], posted: arrival.posted, signedIn })
+  return resumed(saml, request, { code: codes[found], posted, signedIn })
 }
 
 /**

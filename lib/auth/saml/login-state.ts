@@ -61,18 +61,15 @@ export interface Known {
     readonly ahead: Milliseconds
   }
   /** ID of a LogoutRequest of ours whose answer has not come yet. */
-  readonly logout?: string
+  readonly logout?: string | undefined
 }
 
+/** What the cookies of a request say. */
 export interface LoginState extends Known {
+  /** `absent` when there is no cookie of these names, `invalid` when none could be opened. */
+  readonly found: 'state' | 'absent' | 'invalid'
   /** The oldest first. */
   readonly flows: readonly Flow[]
-}
-
-/** What a request carries: `absent` when there is no cookie of these names, `invalid` when none could be opened. */
-export interface CarriedState {
-  readonly found: 'state' | 'absent' | 'invalid'
-  readonly state: LoginState
 }
 
 /** A new ID of a login; `again` marks one that takes the place of a login nothing is known of any more. */
@@ -99,12 +96,12 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
 export type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
 
 /** The logins of the browser that sent a request. */
-export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): CarriedState {
+export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): LoginState {
   const { loginTime } = saml.config()
   const pairs = ownCookies(request.fields)
     .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
     .slice(0, MOST_READ)
-  if (pairs.length === 0) return { found: 'absent', state: { flows: [] } }
+  if (pairs.length === 0) return { found: 'absent', flows: [] }
   const flows: Flow[] = []
   let known: Known | undefined
   for (const { name, value } of pairs) {
@@ -113,11 +110,11 @@ export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): Ca
     if (name === STATE) known ??= found
     else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
   }
-  if (known === undefined && flows.length === 0) return { found: 'invalid', state: { flows } }
+  if (known === undefined && flows.length === 0) return { found: 'invalid', flows }
   const now = saml.clock.now()
   const current = flows.filter(flow => now - flow.began < loginTime)
   current.sort((a, b) => a.began - b.began)
-  return { found: 'state', state: { ...known, flows: current } }
+  return { ...known, found: 'state', flows: current }
 }
 
 /** Only we can have sealed it, for the cookie of this name, so its outline is all that is checked. */
@@ -167,9 +164,9 @@ export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
   const { id, ...kept } = flow
   const name = `${LOGIN}${id}`
   const value = sealed(saml, name, kept)
-  if (value.length > most)
-    return keepFlow(saml, { ...flow, returnTo: shorter(flow.returnTo) }, most)
-  return cookie(name, value, Math.ceil(saml.config().loginTime / 1000))
+  return value.length > most
+    ? keepFlow(saml, { ...flow, returnTo: shorter(flow.returnTo) }, most)
+    : cookie(name, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 function shorter(returnTo: string): string {

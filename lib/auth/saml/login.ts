@@ -11,9 +11,9 @@ import { lastOwner } from '../form-preservation/owner.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import { authnRequestXml } from './binding/message-xml.ts'
 import { beginFlow, depthOf, keepKnown, newFlowId, requestIdOf, stateOf } from './login-state.ts'
-import { lostSession } from './lost-session-page.ts'
 import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import { type Saml, safeReturn } from './parts.ts'
+import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { clientOf } from './verify.ts'
 
@@ -35,7 +35,7 @@ export async function startLogin(
   login: LoginStart,
 ): Promise<Response> {
   const now = saml.clock.now()
-  const { state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   const depth = depthOf(state, now)
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins anew.
@@ -61,6 +61,9 @@ export async function startLogin(
   const { location: destination, binding } = endpoint
   const head = { id: requestId, issuer: config.entityId, issued: now, destination }
   const xml = authnRequestXml(head, config)
+  const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
+  // A browser without a name gets one now: tabs that log in at the same time come back with the same.
+  if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
   saml.verifiers.login.warm()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
@@ -72,20 +75,8 @@ export async function startLogin(
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
-    fields: setCookies([
-      ...beginFlow(saml, state, { flow, small: navigates }),
-      ...newBrowserLine(saml, request),
-    ]),
+    fields: Fields.of(...cookies.map(line => ['Set-Cookie', line] as const)),
   })
-}
-
-/** A browser without a name gets one now: tabs that log in at the same time come back with the same. */
-function newBrowserLine({ random }: Saml, { fields }: Request): readonly string[] {
-  return browserIn(fields) === undefined ? [browserLine(newBrowser(random))] : []
-}
-
-function setCookies(lines: readonly string[]): Fields {
-  return Fields.of(...lines.map(line => ['Set-Cookie', line] as const))
 }
 
 /** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
@@ -93,10 +84,9 @@ export function signsRequests(
   { requestSigning }: Pick<SamlConfig, 'requestSigning'>,
   idp: IdpMetadata | undefined,
 ): boolean {
-  return (
-    requestSigning === 'always' ||
-    (requestSigning === 'auto' && idp?.wantAuthnRequestsSigned === true)
-  )
+  return requestSigning === 'auto'
+    ? idp?.wantAuthnRequestsSigned === true
+    : requestSigning === 'always'
 }
 
 /** Only posts of our own pages are kept, for the user of this browser as far as it is known. */

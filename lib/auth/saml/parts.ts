@@ -85,9 +85,10 @@ export class DecryptionTries {
   }
 }
 
-/** A new ID for a message: unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
-export function newId(saml: Saml): string {
-  return `_${saml.random(20).toString('hex')}`
+/** What a logout message of ours begins with. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+export function newHead(saml: Saml, destination: string) {
+  const id = `_${saml.random(20).toString('hex')}`
+  return { id, issuer: saml.config().entityId, issued: saml.clock.now(), destination }
 }
 
 /**

@@ -16,8 +16,8 @@ import { notSent, resubmissionField } from '../form-preservation/resubmission.ts
 import { cannotLogIn, needsLogin } from '../pages/failure-page.ts'
 import { type LoginStart, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, stateOf } from './login-state.ts'
-import { lostSession } from './lost-session-page.ts'
 import { returnPath, type Saml, safeReturn } from './parts.ts'
+import { lostSession } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 
 /** Answers GET /__authproxy-redirect. */
@@ -32,7 +32,7 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
       ? begin(saml, request, { returnTo })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
-  const { state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
     // A browser is sent here with the ID of its login; without one it followed a bookmark, to sign in.

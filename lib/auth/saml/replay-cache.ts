@@ -21,7 +21,8 @@ import { WatchedFile } from '../keys/watched-file.ts'
 export interface UsedIds {
   /**
    * Uses all of `ids` up, or none when one of them has been used before; in one step, so that of several requests at the same
-   * time only one succeeds. False also when that cannot be known: a login is refused rather than taken twice.
+   * time only one succeeds. False also when that cannot be known: a login is refused rather than taken twice. Settles when the IDs
+   * are on disk, or cannot be, which the log tells. Never throws.
    */
   consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
   /** Settles when nothing is being read or written any more. */
@@ -33,79 +34,59 @@ const MOST = 100_000
 /** Three times what the most IDs take. */
 const LARGEST = 16 * 1024 * 1024
 
-export class ReplayCache implements UsedIds {
-  readonly #clock: Clock
-  readonly #path: string
-  readonly #file: WatchedFile
-  readonly #until = new Map<string, Milliseconds>()
-
-  private constructor(options: { path: string; clock: Clock; log: Logger }) {
-    const { path, clock, log } = options
-    this.#path = path
-    this.#clock = clock
-    this.#file = new WatchedFile({
-      path,
-      clock,
-      changed: () => this.#merge(),
-      write: () => this.#write(),
-      failed: error =>
-        log.error(
-          'used IDs could not be kept: after a restart a captured answer could be used again',
-          {
-            path,
-            error,
-          },
-        ),
-    })
-  }
-
-  /** Reads the file if there is one, and watches it. One that cannot be read is told, and written anew. */
-  static async open(options: { path: string; clock: Clock; log: Logger }): Promise<ReplayCache> {
-    const cache = new ReplayCache(options)
-    await cache.#file.look()
-    await cache.#merge().catch(error =>
-      options.log.error('the file of used IDs cannot be read: what it held is forgotten', {
-        path: options.path,
-        error,
-      }),
-    )
-    cache.#file.watch()
-    return cache
-  }
-
-  /** Settles when the IDs are on disk, or cannot be, which the log tells. Never throws. */
-  async consume(ids: readonly string[], until: Milliseconds): Promise<boolean> {
-    const now = this.#clock.now()
-    const marks = ids.map(id => createHash('sha256').update(id).digest('base64url').slice(0, 22))
-    // No wait between the question and the answer, or two requests could ask before either has taken.
-    if (marks.some(mark => (this.#until.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
-    if (this.#until.size + marks.length > MOST) this.#sweep(now)
-    if (this.#until.size + marks.length > MOST) return false
-    for (const mark of marks) this.#until.set(mark, until)
-    await this.#file.write()
-    return true
-  }
-
-  close(): Promise<void> {
-    return this.#file.close()
-  }
-
-  async #merge(): Promise<void> {
-    for (const [mark, until] of await readUsed(this.#path)) {
-      this.#until.set(mark, Math.max(until, this.#until.get(mark) ?? until))
+/** Reads the file if there is one, and watches it. One that cannot be read is told, and written anew. */
+export async function openReplayCache(options: {
+  readonly path: string
+  readonly clock: Clock
+  readonly log: Logger
+}): Promise<UsedIds> {
+  const { path, clock, log } = options
+  const used = new Map<string, Milliseconds>()
+  const merge = async () => {
+    for (const [mark, until] of await readUsed(path)) {
+      used.set(mark, Math.max(until, used.get(mark) ?? until))
     }
   }
-
-  async #write(): Promise<void> {
-    // What another process has written since is not to be lost.
-    if (await this.#file.look()) await this.#merge().catch(() => undefined)
-    this.#sweep(this.#clock.now())
-    const text = JSON.stringify({ version: 1, used: [...this.#until] })
-    await writeFileAtomically(this.#path, text, { mode: 0o600 })
+  const sweep = (now: Milliseconds) => {
+    for (const [mark, until] of used) if (until <= now) used.delete(mark)
   }
-
-  #sweep(now: Milliseconds): void {
-    for (const [mark, until] of this.#until) if (until <= now) this.#until.delete(mark)
+  const file: WatchedFile = new WatchedFile({
+    path,
+    clock,
+    changed: merge,
+    write: async () => {
+      // What another process has written since is not to be lost.
+      if (await file.look()) await merge().catch(() => undefined)
+      sweep(clock.now())
+      const text = JSON.stringify({ version: 1, used: [...used] })
+      await writeFileAtomically(path, text, { mode: 0o600 })
+    },
+    failed: error =>
+      log.error(
+        'used IDs could not be kept: after a restart a captured answer could be used again',
+        {
+          ...{ path, error },
+        },
+      ),
+  })
+  await file.look()
+  await merge().catch(error =>
+    log.error('the file of used IDs cannot be read: what it held is forgotten', { path, error }),
+  )
+  file.watch()
+  return {
+    async consume(ids, until) {
+      const now = clock.now()
+      const marks = ids.map(id => createHash('sha256').update(id).digest('base64url').slice(0, 22))
+      // No wait between the question and the answer, or two requests could ask before either has taken.
+      if (marks.some(mark => (used.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
+      if (used.size + marks.length > MOST) sweep(now)
+      if (used.size + marks.length > MOST) return false
+      for (const mark of marks) used.set(mark, until)
+      await file.write()
+      return true
+    },
+    close: () => file.close(),
   }
 }
 

@@ -25,7 +25,7 @@ interface Shown {
   readonly fields?: Fields
 }
 
-export interface Sending extends Shown {
+interface Sending extends Shown {
   readonly to: Pick<Endpoint, 'binding' | 'location'>
   readonly message: {
     readonly name: MessageName
@@ -59,16 +59,8 @@ export function sendMessage(saml: Saml, sending: Sending): Response {
 }
 
 /** A redirect that no cache keeps. */
-export function redirect(
-  status: 302 | 303,
-  location: string,
-  fields: Fields = Fields.empty,
-): Response {
-  const own = [
-    ['Cache-Control', 'no-store'],
-    ['Vary', 'Cookie'],
-    ['Location', location],
-  ] as const
+export function redirect(status: 302 | 303, location: string, fields = Fields.empty): Response {
+  const own = Fields.of(['Cache-Control', 'no-store'], ['Vary', 'Cookie'], ['Location', location])
   return { status, fields: Fields.of(...fields, ...own), content: noContent }
 }
 

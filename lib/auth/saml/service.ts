@@ -1,53 +1,34 @@
 /**
- * The SAML service wires metadata source, worker threads and memory behind one interface.
+ * The SAML service wires metadata source, worker threads and memory, and leads each path of SAML to its handler.
  */
-import { X509Certificate } from 'node:crypto'
+import { createHash, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/client.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
+import { type Route, router } from '../../http/server/router.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Sender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
-import { type LoginStart, startLogin } from './login.ts'
+import { takeAssertion } from './acs.ts'
+import { type LoginStart, signsRequests, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
-import { DecryptionTries, Outcomes, type Saml, type SamlParts, safeReturn } from './parts.ts'
-import { loginAddress } from './redirect-endpoint.ts'
-import { ReplayCache, type UsedIds } from './replay-cache.ts'
-import { samlRoutes } from './routes.ts'
+import { spMetadataXml } from './metadata/sp-metadata.ts'
+import {
+  DecryptionTries,
+  Outcomes,
+  returnPath,
+  type Saml,
+  type SamlParts,
+  safeReturn,
+} from './parts.ts'
+import { comeBack, loginAddress } from './redirect-endpoint.ts'
+import { openReplayCache, type UsedIds } from './replay-cache.ts'
+import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
-
-/** The SAML side of the gateway. Made once; it reads `parts.config()` and `parts.keys` again whenever it needs them. */
-export interface SamlService {
-  /**
-   * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
-   * checked again before a browser is sent there. `form` is the content of a form post without a session, to be sent once
-   * after the login.
-   */
-  startLogin(request: Request, login: LoginStart): Promise<Response>
-  /**
-   * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
-   * and comes back to `returnTo`. Making it leaves no state behind.
-   */
-  loginAddress(returnTo: string): string
-  /**
-   * Answers /saml/metadata.xml, /saml/metadata, /saml/certificate.crt, /saml/acs, /saml/slo and /__authproxy-redirect;
-   * undefined for every other path. `path` is the exact path of the target, without query.
-   */
-  handle(request: Request, path: string): Promise<Response> | undefined
-  /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
-  formSender(request: Request, returnTo: string): Sender | undefined
-  /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
-  resubmit(resubmission: Resubmission): ReturnType<typeof resubmit>
-  /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
-  problems(): readonly string[]
-  /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
-  readings(): SamlReadings
-  /** Ends the refresh loop and the worker threads. */
-  close(): Promise<void>
-}
 
 export interface SamlReadings {
   /** Moments since the epoch; undefined when there is none. */
@@ -58,6 +39,9 @@ export interface SamlReadings {
   /** Outcomes since the start, by code: `accepted`, `signature`, `audience`, … From a closed set. */
   readonly outcomes: Readonly<Record<string, number>>
 }
+
+/** The SAML side of the gateway, made once. */
+export type SamlService = Awaited<ReturnType<typeof createSamlService>>
 
 /** What makes the service; throws a Failure when it cannot start. */
 export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
@@ -75,11 +59,11 @@ export interface SamlSubstitutes {
   readonly usedIds?: UsedIds
 }
 
-/** Makes the service. Throws a MetadataFailure when the IdP is not known, not even from the cache. */
-export async function createSamlService(
-  parts: SamlParts,
-  substitutes: SamlSubstitutes = {},
-): Promise<SamlService> {
+/**
+ * Makes the service, which reads `parts.config()` and `parts.keys` again whenever it needs them. Throws a MetadataFailure when the
+ * IdP is not known, not even from the cache.
+ */
+export async function createSamlService(parts: SamlParts, substitutes: SamlSubstitutes = {}) {
   const { clock, log, config } = parts
   const origin =
     substitutes.origin ??
@@ -98,23 +82,40 @@ export async function createSamlService(
     verifiers,
     tries: new DecryptionTries(),
     replayCache:
-      substitutes.usedIds ?? (await ReplayCache.open({ path: config().usedIdsFile, clock, log })),
+      substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),
     room: new Allowance(FORMS),
     outcomes: new Outcomes(),
   }
-  const handle = samlRoutes(saml)
+  const route = router(routesOf(saml))
   return {
-    startLogin: (request, login) => startLogin(saml, request, login),
-    loginAddress: returnTo => loginAddress(config().baseUrl, returnTo),
-    handle,
-    formSender: (request, returnTo) => {
+    /**
+     * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
+     * checked again before a browser is sent there.
+     */
+    startLogin: (request: Request, login: LoginStart) => startLogin(saml, request, login),
+    /**
+     * The address a script may send its user to when a request of its own has no session: a navigation there begins a login
+     * and comes back to `returnTo`. Making it leaves no state behind.
+     */
+    loginAddress: (returnTo: string) => loginAddress(config().baseUrl, returnTo),
+    /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
+    handle: (request: Request, path: string) => route(request, path, undefined),
+    /** Whose form this request posts; undefined when it cannot be kept, because its address is none to come back to. */
+    formSender(request: Request, returnTo: string): Sender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
     },
-    resubmit: resubmission => resubmit(saml, resubmission),
-    problems: () => problemsOf(saml),
+    /** The request to send to the backend in the place of a post of our own page, or the page that says why there is none. */
+    resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
+    /** What keeps logins from working now, a sentence each; none when all is well. For readiness. */
+    problems(): readonly string[] {
+      const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
+      return [...source.problems(), ...keys]
+    },
+    /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
     readings: () => readingsOf(saml),
+    /** Ends the refresh loop and the worker threads. */
     async close() {
       source.close()
       const own = substitutes.verifiers === undefined ? Object.values(verifiers) : []
@@ -122,11 +123,6 @@ export async function createSamlService(
       await Promise.all([...closing, origin.close(), saml.replayCache.close()])
     },
   }
-}
-
-function problemsOf(saml: Saml): readonly string[] {
-  const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
-  return [...saml.source.problems(), ...keys]
 }
 
 function readingsOf(saml: Saml): SamlReadings {
@@ -148,4 +144,50 @@ function certificateEnd(pem: string | undefined): Milliseconds | undefined {
   } catch {
     return undefined
   }
+}
+
+function routesOf(saml: Saml): readonly Route[] {
+  const metadata = async () => metadataResponse(saml)
+  return [
+    { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
+    { method: 'GET', path: '/saml/metadata', handle: metadata },
+    { method: 'GET', path: '/saml/certificate.crt', handle: async () => certificateResponse(saml) },
+    { method: 'POST', path: '/saml/acs', handle: request => takeAssertion(saml, request) },
+    { method: 'GET', path: '/saml/acs', handle: async request => notAPage(saml, request) },
+    { method: 'GET', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'POST', path: '/saml/slo', handle: request => logout(saml, request) },
+    { method: 'GET', path: returnPath, handle: request => comeBack(saml, request) },
+  ]
+}
+
+function metadataResponse(saml: Saml): Response {
+  const config = saml.config()
+  const xml = spMetadataXml(config, saml.keys.saml(), {
+    signs: signsRequests(config, saml.source.last),
+    now: saml.clock.now(),
+  })
+  return documentResponse(Buffer.from(xml), 'application/samlmetadata+xml')
+}
+
+function certificateResponse(saml: Saml): Response {
+  const [newest] = saml.keys.saml()
+  const pem = Buffer.from(newest?.certificate ?? '')
+  return documentResponse(pem, 'application/x-pem-file', 'attachment; filename="certificate.crt"')
+}
+
+function documentResponse(bytes: Buffer, type: string, disposition?: string): Response {
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+  const fields = Fields.of(
+    ['Content-Type', type],
+    ['Content-Disposition', disposition],
+    ['Cache-Control', 'no-cache'],
+    ['ETag', etag],
+    ['X-Content-Type-Options', 'nosniff'],
+  )
+  return { status: 200, fields, content: { kind: 'bytes', bytes } }
+}
+
+/** A person reloaded the page, or followed a bookmark. */
+function notAPage({ failurePage }: Saml, request: Request): Response {
+  return failurePage({ request, code: 'acs_get', fields: Fields.of(['Allow', 'POST']) })
 }

@@ -10,7 +10,7 @@ import { logoutResponseXml } from './binding/message-xml.ts'
 import type { MessageHead } from './core/read-assertion.ts'
 import { shortName, status } from './core/vocabulary.ts'
 import { stateOf } from './login-state.ts'
-import { newId, type Saml } from './parts.ts'
+import { newHead, type Saml } from './parts.ts'
 import { logoutRefused } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 
@@ -30,7 +30,7 @@ export async function answerRequest(
 ): Promise<Response> {
   const { request, relayState } = arrived
   const { signed, issuer = '', nameId, sessionIndexes, encryptedId } = message
-  const { allowUnsignedLogout, assertionAge, clockSkew, entityId } = saml.config()
+  const { allowUnsignedLogout, assertionAge, clockSkew } = saml.config()
   const refuse = (code: string) => logoutRefused(saml, request, { code })
   if (!signed && !allowUnsignedLogout) return refuse('signature_missing')
   if (!signed) {
@@ -58,19 +58,14 @@ export async function answerRequest(
   const [endpoint] = saml.source.current()?.singleLogout ?? []
   if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })
   const { binding, location: usual, responseLocation: location = usual } = endpoint
-  const id = newId(saml)
-  const issued = saml.clock.now()
+  const head = { ...newHead(saml, location), inResponseTo: message.id }
   // Without a list of ended sessions nothing is known to have ended but what this browser holds.
   const ended = everywhere || meant
-  const answers = {
-    inResponseTo: message.id,
-    status: ended ? status.success : status.responder,
-  }
-  const xml = logoutResponseXml({ id, issuer: entityId, issued, destination: location, ...answers })
+  const xml = logoutResponseXml({ ...head, status: ended ? status.success : status.responder })
   return sendMessage(saml, {
     ...{ ...signingOut, request },
     to: { binding, location },
-    message: { name: 'SAMLResponse', xml, id, relayState },
+    message: { name: 'SAMLResponse', xml, id: head.id, relayState },
     ...(fields === undefined ? {} : { fields }),
   })
 }
@@ -84,7 +79,7 @@ export async function takeAnswer(
   const problem = checkHead(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, { code: problem })
   const { signed, inResponseTo } = message
-  const { logout } = stateOf(saml, request).state
+  const { logout } = stateOf(saml, request)
   const ours = logout !== undefined && inResponseTo === logout
   const facts = { request: request.id, status: shortName(message.status), signed, ours }
   saml.log.info('single logout was answered', facts)

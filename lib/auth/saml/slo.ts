@@ -12,7 +12,7 @@ import { decodeBase64 } from './core/encoding.ts'
 import { logoutLimits } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
 import { keepKnown, stateOf } from './login-state.ts'
-import { newId, type Saml } from './parts.ts'
+import { newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
 import { answerRequest, signedOut, signingOut, takeAnswer } from './slo-messages.ts'
@@ -26,23 +26,22 @@ type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 export async function logout(saml: Saml, request: Request): Promise<Response> {
   // A HEAD comes from a program that looks ahead, never from a person.
   if (request.method === 'HEAD') return askFirst(saml, request)
-  const message = request.method === 'POST' ? await readPosted(saml, request) : readQuery(request)
+  const message = await messageIn(saml, request)
   if (message === undefined) return beginAsked(saml, request)
   return 'code' in message
     ? logoutRefused(saml, request, message)
     : takeMessage(saml, request, message)
 }
 
-function readQuery({ target }: Request): Message | Refusal | undefined {
-  const message = readRedirect(target.form === 'origin' ? target.query : undefined)
-  if (message === undefined) return undefined
-  return typeof message === 'string'
-    ? { code: 'logout_query', facts: { problem: message } }
-    : { ...message, binding: 'redirect' }
-}
-
-async function readPosted(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
-  if (request.fields.get('Content-Type') === undefined) return undefined
+/** What a request carries by either binding, if anything. */
+async function messageIn(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
+  const { method, target, fields } = request
+  if (method !== 'POST') {
+    const message = readRedirect(target.form === 'origin' ? target.query : undefined)
+    if (typeof message === 'string') return { code: 'logout_query', facts: { problem: message } }
+    return message && { ...message, binding: 'redirect' }
+  }
+  if (fields.get('Content-Type') === undefined) return undefined
   const posted = await readPost(request, saml, logoutLimits)
   if (posted === undefined) return undefined
   if (typeof posted === 'string') return { code: posted }
@@ -103,14 +102,14 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
   const { name, relayState, signature } = message
-  const { found, state } = stateOf(saml, request)
+  const state = stateOf(saml, request)
   // Without a signature a message by redirect can only be refused, unless it answers a logout that this browser has begun.
   const awaited = name === 'SAMLResponse' && state.logout !== undefined
   const hopeless = signature === undefined && !awaited && !saml.config().allowUnsignedLogout
   if (message.binding === 'redirect' && hopeless) {
     return logoutRefused(saml, request, { code: 'signature_missing' })
   }
-  const client = clientOf(saml, request, found === 'state')
+  const client = clientOf(saml, request, state.found === 'state')
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
@@ -142,12 +141,10 @@ async function readMessage(
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
   // Without the last login, signing in again after this does not count as a loop.
-  const { last, logout } = stateOf(saml, request).state
+  const { last, logout } = stateOf(saml, request)
   const cookies = saml.sessions.end(request)
   const fields =
-    last === undefined
-      ? cookies
-      : cookies.plus('Set-Cookie', keepKnown(saml, logout === undefined ? {} : { logout }))
+    last === undefined ? cookies : cookies.plus('Set-Cookie', keepKnown(saml, { logout }))
   if (session === undefined) return signedOut(saml, request, { where: 'unknown', fields })
   await saml.sessions.revoke({ sessionId: session.id })
   saml.outcomes.count('logout')
@@ -158,16 +155,10 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   if (endpoint === undefined || nameId === undefined || session.issuer !== idp?.entityId) {
     return signedOut(saml, request, { where: 'no', fields })
   }
-  const id = newId(saml)
-  const issued = saml.clock.now()
-  const head = {
-    id,
-    issuer: saml.config().entityId,
-    issued,
-    destination: endpoint.location,
-    notOnOrAfter: issued + 300_000,
-  }
-  const xml = logoutRequestXml({ ...head, nameId, sessionIndex })
+  const head = newHead(saml, endpoint.location)
+  const { id } = head
+  const notOnOrAfter = head.issued + 300_000
+  const xml = logoutRequestXml({ ...head, nameId, sessionIndex, notOnOrAfter })
   return sendMessage(saml, {
     ...{ ...signingOut, request },
     to: endpoint,

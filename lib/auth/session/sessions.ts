@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts'
 import { identityOf, type NoIdentity } from '../identity/identity.ts'
 import { mayBeBasicUser } from '../identity/identity-fields.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
-import type { VerifiedSubject } from '../saml/core/subject.ts'
+import type { VerifiedSubject } from '../saml/core/read-assertion.ts'
 import {
   browserHash,
   browserIn,

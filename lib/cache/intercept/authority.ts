@@ -17,8 +17,9 @@ import { Failure, whyUnreadable } from '../../errors.ts'
 import {
   type Certificate,
   canIssue,
+  createIssuer,
   generateAuthority,
-  Issuer,
+  type Issuer,
   type Permitted,
   readCertificates,
   readPrivateKey,
@@ -126,7 +127,7 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
   for (const link of chain) checkDates(link, cert, now)
   return {
     certificate,
-    issuer: await Issuer.create(certificate, key),
+    issuer: await createIssuer(certificate, key),
     chain: chain
       .filter(({ selfSigned }) => !selfSigned)
       .map(({ pem }) => pem)

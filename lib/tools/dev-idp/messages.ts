@@ -5,8 +5,9 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatInstant } from '../../auth/saml/core/instant.ts'
 import { messageLimits } from '../../auth/saml/core/message.ts'
+import { parseXml } from '../../auth/saml/core/scan.ts'
 import { type Binding, bindings, ns } from '../../auth/saml/core/vocabulary.ts'
-import { attributeOf, childOf, parseXml } from '../../auth/saml/core/xml.ts'
+import { attributeOf, childOf } from '../../auth/saml/core/xml.ts'
 import { developmentMark } from '../../auth/saml/metadata/idp-metadata.ts'
 import { attribute } from './response.ts'
 

@@ -4,7 +4,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { messageLimits, metadataLimits } from '../../../lib/auth/saml/core/message.ts'
-import { type Scanned, scanXml } from '../../../lib/auth/saml/core/scan.ts'
+import { parseXml } from '../../../lib/auth/saml/core/scan.ts'
+import type { XmlElement } from '../../../lib/auth/saml/core/xml.ts'
 import { readIdpMetadata } from '../../../lib/auth/saml/metadata/idp-metadata.ts'
 import { settings, textOf, within } from '../../fixtures/chance/properties.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
@@ -44,10 +45,10 @@ const xmlPieces = [
 t.test('scanner: any text is an element and what stands in it, or a reason', t => {
   fc.assert(
     fc.property(textOf(xmlPieces), text => {
-      const scanned = within(() => scanXml(text, messageLimits))
+      const scanned = within(() => parseXml(text, messageLimits))
       if (!scanned.ok) return scanned.problem.length > 0
       const { root, text: read } = scanned
-      const again = scanXml(read.slice(root.start, root.end), messageLimits)
+      const again = parseXml(read.slice(root.start, root.end), messageLimits)
       // What is signed is cut out of the whole: it has to read the same alone.
       return again.ok && shapeOf(again.root) === shapeOf(root)
     }),
@@ -55,7 +56,7 @@ t.test('scanner: any text is an element and what stands in it, or a reason', t =
   )
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), bytes => {
-      const scanned = scanXml(bytes, messageLimits)
+      const scanned = parseXml(bytes, messageLimits)
       return scanned.ok || scanned.because.length > 0
     }),
     settings(3),
@@ -101,7 +102,7 @@ t.test('scanner: what is written is what is read', t => {
   ]
   fc.assert(
     fc.property(treeOf(3), document => {
-      const scanned = scanXml(write(document), messageLimits)
+      const scanned = parseXml(write(document), messageLimits)
       return scanned.ok && shapeOf(scanned.root) === JSON.stringify(written(document))
     }),
     settings(1),
@@ -109,10 +110,10 @@ t.test('scanner: what is written is what is read', t => {
   t.end()
 })
 
-function shapeOf(root: Scanned): string {
-  const shape = ({ tag, attributes, content }: Scanned): unknown => [
+function shapeOf(root: XmlElement): string {
+  const shape = ({ tag, declares, attributes, content }: XmlElement): unknown => [
     tag,
-    attributes,
+    [...declares, ...attributes.map(({ tag, value }) => [tag, value])],
     content.map(part => (typeof part === 'string' ? part : shape(part))),
   ]
   return JSON.stringify(shape(root))
@@ -124,7 +125,7 @@ t.test('scanner, metadata: whatever is repeated to a megabyte costs no more than
     fc.property(fc.array(fc.constantFrom(...xmlPieces), { minLength: 1, maxLength: 4 }), pieces => {
       const piece = pieces.join('')
       const large = `<a ${piece.repeat(Math.floor(messageLimits.size / (piece.length + 1)))}`
-      within(() => scanXml(large, messageLimits))
+      within(() => parseXml(large, messageLimits))
       within(() => readIdpMetadata(Buffer.from(large.slice(0, metadataLimits.size)), rules))
       return true
     }),

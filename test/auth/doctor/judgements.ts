@@ -77,7 +77,6 @@ const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata =
   singleSignOn: [],
   singleLogout: [],
   wantAuthnRequestsSigned: false,
-  nameIdFormats: [],
   forDevelopment: false,
   validUntil: undefined,
   cacheDuration: undefined,

@@ -145,7 +145,7 @@ t.test('what the edge says of a request is judged', t => {
 
 t.test('an identity provider that names no sign-on address has no clock to compare', async t => {
   const metadata = {
-    ...{ entityId: 'urn:idp', singleSignOn: [], singleLogout: [], nameIdFormats: [] },
+    ...{ entityId: 'urn:idp', singleSignOn: [], singleLogout: [] },
     ...{ wantAuthnRequestsSigned: false, forDevelopment: false },
     ...{ validUntil: undefined, cacheDuration: undefined, warnings: ['odd'] },
     keys: [1, 2].map(years => ({

@@ -6,7 +6,7 @@ import {
   identityFields,
   mayBeBasicUser,
 } from '../../../lib/auth/identity/identity-fields.ts'
-import type { VerifiedSubject } from '../../../lib/auth/saml/core/subject.ts'
+import type { VerifiedSubject } from '../../../lib/auth/saml/core/read-assertion.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import { subject } from '../../fixtures/gateway/gateway.ts'
 

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { checkRedirectSignature, readRedirect } from '../../../lib/auth/saml/binding/redirect.ts'
 import { messageLimits } from '../../../lib/auth/saml/core/message.ts'
-import { attributeOf, parseXml } from '../../../lib/auth/saml/core/xml.ts'
+import { parseXml } from '../../../lib/auth/saml/core/scan.ts'
+import { attributeOf } from '../../../lib/auth/saml/core/xml.ts'
 import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
 import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {

@@ -4,7 +4,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ReplayCache } from '../../../lib/auth/saml/replay-cache.ts'
+import { openReplayCache } from '../../../lib/auth/saml/replay-cache.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { hrefOf } from '../../fixtures/saml/browser.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
@@ -16,7 +16,7 @@ function arranged(t: Test, path = join(t.testdir(), 'used.json')) {
   const clock = new ManualClock(start)
   const log = createMemoryLog()
   const open = async () => {
-    const cache = await ReplayCache.open({ path, clock, log })
+    const cache = await openReplayCache({ path, clock, log })
     t.teardown(() => cache.close())
     return cache
   }

@@ -5,14 +5,7 @@
 import { agreed } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
 import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
-import {
-  instantOf,
-  type MessageHead,
-  readHead,
-  readNameId,
-  type WrittenInstant,
-} from '../core/read-assertion.ts'
-import type { NameId } from '../core/subject.ts'
+import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
 import {
@@ -25,22 +18,8 @@ import {
 } from '../core/xml.ts'
 import { isSigned, signedContent } from '../signature/signature.ts'
 
-export interface LogoutRequest extends MessageHead {
-  readonly ok: true
-  readonly kind: 'LogoutRequest'
-  readonly nameId: NameId | undefined
-  /** Whether the name is encrypted and was left so, since no signature had been verified. */
-  readonly encryptedId: boolean
-  readonly sessionIndexes: readonly string[]
-  readonly notOnOrAfter: WrittenInstant | undefined
-}
-
-export interface LogoutResponse extends MessageHead {
-  readonly ok: true
-  readonly kind: 'LogoutResponse'
-  /** Top-level status code, a URI. */
-  readonly status: string
-}
+export type LogoutRequest = Readonly<ReturnType<typeof readRequest>>
+export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>
 
 export type LogoutMessage = LogoutRequest | LogoutResponse | Refused
 
@@ -68,22 +47,28 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
 
 function read(root: XmlElement, signed: boolean): LogoutMessage {
   if (root.namespace !== ns.protocol) refuse('logout_form', 'the root is not of SAML 2.0')
-  const head = { ok: true, ...readHead(root, signed) } as const
-  if (root.name === 'LogoutRequest') {
-    return {
-      ...head,
-      kind: 'LogoutRequest',
-      nameId: readNameId(root),
-      encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,
-      sessionIndexes: childrenOf(root, ns.protocol, 'SessionIndex').map(index =>
-        trimXml(index.text),
-      ),
-      notOnOrAfter: instantOf(root, 'NotOnOrAfter'),
-    }
+  if (root.name === 'LogoutRequest') return readRequest(root, signed)
+  if (root.name === 'LogoutResponse') return readResponse(root, signed)
+  return refuse('logout_form', 'the root is no logout message')
+}
+
+function readRequest(root: XmlElement, signed: boolean) {
+  const indexes = childrenOf(root, ns.protocol, 'SessionIndex')
+  return {
+    ...{ ok: true as const, kind: 'LogoutRequest' as const, ...readHead(root, signed) },
+    nameId: readNameId(root),
+    /** Whether the name is encrypted and was left so, since no signature had been verified. */
+    encryptedId: childOf(root, ns.assertion, 'EncryptedID') !== undefined,
+    sessionIndexes: indexes.map(({ text }) => trimXml(text)),
+    notOnOrAfter: instantOf(root, 'NotOnOrAfter'),
   }
-  if (root.name !== 'LogoutResponse') refuse('logout_form', 'the root is no logout message')
+}
+
+/** Its `status` is the top-level code, a URI. */
+function readResponse(root: XmlElement, signed: boolean) {
   const code = childOf(childOf(root, ns.protocol, 'Status'), ns.protocol, 'StatusCode')
   const status = attributeOf(code, 'Value')
   if (status === undefined) refuse('logout_form', 'the LogoutResponse has no StatusCode')
-  return { ...head, kind: 'LogoutResponse', status: status.slice(0, 200) }
+  const head = { ok: true as const, kind: 'LogoutResponse' as const, ...readHead(root, signed) }
+  return { ...head, status: status.slice(0, 200) }
 }

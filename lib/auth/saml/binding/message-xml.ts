@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { SamlConfig } from '../../config/config.ts'
 import { formatInstant } from '../core/instant.ts'
-import type { NameId } from '../core/subject.ts'
+import type { NameId } from '../core/read-assertion.ts'
 import { bindings, ns } from '../core/vocabulary.ts'
 import { escapeXml } from '../core/xml.ts'
 

@@ -6,7 +6,7 @@ import { parseMediaType } from '../../../http/message/media.ts'
 import type { Request } from '../../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../../http/server/gather.ts'
 import { decodeFormText } from '../core/encoding.ts'
-import type { XmlLimits } from '../core/scan.ts'
+import type { XmlLimits } from '../core/xml.ts'
 import type { MessageName } from './redirect.ts'
 
 export interface PostedMessage {

@@ -11,8 +11,7 @@
 import { createSign } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { decodeBase64, decodeFormText } from '../core/encoding.ts'
-import type { MessageReason } from '../core/message.ts'
-import { logoutLimits } from '../core/message.ts'
+import { logoutLimits, type MessageReason } from '../core/message.ts'
 import {
   isSignedBy,
   methodProblem,
@@ -53,14 +52,10 @@ export interface RedirectMessage {
   /** Inflated, not yet scanned. */
   readonly bytes: Buffer
   readonly relayState: string | undefined
-  readonly signature: RedirectSignature | undefined
-}
-
-interface RedirectSignature {
-  readonly algorithm: string
-  readonly value: Buffer
-  /** The bytes of the query it is over. */
-  readonly over: string
+  /** `over`: the bytes of the query it is over. */
+  readonly signature:
+    | { readonly algorithm: string; readonly value: Buffer; readonly over: string }
+    | undefined
 }
 
 /** The message in the query of a request; undefined when there is none, a sentence when it is not as the binding has it. */

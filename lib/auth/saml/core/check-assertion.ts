@@ -13,9 +13,9 @@ import type {
   AuthnStatementFacts,
   Confirmation,
   MessageHead,
+  VerifiedSubject,
   WrittenInstant,
 } from './read-assertion.ts'
-import type { VerifiedSubject } from './subject.ts'
 import { bearer } from './vocabulary.ts'
 
 /** One thing that was checked: `Audience`, what was expected, what was received. */
@@ -180,7 +180,7 @@ class Check {
     const wanted = 'the ID of a request of this browser'
     if (signed === undefined && outer === undefined) {
       const expected = idpInitiated ? 'none needed' : wanted
-      this.#note('unsolicited', 'InResponseTo', { expected, received: undefined, ok: idpInitiated })
+      this.#note('unsolicited', 'InResponseTo', { expected, ok: idpInitiated })
       return
     }
     const known = signed !== undefined && requests.has(signed)
@@ -217,8 +217,7 @@ class Check {
     const { forceAuthn, clockSkew, authnContext: contexts } = config
     const [statement] = statements
     if (statement === undefined) {
-      const facts = { expected: 'at least one', received: undefined, ok: false }
-      this.#note('authn_statement', 'AuthnStatement', facts)
+      this.#note('authn_statement', 'AuthnStatement', { expected: 'at least one', ok: false })
       return undefined
     }
     for (const { sessionNotOnOrAfter: ends } of statements) {
@@ -261,19 +260,15 @@ class Check {
 
   #note(because: AssertionReason, what: string, { expected, received, ok }: Facts): void {
     const good = ok ?? received === expected
-    this.findings.push({
-      what,
-      ok: good,
-      expected,
-      received: received?.slice(0, 300) ?? '(nothing)',
-    })
+    const shown = received?.slice(0, 300) ?? '(nothing)'
+    this.findings.push({ what, ok: good, expected, received: shown })
     if (!good) this.because ??= because
   }
 }
 
 interface Facts {
   readonly expected: string
-  readonly received: string | undefined
+  readonly received?: string | undefined
   /** Whether they are equal unless given. */
   readonly ok?: boolean
 }

@@ -5,7 +5,7 @@
  * # Facts
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
  *   but every failure has one code and takes the same steps: what was deciphered is scanned and parsed whether its padding was
- *   right or not. How many tries a login has is bounded (verify.ts).
+ *   right or not. How many tries a login has is bounded (parts.ts).
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
  */
@@ -21,13 +21,13 @@ import {
 } from 'node:crypto'
 import { decodeBase64 } from './encoding.ts'
 import { messageLimits, refuse } from './message.ts'
-import { digestMethods, ns, shortName } from './vocabulary.ts'
+import { parseXml } from './scan.ts'
+import { digestMethods, digests, ns, shortName } from './vocabulary.ts'
 import {
   allNamed,
   attributeOf,
   childOf,
   childrenOf,
-  parseXml,
   type XmlDocument,
   type XmlElement,
 } from './xml.ts'
@@ -38,7 +38,7 @@ export function decryptElement(encrypted: XmlElement, privateKeys: readonly stri
   for (const pem of privateKeys) {
     const privateKey = createPrivateKey(pem)
     for (const wrapped of keys) {
-      const key = unwrap(wrapped, privateKey, oaep, cipher.key)
+      const key = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
       // A wrong key may leave valid padding behind, so only what parses counts as decrypted.
       const parsed = parseXml(bytes, messageLimits)
@@ -50,26 +50,18 @@ export function decryptElement(encrypted: XmlElement, privateKeys: readonly stri
 }
 
 interface Cipher {
-  readonly name:
-    | 'aes-128-cbc'
-    | 'aes-192-cbc'
-    | 'aes-256-cbc'
-    | 'aes-128-gcm'
-    | 'aes-192-gcm'
-    | 'aes-256-gcm'
-  /** Bytes of the key and of the initialisation vector. */
-  readonly key: number
-  readonly iv: number
+  readonly bits: 128 | 192 | 256
+  readonly mode: 'cbc' | 'gcm'
 }
 
 /** A Map, and not an object, so that the names strangers send never find what every object inherits. */
 const CIPHERS: ReadonlyMap<string, Cipher> = new Map<string, Cipher>([
-  [`${ns.encryption}aes128-cbc`, { name: 'aes-128-cbc', key: 16, iv: 16 }],
-  [`${ns.encryption}aes192-cbc`, { name: 'aes-192-cbc', key: 24, iv: 16 }],
-  [`${ns.encryption}aes256-cbc`, { name: 'aes-256-cbc', key: 32, iv: 16 }],
-  [`${ns.encryption11}aes128-gcm`, { name: 'aes-128-gcm', key: 16, iv: 12 }],
-  [`${ns.encryption11}aes192-gcm`, { name: 'aes-192-gcm', key: 24, iv: 12 }],
-  [`${ns.encryption11}aes256-gcm`, { name: 'aes-256-gcm', key: 32, iv: 12 }],
+  [`${ns.encryption}aes128-cbc`, { bits: 128, mode: 'cbc' }],
+  [`${ns.encryption}aes192-cbc`, { bits: 192, mode: 'cbc' }],
+  [`${ns.encryption}aes256-cbc`, { bits: 256, mode: 'cbc' }],
+  [`${ns.encryption11}aes128-gcm`, { bits: 128, mode: 'gcm' }],
+  [`${ns.encryption11}aes192-gcm`, { bits: 192, mode: 'gcm' }],
+  [`${ns.encryption11}aes256-gcm`, { bits: 256, mode: 'gcm' }],
 ])
 
 interface Oaep {
@@ -77,15 +69,8 @@ interface Oaep {
   readonly mask: string
 }
 
-interface Parts {
-  readonly cipher: Cipher
-  readonly oaep: Oaep
-  readonly content: Buffer
-  readonly keys: readonly Buffer[]
-}
-
 /** EncryptedKeys stand inside EncryptedData/KeyInfo or beside EncryptedData (saml-core section 6). */
-function readParts(encrypted: XmlElement): Parts {
+function readParts(encrypted: XmlElement) {
   const [data, ...more] = childrenOf(encrypted, ns.encryption, 'EncryptedData')
   if (data === undefined || more.length > 0) {
     refuse('encryption_form', 'not exactly one EncryptedData')
@@ -101,10 +86,10 @@ function readParts(encrypted: XmlElement): Parts {
   if (content === undefined || encryptedKeys.length === 0 || encryptedKeys.length > MOST_KEYS) {
     refuse('encryption_form', 'its CipherValue or its EncryptedKey is missing or malformed')
   }
-  const all = encryptedKeys.map(element => ({ oaep: readOaep(element), key: cipherValue(element) }))
-  const oaep = all[0]?.oaep
+  const all = encryptedKeys.map(element => ({ ...readOaep(element), key: cipherValue(element) }))
+  const [oaep] = all
   const keys = all
-    .filter(each => each.oaep.digest === oaep?.digest && each.oaep.mask === oaep.mask)
+    .filter(({ digest, mask }) => digest === oaep?.digest && mask === oaep.mask)
     .flatMap(({ key }) => key ?? [])
   if (oaep === undefined || keys.length === 0) {
     refuse('encryption_form', 'no EncryptedKey can be read')
@@ -138,11 +123,8 @@ function readOaep(key: XmlElement): Oaep {
 const MGF1 = `${ns.encryption11}mgf1`
 const MASKS = ['sha1', 'sha224', 'sha256', 'sha384', 'sha512']
 
-const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
-  [digestMethods.sha1, 'sha1'],
-  [digestMethods.sha256, 'sha256'],
-  [digestMethods.sha384, 'sha384'],
-  [digestMethods.sha512, 'sha512'],
+const DIGESTS: ReadonlyMap<string, string> = new Map([
+  ...digests,
   // Wrong, but some libraries write them.
   ['http://www.w3.org/2000/09/xmldsig#sha256', 'sha256'],
   ['http://www.w3.org/2000/09/xmldsig#sha512', 'sha512'],
@@ -212,23 +194,20 @@ function xor(a: Buffer, b: Buffer): Buffer {
   return Buffer.from(a.map((byte, i) => byte ^ (b[i] ?? 0)))
 }
 
-/** What was encrypted, and whether tag or padding were right; without them the bytes mean nothing. */
-function decipher(
-  { name, iv }: Cipher,
-  key: Buffer,
-  content: Buffer,
-): { readonly bytes: Buffer; readonly good: boolean } {
+/** What was encrypted, and whether tag (16 bytes) or padding were right; without them the bytes mean nothing. */
+function decipher({ bits, mode }: Cipher, key: Buffer, content: Buffer) {
   try {
-    if (name === 'aes-128-gcm' || name === 'aes-192-gcm' || name === 'aes-256-gcm') {
-      if (content.length < iv + 16) return nothing
-      const opened = createDecipheriv(name, key, content.subarray(0, iv), { authTagLength: 16 })
+    if (mode === 'gcm') {
+      if (content.length < 12 + 16) return nothing
+      const iv = content.subarray(0, 12)
+      const opened = createDecipheriv(`aes-${bits}-gcm`, key, iv, { authTagLength: 16 })
       opened.setAuthTag(content.subarray(content.length - 16))
-      const bytes = opened.update(content.subarray(iv, content.length - 16))
+      const bytes = opened.update(content.subarray(12, content.length - 16))
       return { bytes: Buffer.concat([bytes, opened.final()]), good: true }
     }
-    const opened = createDecipheriv(name, key, content.subarray(0, iv))
+    const opened = createDecipheriv(`aes-${bits}-cbc`, key, content.subarray(0, 16))
     opened.setAutoPadding(false)
-    const padded = Buffer.concat([opened.update(content.subarray(iv)), opened.final()])
+    const padded = Buffer.concat([opened.update(content.subarray(16)), opened.final()])
     // XML Encryption section 5.2: the last byte counts the padding; its other bytes may be anything.
     const padding = padded[padded.length - 1] ?? 0
     const good = padding >= 1 && padding <= 16

@@ -2,8 +2,8 @@
  * Reads a message as a document within its limits, and refuses it. The check that fails throws, so that no caller can overlook its answer; where the
  * message entered, the refusal becomes a value.
  */
-import type { XmlLimits } from './scan.ts'
-import { parseXml, type XmlDocument, type XmlReason } from './xml.ts'
+import { parseXml, type XmlReason } from './scan.ts'
+import type { XmlDocument, XmlLimits } from './xml.ts'
 
 /** For messages: strangers may send them before they have logged in. */
 export const messageLimits: XmlLimits = {

@@ -4,38 +4,46 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseInstant } from './instant.ts'
-import type { NameId, SamlAttribute } from './subject.ts'
 import { nameIdFormats, ns } from './vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from './xml.ts'
 
 /** An instant as it was written, so that a malformed one differs from one that is not there. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }
 
+export interface NameId {
+  readonly value: string
+  /** URI of its format; undefined when the assertion names none. */
+  readonly format: string | undefined
+  readonly nameQualifier: string | undefined
+  readonly spNameQualifier: string | undefined
+}
+
+/** One attribute as it came: its Name, its FriendlyName, its values in order, each as text. */
+export interface SamlAttribute {
+  readonly name: string
+  readonly friendlyName: string | undefined
+  readonly values: readonly string[]
+}
+
+/** What a verified assertion says of a person, before any of it is chosen or renamed. */
+export interface VerifiedSubject {
+  readonly nameId: NameId | undefined
+  /** In the order of the assertion; the same Name may come more than once. */
+  readonly attributes: readonly SamlAttribute[]
+  /** Entity ID of the identity provider. */
+  readonly issuer: string
+  readonly assertionId: string
+  /** The IdP's name of this session, for logout. */
+  readonly sessionIndex: string | undefined
+  readonly authenticated: Milliseconds
+  /** SessionNotOnOrAfter: the session must not outlive it. */
+  readonly sessionEnds: Milliseconds | undefined
+}
+
 /** What every protocol message says of itself (3.2.1 and 3.2.2). */
-export interface MessageHead {
-  readonly id: string
-  readonly version: string
-  readonly issuer: string | undefined
-  readonly destination: string | undefined
-  readonly inResponseTo: string | undefined
-  readonly issued: WrittenInstant | undefined
-  /** Whether the message as a whole is signed; if not, a stranger can have written all of this. */
-  readonly signed: boolean
-}
+export type MessageHead = Readonly<ReturnType<typeof readHead>>
 
-export interface Confirmation {
-  readonly method: string
-  readonly recipient: string | undefined
-  readonly inResponseTo: string | undefined
-  readonly notBefore: WrittenInstant | undefined
-  readonly notOnOrAfter: WrittenInstant | undefined
-}
-
-export interface AssertionFacts {
-  readonly id: string
-  readonly version: string
-  readonly issuer: string | undefined
-  readonly issued: WrittenInstant | undefined
+export interface AssertionFacts extends Readonly<ReturnType<typeof readOrigin>> {
   readonly nameId: NameId | undefined
   readonly confirmations: readonly Confirmation[]
   readonly conditions: ConditionFacts | undefined
@@ -44,6 +52,9 @@ export interface AssertionFacts {
   /** Names of elements that are still encrypted. */
   readonly unread: readonly string[]
 }
+
+export type Confirmation = Readonly<ReturnType<typeof readConfirmation>>
+export type AuthnStatementFacts = Readonly<ReturnType<typeof readStatement>>
 
 interface ConditionFacts {
   readonly notBefore: WrittenInstant | undefined
@@ -54,15 +65,8 @@ interface ConditionFacts {
   readonly unknown: readonly string[]
 }
 
-export interface AuthnStatementFacts {
-  readonly instant: WrittenInstant | undefined
-  readonly sessionIndex: string | undefined
-  readonly sessionNotOnOrAfter: WrittenInstant | undefined
-  readonly contextClass: string | undefined
-}
-
-/** Reads the attributes and the Issuer of a protocol message. */
-export function readHead(root: XmlElement, signed: boolean): MessageHead {
+/** Reads the attributes and the Issuer of a protocol message. Unless it is `signed` as a whole, a stranger can have written them. */
+export function readHead(root: XmlElement, signed: boolean) {
   return {
     ...readOrigin(root),
     destination: attributeOf(root, 'Destination'),
@@ -134,7 +138,7 @@ export function instantOf(
   return text === undefined ? undefined : { text: text.slice(0, 64), moment: parseInstant(text) }
 }
 
-function readConfirmation(element: XmlElement): Confirmation {
+function readConfirmation(element: XmlElement) {
   const data = childOf(element, ns.assertion, 'SubjectConfirmationData')
   return {
     method: attributeOf(element, 'Method') ?? '',
@@ -145,9 +149,7 @@ function readConfirmation(element: XmlElement): Confirmation {
   }
 }
 
-/**
- * OneTimeUse always holds, since no assertion is taken twice; ProxyRestriction binds issuers of assertions, and we are not one.
- */
+/** OneTimeUse always holds, since no assertion is taken twice; ProxyRestriction binds issuers of assertions, and we are not one. */
 const KNOWN_CONDITIONS = ['AudienceRestriction', 'OneTimeUse', 'ProxyRestriction']
 
 function readConditions(element: XmlElement): ConditionFacts {
@@ -163,7 +165,7 @@ function readConditions(element: XmlElement): ConditionFacts {
   }
 }
 
-function readStatement(element: XmlElement): AuthnStatementFacts {
+function readStatement(element: XmlElement) {
   const context = childOf(element, ns.assertion, 'AuthnContext')
   const contextClass = childOf(context, ns.assertion, 'AuthnContextClassRef')
   return {

@@ -1,6 +1,7 @@
 /**
- * Scans XML before any library sees it, and refuses all but plain elements, attributes and text. One pass, in time linear in the
- * size of the input; what it read is handed on as it stood. Knows no SAML.
+ * Reads XML 1.0 with namespaces as a tree, and refuses all but plain elements, attributes and text. One pass, in time linear in the
+ * size of the input, since strangers may send what they like. Knows no SAML; xmldom has to agree before anything of it counts
+ * (agreement.ts).
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
@@ -9,23 +10,14 @@
  *   each element that declares one. So elements, attributes and declarations are counted here, before any of that begins.
  * - Java writes `&#13;` at the ends of its base64 lines, so references to characters are allowed, in number; entities are not.
  */
-export interface XmlLimits {
-  /** Bytes of the whole document. */
-  readonly size: number
-  readonly elements: number
-  /** Elements inside each other; the root is 1 deep. */
-  readonly depth: number
-  /** Attributes of one element, namespace declarations included. */
-  readonly attributes: number
-  /** Attributes of all elements together. */
-  readonly allAttributes: number
-  /** References to characters, in texts and values together: each costs what a hundred characters cost. */
-  readonly references: number
-  /** Namespace declarations in force at one element: its own, and those of the elements around it. */
-  readonly declarations: number
-  /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
-  readonly edited: boolean
-}
+import {
+  type Growing,
+  Namespaces,
+  type Written,
+  type XmlDocument,
+  type XmlElement,
+  type XmlLimits,
+} from './xml.ts'
 
 const problems = {
   'too-large': 'the document is too large',
@@ -45,33 +37,12 @@ const problems = {
   'duplicate-attribute': 'an attribute occurs twice in one element',
   'not-well-formed': 'the XML is not well-formed',
 }
-export type ScanReason = keyof typeof problems
+export type XmlReason = keyof typeof problems | 'parser'
 
-/** An element as it was written: names with their prefixes, values and text without references. */
-export interface Scanned {
-  readonly tag: string
-  /** Where it stands in the text: its `<`, what follows its start tag, and what follows its last `>`. */
-  readonly start: number
-  inside: number
-  end: number
-  /** Namespace declarations included. */
-  readonly attributes: ReadonlyArray<readonly [name: string, value: string]>
-  readonly content: Array<Scanned | string>
-}
-
-type ScanResult =
-  | {
-      readonly ok: true
-      /** Line ends are line feeds (XML 1.0 section 2.11). */
-      readonly text: string
-      readonly root: Scanned
-    }
-  | { readonly ok: false; readonly because: ScanReason; readonly problem: string }
-
-/** Scans a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
-export function scanXml(document: Uint8Array | string, limits: XmlLimits): ScanResult {
+/** Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. */
+export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
   try {
-    if (document.length > limits.size) throw new Stop('too-large', limits.size)
+    if (document.length > limits.size) stop('too-large', limits.size)
     const decoded = typeof document === 'string' ? document : decode(document, limits)
     const text = decoded.includes('\r') ? decoded.replace(/\r\n?/g, '\n') : decoded
     return { ok: true, text, root: new Scan(text, limits).run() }
@@ -81,37 +52,44 @@ export function scanXml(document: Uint8Array | string, limits: XmlLimits): ScanR
   }
 }
 
+type ParsedXml =
+  | ({ readonly ok: true } & XmlDocument)
+  | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
+
 function decode(bytes: Uint8Array, { edited }: XmlLimits): string {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
     return edited && text.startsWith('\ufeff') ? text.slice(1) : text
   } catch {
-    throw new Stop('not-utf8', 0)
+    return stop('not-utf8', 0)
+  }
+}
+
+class Stop extends Error {
+  readonly because: XmlReason
+
+  constructor(because: XmlReason, problem: string) {
+    super(problem)
+    this.because = because
   }
 }
 
 /** Ends the scan; `at` is an offset in characters, without the byte order mark. */
-class Stop extends Error {
-  readonly because: ScanReason
-
-  constructor(because: ScanReason, at: number) {
-    super(`${problems[because]} (at character ${at})`)
-    this.because = because
-  }
+function stop(because: keyof typeof problems, at: number): never {
+  throw new Stop(because, `${problems[because]} (at character ${at})`)
 }
 
 /** A document, read piece by piece from `#at` on. */
 class Scan {
   #at = 0
-  #root: Scanned | undefined
+  #root: XmlElement | undefined
   #elements = 0
   #attributes = 0
   #references = 0
-  /** Declarations in force at the innermost open element. */
-  #declarations = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #open: Scanned[] = []
+  readonly #namespaces = new Namespaces()
+  readonly #open: Growing[] = []
 
   constructor(text: string, limits: XmlLimits) {
     this.#text = text
@@ -119,10 +97,10 @@ class Scan {
   }
 
   /** The root element; throws a Stop. */
-  run(): Scanned {
+  run(): XmlElement {
     const text = this.#text
     const bad = ILLEGAL.exec(text)
-    if (bad !== null) throw new Stop('character', bad.index)
+    if (bad !== null) stop('character', bad.index)
     if (/^<\?xml[\t\n\r ]/.test(text)) {
       const declaration = DECLARATION.exec(text)
       if (declaration === null) this.#stop('declaration')
@@ -133,6 +111,8 @@ class Scan {
       else this.#characters()
     }
     if (this.#open.length > 0 || this.#root === undefined) this.#stop('not-well-formed')
+    const { breach } = this.#namespaces
+    if (breach !== undefined) throw new Stop('parser', `the XML is not well-formed: ${breach}`)
     return this.#root
   }
 
@@ -146,7 +126,11 @@ class Scan {
       if (!/^[\t\n\r ]*$/.test(data)) this.#stop('not-well-formed')
     } else {
       if (data.includes(']]>')) this.#stop('not-well-formed')
-      parent.content.push(this.#withoutReferences(data))
+      const text = this.#withoutReferences(data)
+      parent.text += text
+      // Comments, where they are allowed, do not split the text around them.
+      const before = typeof parent.content.at(-1) === 'string' ? parent.content.pop() : ''
+      parent.content.push(`${before}${text}`)
     }
     this.#at = end
   }
@@ -175,8 +159,7 @@ class Scan {
     if (tag === undefined || element === undefined || element.tag !== tag[1])
       this.#stop('not-well-formed')
     this.#at += tag[0].length
-    element.end = this.#at
-    this.#declarations -= element.attributes.filter(isDeclaration).length
+    this.#namespaces.close(element, this.#at)
   }
 
   #startTag(): void {
@@ -191,23 +174,21 @@ class Scan {
     this.#elements += 1
     const at = this.#at
     this.#at += start[0].length
-    const attributes = this.#attributesOf()
+    const written = this.#attributesOf()
     const end = this.#match(TAG_END)
     if (end === undefined) this.#stop('not-well-formed')
     this.#at += end[0].length
-    const element = { tag, start: at, inside: this.#at, end: this.#at, attributes, content: [] }
+    const element = this.#namespaces.element(tag, written, { start: at, inside: this.#at })
     this.#root ??= element
-    this.#open.at(-1)?.content.push(element)
-    const declarations = attributes.filter(isDeclaration).length
-    if (this.#declarations + declarations > this.#limits.declarations) {
-      this.#stop('too-many-attributes')
-    }
-    if (end[1] !== undefined) return
-    this.#open.push(element)
-    this.#declarations += declarations
+    const parent = this.#open.at(-1)
+    parent?.content.push(element)
+    parent?.children.push(element)
+    if (this.#namespaces.declared > this.#limits.declarations) this.#stop('too-many-attributes')
+    if (end[1] === undefined) this.#open.push(element)
+    else this.#namespaces.close(element, this.#at)
   }
 
-  #attributesOf(): Scanned['attributes'] {
+  #attributesOf(): Written {
     let attribute = this.#match(ATTRIBUTE)
     if (attribute === undefined) return NONE
     const found: Array<readonly [string, string]> = []
@@ -250,15 +231,14 @@ class Scan {
     return pattern.exec(this.#text) ?? undefined
   }
 
-  #stop(because: ScanReason): never {
-    throw new Stop(because, this.#at)
+  #stop(because: keyof typeof problems): never {
+    stop(because, this.#at)
   }
 }
 
 const LESS = 0x3c
 
-const NONE: Scanned['attributes'] = []
-
+const NONE: Written = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ILLEGAL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/
@@ -286,11 +266,6 @@ const ENTITIES: ReadonlyMap<string, string> = new Map([
   ['quot', '"'],
   ['apos', "'"],
 ])
-
-/** Whether an attribute declares a namespace. */
-export function isDeclaration([name]: readonly [name: string, value: string]): boolean {
-  return name === 'xmlns' || name.startsWith('xmlns:')
-}
 
 function isCharacter(code: number): boolean {
   if (code < 0x20) return code === 0x09 || code === 0x0a || code === 0x0d

@@ -31,6 +31,14 @@ export const digestMethods = {
   sha512: 'http://www.w3.org/2001/04/xmlenc#sha512',
 } as const
 
+/**
+ * The hash of each digest method, as OpenSSL calls it. A Map, and not an object, so that the names strangers send never find what
+ * every object inherits.
+ */
+export const digests: ReadonlyMap<string, string> = new Map(
+  Object.entries(digestMethods).map(([hash, uri]) => [uri, hash]),
+)
+
 /** saml-core-2.0-os section 3.2.2.2 */
 export const status = {
   success: 'urn:oasis:names:tc:SAML:2.0:status:Success',

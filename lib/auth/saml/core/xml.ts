@@ -1,8 +1,23 @@
 /**
- * Parses XML 1.0 with namespaces: a document that passed the scan becomes a read-only tree. In time linear in its size, since
- * strangers may send what they like; xmldom has to agree before anything of it counts (agreement.ts).
+ * XML 1.0 with namespaces as a tree that scan.ts builds and all others only read: limits, elements, and questions to them.
  */
-import { isDeclaration, type Scanned, type ScanReason, scanXml, type XmlLimits } from './scan.ts'
+export interface XmlLimits {
+  /** Bytes of the whole document. */
+  readonly size: number
+  readonly elements: number
+  /** Elements inside each other; the root is 1 deep. */
+  readonly depth: number
+  /** Attributes of one element, namespace declarations included. */
+  readonly attributes: number
+  /** Attributes of all elements together. */
+  readonly allAttributes: number
+  /** References to characters, in texts and values together: each costs what a hundred characters cost. */
+  readonly references: number
+  /** Namespace declarations in force at one element: its own, and those of the elements around it. */
+  readonly declarations: number
+  /** Whether comments and a byte order mark are allowed, as in metadata, which people edit. */
+  readonly edited: boolean
+}
 
 interface XmlAttribute {
   /** Local name. */
@@ -41,113 +56,106 @@ export interface XmlDocument {
   readonly text: string
 }
 
-export type XmlReason = ScanReason | 'parser'
-
-type ParsedXml =
-  | ({ readonly ok: true } & XmlDocument)
-  | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
-
-/** Scans and parses a document: bytes in UTF-8, or text that came out of a decryption or a canonicalisation. */
-export function parseXml(document: Uint8Array | string, limits: XmlLimits): ParsedXml {
-  const scanned = scanXml(document, limits)
-  if (!scanned.ok) return scanned
-  try {
-    return { ok: true, root: treeOf(scanned.root, new Map([['xml', XML]])), text: scanned.text }
-  } catch (error) {
-    if (!(error instanceof NamespaceError)) throw error
-    return { ok: false, because: 'parser', problem: `the XML is not well-formed: ${error.message}` }
-  }
+/** An element whose end has not been read yet. */
+export interface Growing extends XmlElement {
+  end: number
+  text: string
+  readonly content: Array<XmlElement | string>
+  readonly children: XmlElement[]
 }
 
-/** The document does not keep to Namespaces in XML 1.0. */
-class NamespaceError extends Error {}
+/** Attributes as they were written, namespace declarations included. */
+export type Written = ReadonlyArray<readonly [tag: string, value: string]>
 
-/** The scan bounds the depth, and with it the recursion. `scope` is what is in force around the element. */
-function treeOf(element: Scanned, scope: Map<string, string>): XmlElement {
-  const declares = declarationsOf(element)
-  const outer = [...declares.keys()].map(prefix => [prefix, scope.get(prefix)] as const)
-  for (const [prefix, uri] of declares) scope.set(prefix, uri)
+/** Makes elements of start tags, in their order, by Namespaces in XML 1.0. */
+export class Namespaces {
+  /** What each prefix means, the innermost declaration last. */
+  readonly #scope = new Map([['xml', [XML]]])
+  /** Declarations in force. */
+  declared = 0
+  /** The first breach of a rule, in words. Told at the end only, since what the scan refuses goes before it. */
+  breach: string | undefined
 
-  const attributes = element.attributes.filter(each => !isDeclaration(each)).map(named)
-  function named([tag, value]: readonly [string, string]): XmlAttribute {
-    // Section 6.2: the default namespace is not that of attributes.
+  /** The element of a start tag, with its declarations in force. */
+  element(
+    tag: string,
+    written: Written,
+    place: { readonly start: number; readonly inside: number },
+  ): Growing {
+    const declares = this.#declare(written)
+    const attributes = declares.size === written.length ? [] : this.#attributesOf(written)
     const [prefix, name] = partsOf(tag)
-    return { name, namespace: prefix === '' ? '' : namespaceOf(prefix, scope), tag, value }
+    const namespace = this.#namespaceOf(prefix)
+    const empty = { end: place.inside, content: [], children: [], text: '' }
+    return { name, namespace, tag, ...place, declares, attributes, ...empty }
   }
-  checkOnce(attributes)
-  const [prefix, name] = partsOf(element.tag)
-  const namespace = namespaceOf(prefix, scope)
-  const content = joined(element.content).map(piece =>
-    typeof piece === 'string' ? piece : treeOf(piece, scope),
-  )
-  for (const [prefix, uri] of outer) {
-    if (uri === undefined) scope.delete(prefix)
-    else scope.set(prefix, uri)
-  }
-  const children = content.filter(piece => typeof piece !== 'string')
-  const text = content.filter(piece => typeof piece === 'string').join('')
-  const { tag, start, inside, end } = element
-  return { name, namespace, tag, start, inside, end, declares, attributes, content, children, text }
-}
 
-/** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-function declarationsOf({ attributes }: Scanned): ReadonlyMap<string, string> {
-  if (!attributes.some(isDeclaration)) return NOTHING
-  const declares = new Map<string, string>()
-  for (const each of attributes) {
-    if (!isDeclaration(each)) continue
-    const [name, uri] = each
-    const prefix = name.slice('xmlns:'.length)
-    if (prefix !== '' && uri === '') throw new NamespaceError(`${name} is empty`)
-    // `xml` may be declared as what it is (section 3).
-    const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
-    if (known && !(prefix === 'xml' && uri === XML)) {
-      throw new NamespaceError(`${name} declares what XML has declared itself`)
-    }
-    declares.set(prefix, uri)
+  /** Ends an element, and with it the force of its declarations. */
+  close(element: Growing, end: number): void {
+    element.end = end
+    for (const prefix of element.declares.keys()) this.#scope.get(prefix)?.pop()
+    this.declared -= element.declares.size
   }
-  return declares
+
+  /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
+  #declare(written: Written): ReadonlyMap<string, string> {
+    if (!written.some(isDeclaration)) return NOTHING
+    const declares = new Map<string, string>()
+    for (const [name, uri] of written.filter(isDeclaration)) {
+      const prefix = name.slice('xmlns:'.length)
+      if (prefix !== '' && uri === '') this.breach ??= `${name} is empty`
+      // `xml` may be declared as what it is (section 3).
+      const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
+      if (known && !(prefix === 'xml' && uri === XML)) {
+        this.breach ??= `${name} declares what XML has declared itself`
+      }
+      declares.set(prefix, uri)
+      const scope = this.#scope.get(prefix)
+      if (scope === undefined) this.#scope.set(prefix, [uri])
+      else scope.push(uri)
+    }
+    this.declared += declares.size
+    return declares
+  }
+
+  #attributesOf(written: Written): readonly XmlAttribute[] {
+    const attributes = written
+      .filter(each => !isDeclaration(each))
+      .map(([tag, value]) => {
+        // Section 6.2: the default namespace is not that of attributes.
+        const [prefix, name] = partsOf(tag)
+        return { name, namespace: prefix === '' ? '' : this.#namespaceOf(prefix), tag, value }
+      })
+    // Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused what is written twice.
+    const prefixed = attributes.filter(({ namespace }) => namespace !== '')
+    const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
+    if (names.size < prefixed.length) this.breach ??= 'an attribute occurs twice'
+    return attributes
+  }
+
+  /** Section 5: a prefix must be declared. */
+  #namespaceOf(prefix: string): string {
+    const uri = this.#scope.get(prefix)?.at(-1)
+    if (uri === undefined && prefix !== '') {
+      this.breach ??= `the namespace prefix ${prefix} is not declared`
+    }
+    return uri ?? ''
+  }
 }
 
 const NOTHING: ReadonlyMap<string, string> = new Map()
+
+const XML = 'http://www.w3.org/XML/1998/namespace'
+const XMLNS = 'http://www.w3.org/2000/xmlns/'
+
+function isDeclaration([tag]: Written[number]): boolean {
+  return tag === 'xmlns' || tag.startsWith('xmlns:')
+}
 
 function partsOf(tag: string): readonly [prefix: string, name: string] {
   const colon = tag.indexOf(':')
   return colon < 0 ? ['', tag] : [tag.slice(0, colon), tag.slice(colon + 1)]
 }
-
-/** Section 5: a prefix must be declared. */
-function namespaceOf(prefix: string, scope: ReadonlyMap<string, string>): string {
-  const uri = scope.get(prefix)
-  if (uri !== undefined || prefix === '') return uri ?? ''
-  throw new NamespaceError(`the namespace prefix ${prefix} is not declared`)
-}
-
-/** Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused what is written twice. */
-function checkOnce(attributes: readonly XmlAttribute[]): void {
-  const prefixed = attributes.filter(({ namespace }) => namespace !== '')
-  if (prefixed.length < 2) return
-  const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
-  if (names.size < prefixed.length) throw new NamespaceError('an attribute occurs twice')
-}
-
-/** Comments, where the scan let them pass, do not split the text around them. */
-function joined(content: ReadonlyArray<Scanned | string>): ReadonlyArray<Scanned | string> {
-  const splits = content.some(
-    (piece, i) => typeof piece === 'string' && typeof content[i + 1] === 'string',
-  )
-  if (!splits) return content
-  const pieces: Array<Scanned | string> = []
-  for (const piece of content) {
-    const last = pieces.at(-1)
-    if (typeof piece === 'string' && typeof last === 'string') pieces.splice(-1, 1, last + piece)
-    else pieces.push(piece)
-  }
-  return pieces
-}
-
-const XML = 'http://www.w3.org/XML/1998/namespace'
-const XMLNS = 'http://www.w3.org/2000/xmlns/'
 
 /** The value of the attribute without a namespace; undefined when it, or the element, is not there. */
 export function attributeOf(element: XmlElement | undefined, name: string): string | undefined {

@@ -33,28 +33,16 @@ export async function fetchMetadata(
   const { origin, clock, signal: closing } = by
   const uri = parseUri(url)
   if ('problem' in uri) throw new MetadataFailure(`idpMetadataURL: ${uri.problem}`)
-  const limit = {
-    clock,
-    after: DOWNLOAD_TIME,
-    signal: closing,
-    late: () => new MetadataFailure(`${uri.host} did not deliver within ${DOWNLOAD_TIME / 1000} s`),
-    aborted: () => new MetadataFailure('the service stops'),
-  }
-  return within(limit, async signal => {
-    const response = await origin.request({
-      method: 'GET',
-      uri,
-      fields: Fields.of(
-        [
-          'Accept',
-          'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1',
-        ],
-        ['Accept-Encoding', 'identity'],
-        ['User-Agent', 'authproxy'],
-      ),
-      signal,
-      trusted: true,
-    })
+  const late = () =>
+    new MetadataFailure(`${uri.host} did not deliver within ${DOWNLOAD_TIME / 1000} s`)
+  const aborted = () => new MetadataFailure('the service stops')
+  const fields = Fields.of(
+    ['Accept', 'application/samlmetadata+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.1'],
+    ['Accept-Encoding', 'identity'],
+    ['User-Agent', 'authproxy'],
+  )
+  return within({ clock, after: DOWNLOAD_TIME, signal: closing, late, aborted }, async signal => {
+    const response = await origin.request({ method: 'GET', uri, fields, signal, trusted: true })
     if (response.status !== 200) {
       response.content.close()
       throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)

@@ -7,7 +7,8 @@
  * - A signature by a key we do not know may mean that the IdP has changed keys since: it causes one refresh, a minute apart at
  *   the least, so that a forger cannot make us hammer the IdP.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 import { writeFileAtomically } from '../../../atomic-file.ts'
 import { explainError } from '../../../errors.ts'
@@ -23,13 +24,10 @@ import {
   readMetadata,
 } from './idp-metadata-document.ts'
 
-const minute = 60_000
-const day = 24 * 60 * minute
-
 /** Number of the specification, section 8. */
-const REFRESH_INTERVAL: Milliseconds = 30 * minute
+const REFRESH_INTERVAL: Milliseconds = 30 * 60_000
 /** Between refreshes that unknown keys ask for. */
-const SUSPICION_INTERVAL: Milliseconds = minute
+const SUSPICION_INTERVAL: Milliseconds = 60_000
 
 export interface SourceParts {
   readonly config: () => SamlConfig
@@ -49,7 +47,7 @@ export class IdpMetadataSource {
   #fetched: Milliseconds | undefined
   #refreshFailure: string | undefined
   #lastSuspicion = Number.NEGATIVE_INFINITY
-  #cancelTimer: () => void = () => {}
+  #endLoop = () => {}
 
   private constructor(parts: SourceParts) {
     this.#parts = parts
@@ -64,7 +62,7 @@ export class IdpMetadataSource {
       await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
     } else {
       await source.#firstDownload()
-      source.#schedule()
+      source.#endLoop = repeat(parts.clock, REFRESH_INTERVAL, () => source.#refresh())
     }
     return source
   }
@@ -112,7 +110,7 @@ export class IdpMetadataSource {
 
   /** Ends the refresh loop and the thread. */
   close(): void {
-    this.#cancelTimer()
+    this.#endLoop()
     this.#closing.abort()
     void this.#pool.close()
   }
@@ -121,27 +119,18 @@ export class IdpMetadataSource {
     const { config, log } = this.#parts
     const { metadataCacheFile: cache } = config()
     try {
-      await this.#download()
+      return await this.#download()
     } catch (error) {
-      try {
-        await this.#take(await readMetadata(cache), cache)
-      } catch (cacheError) {
-        const both = `${explainError(error)}; and there is no valid cache: ${explainError(cacheError)}`
-        throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
-      }
       this.#refreshFailure = explainError(error)
-      log.warn('IdP metadata could not be downloaded; the cached metadata is used', {
-        ...{ error, cache },
-      })
+      await readMetadata(cache)
+        .then(bytes => this.#take(bytes, cache))
+        .catch(unread => {
+          const both = `${this.#refreshFailure}; and there is no valid cache: ${explainError(unread)}`
+          throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
+        })
+      const facts = { error, cache }
+      log.warn('IdP metadata could not be downloaded; the cached metadata is used', facts)
     }
-  }
-
-  #schedule(): void {
-    this.#cancelTimer = this.#parts.clock.after(REFRESH_INTERVAL, () => {
-      void this.#refresh().finally(() => {
-        if (!this.#closing.signal.aborted) this.#schedule()
-      })
-    })
   }
 
   /** Never throws: what is known stays in use. */
@@ -152,9 +141,8 @@ export class IdpMetadataSource {
       } catch (error) {
         if (this.#closing.signal.aborted) return
         this.#refreshFailure = explainError(error)
-        this.#parts.log.warn('IdP metadata could not be refreshed; the last one stays in use', {
-          error,
-        })
+        const { log } = this.#parts
+        log.warn('IdP metadata could not be refreshed; the last one stays in use', { error })
       }
     })
   }
@@ -201,9 +189,8 @@ function warnOfDates(idp: IdpMetadata, now: Milliseconds, log: Logger): void {
     log.warn(message, { ends: new Date(ends), certificate: fingerprint.slice(0, 16) })
   }
   if (idp.validUntil !== undefined && idp.validUntil - now < day) {
-    log.warn('the metadata of the IdP expires within a day', {
-      validUntil: new Date(idp.validUntil),
-    })
+    const validUntil = new Date(idp.validUntil)
+    log.warn('the metadata of the IdP expires within a day', { validUntil })
   }
 }
 

@@ -2,6 +2,7 @@
  * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
  * compares the dates with the time; here they are only read.
  */
+import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import { agreed } from '../core/agreement.ts'
@@ -10,7 +11,15 @@ import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '..
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
 import { attributeOf, childrenOf, trimXml, type XmlElement } from '../core/xml.ts'
 import { verifySignature } from '../signature/signature.ts'
-import { type IdpKey, readKeys } from './idp-key.ts'
+
+export interface IdpKey {
+  /** Certificate in PEM, 64 characters a line. */
+  readonly certificate: string
+  /** SHA-256 of the certificate, hexadecimal in lower case. */
+  readonly fingerprint: string
+  /** Moment its validity ends; it is warned about, not enforced. */
+  readonly ends: Milliseconds
+}
 
 export interface Endpoint {
   readonly binding: Binding
@@ -32,7 +41,6 @@ export interface IdpMetadata {
   /** In the same order; empty when the IdP has no single logout over the browser. */
   readonly singleLogout: readonly Endpoint[]
   readonly wantAuthnRequestsSigned: boolean
-  readonly nameIdFormats: readonly string[]
   /** Whether it is `authproxy dev-idp`, where each client can be any user. */
   readonly forDevelopment: boolean
   /** The earliest validUntil that applies to it. */
@@ -51,8 +59,6 @@ export interface MetadataRules {
   readonly allowSha1: boolean
 }
 
-export type MetadataVerdict = { readonly ok: true; readonly idp: IdpMetadata } | Refused
-
 /**
  * The one IdP of a document, or the one called `entityId`. An aggregate with several IdPs is refused when none is named: taking
  * the first would mean to trust it because of its place. Never throws for what is in the document.
@@ -60,13 +66,11 @@ export type MetadataVerdict = { readonly ok: true; readonly idp: IdpMetadata } |
 export function readIdpMetadata(
   bytes: Uint8Array,
   { entityId, certificates, allowSha1 }: MetadataRules,
-): MetadataVerdict {
+): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
   try {
-    const document = readMessage(bytes, metadataLimits)
-    const { root } = agreed(document)
+    const { root } = agreed(readMessage(bytes, metadataLimits))
     if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
-      const problem = 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor'
-      refuse('metadata_form', problem)
+      refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
     }
     const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
     const idp = readEntity(choose(candidates, entityId))
@@ -137,8 +141,7 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   const keys = signingKeys(roles, warnings)
   const details = warnings.length === 0 ? '' : ` (${[...new Set(warnings)].join('; ')})`
   if (singleSignOn.length === 0) {
-    const problem = `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`
-    refuse('metadata_no-sign-on', problem)
+    refuse('metadata_no-sign-on', `it offers no sign-on by HTTP-Redirect or HTTP-POST${details}`)
   }
   if (keys.length === 0) {
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
@@ -156,9 +159,6 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     wantAuthnRequestsSigned: roles.some(role =>
       ['true', '1'].includes(trimXml(attributeOf(role, 'WantAuthnRequestsSigned') ?? '')),
     ),
-    nameIdFormats: roles.flatMap(role =>
-      childrenOf(role, ns.metadata, 'NameIDFormat').map(format => trimXml(format.text)),
-    ),
     forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,
     cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
@@ -166,29 +166,70 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
   }
 }
 
-/** Keys whose use is signing or not said, which means both (2.4.1.1). */
+/** Keys whose use is signing or not said, which means both (2.4.1.1). Their certificates' names, issuers and dates decide nothing. */
 function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly IdpKey[] {
   const byFingerprint = new Map<string, IdpKey>()
   for (const descriptor of roles.flatMap(role => childrenOf(role, ns.metadata, 'KeyDescriptor'))) {
     if ((attributeOf(descriptor, 'use') ?? 'signing') !== 'signing') continue
-    const { keys, problems } = readKeys(descriptor)
-    warnings.push(...problems)
-    for (const key of keys) byFingerprint.set(key.fingerprint, key)
+    const infos = childrenOf(descriptor, ns.signature, 'KeyInfo')
+    if (infos.length === 0)
+      warnings.push('a KeyDescriptor has no ds:KeyInfo in the right namespace')
+    for (const info of infos) {
+      const certificates = childrenOf(info, ns.signature, 'X509Data').flatMap(data =>
+        childrenOf(data, ns.signature, 'X509Certificate'),
+      )
+      if (certificates.length === 0) warnings.push('a KeyInfo has no X509Certificate')
+      for (const { text } of certificates) {
+        const key = readCertificate(text)
+        if (typeof key === 'string') warnings.push(key)
+        else byFingerprint.set(key.fingerprint, key)
+      }
+    }
   }
   return [...byFingerprint.values()]
 }
 
+/**
+ * A certificate out of base64, with white space anywhere, and with the PEM lines around it that some people paste in. A sentence
+ * when it is none, or its key cannot verify SAML signatures here.
+ */
+function readCertificate(text: string): IdpKey | string {
+  const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return 'a certificate is not base64'
+  const der = Buffer.from(base64, 'base64')
+  let certificate: X509Certificate
+  try {
+    certificate = new X509Certificate(der)
+  } catch {
+    return 'a certificate cannot be read: it is damaged, cut off or a placeholder'
+  }
+  // OpenSSL stops reading where the certificate ends; two readers may then disagree on what it is.
+  if (certificate.raw.length !== der.length) return 'a certificate has bytes behind its end'
+  const { publicKey, fingerprint256, validTo } = certificate
+  const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
+  if (kind !== 'rsa' && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
+    return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
+  }
+  const bits = details?.modulusLength ?? 0
+  if (kind === 'rsa' && bits < 1024)
+    return `a certificate has an RSA key of ${bits} bits, which can be broken`
+  return {
+    certificate: certificate.toString(),
+    fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
+    ends: Date.parse(validTo),
+  }
+}
+
+/** P-256, P-384 and P-521, as OpenSSL calls them. */
+const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']
+
 /** Endpoints of the two bindings we use, HTTP-Redirect first. */
-function endpointsOf(
-  roles: readonly XmlElement[],
-  name: string,
-  warnings: string[],
-): readonly Endpoint[] {
+function endpointsOf(roles: readonly XmlElement[], name: string, warnings: string[]) {
   const elements = roles.flatMap(role => childrenOf(role, ns.metadata, name))
   return (['redirect', 'post'] as const).flatMap(binding =>
     elements
       .filter(element => attributeOf(element, 'Binding') === bindings[binding])
-      .flatMap(element => {
+      .flatMap((element): readonly Endpoint[] => {
         const location = httpUri(attributeOf(element, 'Location'))
         const given = attributeOf(element, 'ResponseLocation')
         const responseLocation = httpUri(given)
@@ -197,7 +238,7 @@ function endpointsOf(
           return []
         }
         if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)
-        return { binding, location, responseLocation }
+        return [{ binding, location, responseLocation }]
       }),
   )
 }

@@ -6,11 +6,11 @@
  */
 import type { XmlElement } from '../core/xml.ts'
 
-export interface CanonicalOptions {
+interface CanonicalOptions {
   /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
   readonly inclusive?: readonly string[]
   /** Left out with all it holds, as the enveloped signature is. */
-  readonly without?: XmlElement
+  readonly without?: XmlElement | undefined
 }
 
 /** The canonical text of `element`, a part of the document with this root. */
@@ -20,10 +20,10 @@ export function canonicalText(
   { inclusive = [], without }: CanonicalOptions = {},
 ): string {
   let text = ''
-  const write = (each: XmlElement, around: Namespaces) => {
-    let { rendered } = around
-    const scope =
-      each.declares.size === 0 ? around.scope : new Map([...around.scope, ...each.declares])
+  // `rendered`: what the text made so far has declared and is in force here; `around`: what the document has.
+  const write = (each: XmlElement, before: Prefixes, around: Prefixes) => {
+    let rendered = before
+    const scope = each.declares.size === 0 ? around : new Map([...around, ...each.declares])
     text += `<${each.tag}`
     for (const [prefix, uri] of used(each, scope, inclusive)) {
       if ((rendered.get(prefix) ?? '') === uri) continue
@@ -36,23 +36,19 @@ export function canonicalText(
     text += '>'
     for (const piece of each.content) {
       if (typeof piece === 'string') text += escapeText(piece)
-      else if (piece !== without) write(piece, { rendered, scope })
+      else if (piece !== without) write(piece, rendered, scope)
     }
     text += `</${each.tag}>`
   }
-  write(element, { rendered: new Map(), scope: scopeAround(root, element) })
+  write(element, new Map(), scopeAround(root, element))
   return text
 }
 
-interface Namespaces {
-  /** What the text made so far has declared and is in force here. */
-  readonly rendered: ReadonlyMap<string, string>
-  /** What the document has declared and is in force here. */
-  readonly scope: ReadonlyMap<string, string>
-}
+/** Namespaces by their prefixes. */
+type Prefixes = ReadonlyMap<string, string>
 
 /** What the elements around `element` declare. */
-function scopeAround(root: XmlElement, element: XmlElement): ReadonlyMap<string, string> {
+function scopeAround(root: XmlElement, element: XmlElement): Prefixes {
   const scope = new Map<string, string>()
   let at: XmlElement | undefined = root
   while (at !== undefined && at !== element) {
@@ -65,7 +61,7 @@ function scopeAround(root: XmlElement, element: XmlElement): ReadonlyMap<string,
 /** The namespaces to be declared at an element, by prefix: those its own names use, and the inclusive ones in scope. */
 function used(
   { tag, namespace, attributes }: XmlElement,
-  scope: ReadonlyMap<string, string>,
+  scope: Prefixes,
   inclusive: readonly string[],
 ): ReadonlyArray<readonly [prefix: string, uri: string]> {
   const own = prefixOf(tag)

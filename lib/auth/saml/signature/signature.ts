@@ -10,7 +10,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { agreed } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
 import { readMessage, refuse, signedLimits } from '../core/message.ts'
-import { digestMethods, ns, transforms } from '../core/vocabulary.ts'
+import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -23,14 +23,6 @@ import {
 import { canonicalText } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 
-export interface VerifiedText {
-  readonly text: string
-  /** URIs of its signature method and its digest method. */
-  readonly methods: readonly string[]
-}
-
-export interface SignedContent extends XmlDocument, VerifiedText {}
-
 /** Whether an element carries a signature of its own. */
 export function isSigned(element: XmlElement): boolean {
   return childrenOf(element, ns.signature, 'Signature').length > 0
@@ -40,25 +32,21 @@ export function isSigned(element: XmlElement): boolean {
  * The signed content of `element`, read from the canonical bytes that were signed: what stood elsewhere, or was read another
  * way, is not in it. Refuses a signature that does not hold.
  */
-export function signedContent(
-  document: XmlDocument,
-  element: XmlElement,
-  rules: SignatureRules,
-): SignedContent {
+export function signedContent(document: XmlDocument, element: XmlElement, rules: SignatureRules) {
   const { text, methods } = verifySignature(document.root, element, rules)
   return { ...agreed(readMessage(text, signedLimits)), methods }
 }
 
 /**
  * The canonical text of `element`, a part of the document with this root, without the signature directly in it, once that is
- * verified. With no usable key the refusal is `signature_invalid`: whether the key is unknown or the content was changed cannot
- * be told apart.
+ * verified; and the URIs of its signature method and its digest method. With no usable key the refusal is `signature_invalid`:
+ * whether the key is unknown or the content was changed cannot be told apart.
  */
 export function verifySignature(
   root: XmlElement,
   element: XmlElement,
   { certificates, allowSha1 }: SignatureRules,
-): VerifiedText {
+) {
   const signature = checkForm(element)
   const info = signedInfo(root, signature)
   checkReference(root, element, info.root)
@@ -73,7 +61,7 @@ export function verifySignature(
   if (!isSignedBy(certificates, method, { data: info.text, value })) return fail()
   const text = canonicalText(root, element, { inclusive, without: signature })
   const expected = decodeBase64(allNamed(info.root, 'DigestValue')[0]?.text ?? '')
-  const hash = DIGESTS.get(digest)
+  const hash = digests.get(digest)
   if (expected === undefined || hash === undefined) return fail()
   const found = createHash(hash).update(text).digest()
   if (found.length !== expected.length || !timingSafeEqual(found, expected)) return fail()
@@ -178,17 +166,9 @@ function checkAlgorithms(info: XmlElement, allowSha1: boolean) {
   }
   const problem = methodProblem(method, allowSha1)
   if (problem === 'signature_algorithm') refuse(problem, `signature method ${method}`)
-  if (!DIGESTS.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
+  if (!digests.has(digest)) refuse('signature_algorithm', `digest method ${digest}`)
   if (problem !== undefined || (digest === digestMethods.sha1 && !allowSha1)) {
     refuse('signature_sha1', 'it is made with SHA-1')
   }
   return { method, digest, inclusive: prefixesOf(allNamed(info, 'Transform')[1]) }
 }
-
-/** A Map, and not an object, so that the names strangers send never find what every object inherits. */
-const DIGESTS: ReadonlyMap<string, string> = new Map<string, string>([
-  [digestMethods.sha1, 'sha1'],
-  [digestMethods.sha256, 'sha256'],
-  [digestMethods.sha384, 'sha384'],
-  [digestMethods.sha512, 'sha512'],
-])

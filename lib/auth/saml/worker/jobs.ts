@@ -5,16 +5,8 @@
 import { explainError } from '../../../errors.ts'
 import { type LogoutMessage, type LogoutRules, readLogout } from '../binding/logout-message.ts'
 import { decodeBase64 } from '../core/encoding.ts'
-import {
-  type ResponseRules,
-  type ResponseVerdict,
-  verifyResponse,
-} from '../core/verify-response.ts'
-import {
-  type MetadataRules,
-  type MetadataVerdict,
-  readIdpMetadata,
-} from '../metadata/idp-metadata.ts'
+import { type ResponseRules, verifyResponse } from '../core/verify-response.ts'
+import { type MetadataRules, readIdpMetadata } from '../metadata/idp-metadata.ts'
 
 export type Job =
   /** In base64: a thread decodes what may be large. */
@@ -23,9 +15,9 @@ export type Job =
   | { readonly kind: 'metadata'; readonly bytes: Uint8Array; readonly rules: MetadataRules }
 
 interface Results {
-  readonly response: ResponseVerdict
+  readonly response: Awaited<ReturnType<typeof verifyResponse>>
   readonly logout: LogoutMessage
-  readonly metadata: MetadataVerdict
+  readonly metadata: ReturnType<typeof readIdpMetadata>
 }
 
 export type ResultOf<J extends Job> = Results[J['kind']]

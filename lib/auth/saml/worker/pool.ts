@@ -7,11 +7,12 @@
  * logins arrive at once, and each takes milliseconds.
  */
 import { setMaxListeners } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
+import { Failure } from '../../../errors.ts'
 import { type Client, FairQueue } from './fair-queue.ts'
-import type { Job, ResultOf } from './jobs.ts'
-import { Thread, WorkerFailure } from './thread.ts'
+import type { Answer, Job, ResultOf } from './jobs.ts'
 
 export interface PoolBounds {
   /** Threads at a time. */
@@ -52,6 +53,19 @@ export const metadataBounds: PoolBounds = {
   keepsIdle: false,
 }
 
+/** There is no result: the job took too long, too many waited, or the thread died. For the log. */
+export class WorkerFailure extends Failure {
+  constructor(
+    code: `verifier_${'deadline' | 'busy' | 'crashed'}`,
+    message: string,
+    cause?: unknown,
+  ) {
+    const fault = code === 'verifier_crashed' ? 'internal' : 'downstream'
+    const publicText = 'The answer of the identity provider could not be checked.'
+    super(message, { code, fault, publicText, cause })
+  }
+}
+
 /** A job that waits. */
 interface Waiter {
   readonly size: number
@@ -89,7 +103,7 @@ export class WorkerPool {
   async run<J extends Job>(job: J, client: Client = ourselves): Promise<ResultOf<J>> {
     const { deadline, patience } = this.#bounds
     const size = ('encoded' in job ? job.encoded : job.bytes).length + ENTRY
-    await this.#within(patience, 'verifier_busy', stop => this.#turn({ size, client, stop }))
+    await this.#within(patience, 'verifier_busy', stop => this.#turn(size, client, stop))
     try {
       return await this.#within(deadline, 'verifier_deadline', stop => this.#ask(job, stop))
     } finally {
@@ -103,14 +117,10 @@ export class WorkerPool {
     work: (stop: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const what = code === 'verifier_busy' ? 'no thread was free' : 'no result'
-    const limit = {
-      clock: this.#clock,
-      after,
-      signal: this.#closing.signal,
-      late: () => new WorkerFailure(code, `${what} within ${after / 1000} s`),
-      aborted: () => new WorkerFailure('verifier_crashed', 'the service stops'),
-    }
-    return within(limit, work)
+    const late = () => new WorkerFailure(code, `${what} within ${after / 1000} s`)
+    const aborted = () => new WorkerFailure('verifier_crashed', 'the service stops')
+    const { signal } = this.#closing
+    return within({ clock: this.#clock, after, signal, late, aborted }, work)
   }
 
   /** Ends the threads; what is under way fails. */
@@ -120,16 +130,11 @@ export class WorkerPool {
   }
 
   /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
-  async #turn(wait: {
-    readonly size: number
-    readonly client: Client
-    readonly stop: AbortSignal
-  }): Promise<void> {
+  async #turn(size: number, client: Client, stop: AbortSignal): Promise<void> {
     if (this.#running < this.#bounds.threads) {
       this.#running += 1
       return
     }
-    const { size, client, stop } = wait
     await new Promise<void>((resolve, giveUp) => {
       let begun = false
       const begin = () => {
@@ -189,3 +194,54 @@ export class WorkerPool {
 
 /** For what the gateway does on its own behalf. */
 const ourselves: Client = { address: '', known: true }
+
+/** One thread: is asked one job at a time, and says when it has died. It keeps the process alive only while it works. */
+class Thread {
+  readonly #worker: Worker
+  #alive = true
+  /** `never`, because an answer is of the kind of the job that was asked. */
+  #settle: (answer: Answer<never> | WorkerFailure) => void = () => {}
+
+  constructor(heapMegabytes: number) {
+    this.#worker = new Worker(new URL('./worker.js', import.meta.url), {
+      // Secrets arrive with a job; the thread has no use for the environment.
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: heapMegabytes, stackSizeMb: 4 },
+    })
+    this.#worker.on('message', (answer: Answer<never>) => this.#settle(answer))
+    this.#worker.on('error', cause => this.#die('the thread has died', cause))
+    this.#worker.on('exit', () => this.#die('the thread ended early'))
+    // Last, because a listener for messages keeps the process alive again.
+    this.#worker.unref()
+  }
+
+  /** Whether it can be asked again. */
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** Does a job. Throws a WorkerFailure when the thread dies first. */
+  ask<J extends Job>(job: J): Promise<ResultOf<J>> {
+    return new Promise((resolve, reject) => {
+      this.#settle = answer => {
+        this.#worker.unref()
+        if (answer instanceof WorkerFailure) reject(answer)
+        else if (answer.ok) resolve(answer.result)
+        else reject(new WorkerFailure('verifier_crashed', answer.problem))
+      }
+      this.#worker.ref()
+      this.#worker.postMessage(job)
+    })
+  }
+
+  /** Ends it, and what it is asked with it. */
+  async end(): Promise<void> {
+    this.#die('the thread was ended')
+    await this.#worker.terminate()
+  }
+
+  #die(message: string, cause?: unknown): void {
+    this.#alive = false
+    this.#settle(new WorkerFailure('verifier_crashed', message, cause))
+  }
+}

@@ -2,7 +2,7 @@ import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } fr
 import t from 'tap'
 import { decryptElement } from '../../../../lib/auth/saml/core/decryption.ts'
 import { messageLimits, refusedBy } from '../../../../lib/auth/saml/core/message.ts'
-import { parseXml } from '../../../../lib/auth/saml/core/xml.ts'
+import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
 import { type EncryptionMethods, encryptElement } from '../../../../lib/tools/dev-idp/encrypt.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 

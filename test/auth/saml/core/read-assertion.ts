@@ -1,8 +1,8 @@
 import t from 'tap'
 import { messageLimits } from '../../../../lib/auth/saml/core/message.ts'
 import { issuerOf, readAssertion, readHead } from '../../../../lib/auth/saml/core/read-assertion.ts'
+import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
 import { nameIdFormats, ns } from '../../../../lib/auth/saml/core/vocabulary.ts'
-import { parseXml } from '../../../../lib/auth/saml/core/xml.ts'
 
 /** An Assertion with this content. */
 function assertion(content: string, attributes = '') {

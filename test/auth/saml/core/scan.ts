@@ -1,9 +1,9 @@
 import t from 'tap'
 import { messageLimits, metadataLimits } from '../../../../lib/auth/saml/core/message.ts'
-import { scanXml } from '../../../../lib/auth/saml/core/scan.ts'
+import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
 
 function scan(text: string | Buffer, limits = messageLimits) {
-  const scanned = scanXml(Buffer.from(text), limits)
+  const scanned = parseXml(Buffer.from(text), limits)
   return scanned.ok ? 'ok' : scanned.because
 }
 
@@ -109,7 +109,7 @@ t.test('metadata may have comments and a byte order mark, and nothing else', asy
 })
 
 t.test('line ends become line feeds, and elements say where they stand', async t => {
-  const scanned = scanXml(Buffer.from('<a>\r\n<b x="1\t&#10;"/>\r&lt;</a>'), messageLimits)
+  const scanned = parseXml(Buffer.from('<a>\r\n<b x="1\t&#10;"/>\r&lt;</a>'), messageLimits)
   t.match(scanned, {
     ok: true,
     text: '<a>\n<b x="1\t&#10;"/>\n&lt;</a>',
@@ -117,7 +117,14 @@ t.test('line ends become line feeds, and elements say where they stand', async t
       ...{ tag: 'a', start: 0, inside: 3, end: 29, attributes: [] },
       content: [
         '\n',
-        { tag: 'b', start: 4, inside: 20, end: 20, attributes: [['x', '1 \n']], content: [] },
+        {
+          tag: 'b',
+          start: 4,
+          inside: 20,
+          end: 20,
+          attributes: [{ name: 'x', value: '1 \n' }],
+          content: [],
+        },
         '\n<',
       ],
     },

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { messageLimits } from '../../../../lib/auth/saml/core/message.ts'
-import { attributeOf, childOf, escapeXml, parseXml } from '../../../../lib/auth/saml/core/xml.ts'
+import { parseXml } from '../../../../lib/auth/saml/core/scan.ts'
+import { attributeOf, childOf, escapeXml } from '../../../../lib/auth/saml/core/xml.ts'
 
 function root(text: string) {
   const parsed = parseXml(text, messageLimits)

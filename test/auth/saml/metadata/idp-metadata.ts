@@ -92,7 +92,6 @@ t.test(
       ['https://idp.example.org/sso', 'https://idp.example.org/post'],
     )
     t.strictSame(idp.singleLogout, [])
-    t.strictSame(idp.nameIdFormats, ['urn:oasis:names:tc:SAML:2.0:nameid-format:transient'])
   },
 )
 
