@@ -165,7 +165,7 @@ function linesOf(flat: readonly string[], sound: boolean): string {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
     if (!sound && !isToken(name)) throw new TypeError('a field name is no token')
-    if (!sound && !WRITABLE.test(value)) {
+    if (!sound && !isWritable(value)) {
       throw new TypeError(`the value of ${name} cannot be written`)
     }
     lines += `${name}: ${value}\r\n`
@@ -173,7 +173,11 @@ function linesOf(flat: readonly string[], sound: boolean): string {
   return lines
 }
 
-/** field-content with obs-text (5.5): no control character but tab, nothing beyond a byte. */
+/** Whether a field value (5.5) or a reason phrase can be written: no control character but tab, nothing beyond a byte. */
+export function isWritable(text: string): boolean {
+  return WRITABLE.test(text)
+}
+
 const WRITABLE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Whether two field names are the same: ASCII case does not count (5.1). */

@@ -42,43 +42,20 @@ export function hasConnectionOption(fields: Fields, option: string): boolean {
 
 /** Dropped whether or not Connection names them, because old senders forget to. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
   'upgrade',
   // For the next proxy only (11.7): we are that proxy, or have no business passing them on.
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-authentication-info',
+  ...['proxy-authenticate', 'proxy-authorization', 'proxy-authentication-info'],
 ])
 
 /** Kept though Connection names them. */
 const PROTECTED: ReadonlySet<string> = new Set([
   // Where the message ends and what it carries.
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'content-range',
+  ...['content-length', 'content-type', 'content-encoding', 'content-range'],
   // Who is asked, by whom, on whose behalf.
-  'host',
-  'authorization',
-  'www-authenticate',
-  'cookie',
-  'set-cookie',
-  'via',
-  'forwarded',
+  ...['host', 'authorization', 'www-authenticate', 'cookie', 'set-cookie', 'via', 'forwarded'],
   // What may be stored and what a stored answer is compared with.
-  'age',
-  'cache-control',
-  'date',
-  'etag',
-  'expires',
-  'last-modified',
-  'pragma',
-  'range',
+  ...['age', 'cache-control', 'date', 'etag', 'expires', 'last-modified', 'pragma', 'range'],
   'vary',
 ])
 

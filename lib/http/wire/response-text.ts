@@ -2,7 +2,7 @@
  * Writes the head of a response as text, RFC 9112 sections 4 to 6.
  */
 import { STATUS_CODES } from 'node:http'
-import type { Fields } from '../message/field.ts'
+import { type Fields, isWritable } from '../message/field.ts'
 
 export interface ResponseHead {
   readonly status: number
@@ -15,9 +15,6 @@ export interface ResponseHead {
   readonly hasContent: boolean
 }
 
-/** reason-phrase (RFC 9112 section 4) */
-const phraseText = /^[\t\x20-\x7e\x80-\xff]*$/
-
 /**
  * The head as text in Latin-1, the empty line included. `own` are complete field lines of the connection. Content of unknown
  * length goes in chunks. Throws a TypeError for what cannot be written.
@@ -25,7 +22,7 @@ const phraseText = /^[\t\x20-\x7e\x80-\xff]*$/
 export function responseText(head: ResponseHead, own: string): string {
   const { status, reason, fields, length, hasContent } = head
   const phrase = reason ?? STATUS_CODES[status] ?? 'unknown'
-  if (!phraseText.test(phrase)) throw new TypeError('the reason phrase cannot be written')
+  if (!isWritable(phrase)) throw new TypeError('the reason phrase cannot be written')
   const framing = length === undefined ? '' : `Content-Length: ${length}\r\n`
   const chunked = length === undefined && hasContent ? 'Transfer-Encoding: chunked\r\n' : ''
   return `HTTP/1.1 ${status} ${phrase}\r\n${fields.lines}${framing}${own}${chunked}\r\n`
