@@ -5,7 +5,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
-import { type Content, noContent, type SendInterim } from '../message/message.ts'
+import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
 import { requestHead } from '../wire/request-writer.ts'
 import type { Dialled } from './connection.ts'
@@ -118,7 +118,6 @@ export function onWire(
 }
 
 /** The fields of framing and of the connection. */
-
 function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: boolean): Fields {
   const { method, content = noContent, awaitContinue } = asked
   const flat: string[] = framing(method, content)
@@ -148,8 +147,7 @@ const OURS: ReadonlySet<string> = new Set([
 
 /** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
 function framing(method: string, content: Content): string[] {
-  const length =
-    content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
+  const length = lengthOf(content)
   if (length === undefined) return ['Transfer-Encoding', 'chunked']
   const implied = content.kind === 'none' && !['POST', 'PUT', 'PATCH'].includes(method)
   return implied ? [] : ['Content-Length', String(length)]

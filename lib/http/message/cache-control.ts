@@ -40,12 +40,13 @@ export interface ResponseDirectives {
 /** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
 export function requestDirectives(fields: Fields): RequestDirectives {
   const value = fields.get('cache-control')
-  if (value === undefined) {
-    const pragma = fields.get('pragma')
-    if (pragma === undefined) return noRequestDirectives
-    return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
-  }
-  const found = directives(value)
+  if (value !== undefined) return asked(directives(value))
+  const pragma = fields.get('pragma')
+  if (pragma === undefined) return noRequestDirectives
+  return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
+}
+
+function asked(found: Directives): RequestDirectives {
   return {
     noCache: found.has('no-cache'),
     noStore: found.has('no-store'),
@@ -60,8 +61,10 @@ export function requestDirectives(fields: Fields): RequestDirectives {
 /** The directives of a response. Pragma means nothing there. */
 export function responseDirectives(fields: Fields): ResponseDirectives {
   const value = fields.get('cache-control')
-  if (value === undefined) return noResponseDirectives
-  const found = directives(value)
+  return value === undefined ? noResponseDirectives : demanded(directives(value))
+}
+
+function demanded(found: Directives): ResponseDirectives {
   const noCacheFields = fieldNames(found, 'no-cache')
   const privateFields = fieldNames(found, 'private')
   return {
@@ -92,28 +95,6 @@ export function parseDeltaSeconds(text: string): Seconds | undefined {
 
 const DIGITS = /^[0-9]+$/
 
-const noRequestDirectives: RequestDirectives = {
-  noCache: false,
-  noStore: false,
-  onlyIfCached: false,
-  maxAge: undefined,
-  maxStale: undefined,
-  minFresh: undefined,
-}
-
-const noResponseDirectives: ResponseDirectives = {
-  noStore: false,
-  noCache: false,
-  noCacheFields: [],
-  private: false,
-  privateFields: [],
-  mustRevalidate: false,
-  proxyRevalidate: false,
-  mustUnderstand: false,
-  maxAge: undefined,
-  sMaxAge: undefined,
-}
-
 /** Arguments by directive in lower case, in their order, still quoted; undefined stands for none. */
 type Directives = ReadonlyMap<string, ReadonlyArray<string | undefined>>
 
@@ -132,6 +113,9 @@ function directives(value: string): Directives {
   }
   return found
 }
+
+const noRequestDirectives = asked(new Map())
+const noResponseDirectives = demanded(new Map())
 
 function isBare(found: Directives, name: string): boolean {
   const given = found.get(name)

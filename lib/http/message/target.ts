@@ -157,9 +157,10 @@ function parseAbsolute(text: string): TargetUri | Problem {
   if (scheme === undefined) {
     return refuse('The target must be a path or an absolute http:// or https:// URI.')
   }
-  const start = scheme.length + 3
-  const end = endOfAuthority(text, start)
-  const authority = text.slice(start, end)
+  const rest = text.slice(scheme.length + '://'.length)
+  // An authority ends at the first "/" or "?" or with the text (RFC 3986 section 3.2).
+  const end = rest.search(/[/?]|$/)
+  const authority = rest.slice(0, end)
   const at = authority.indexOf('@')
   const userinfo = authority.slice(0, Math.max(at, 0))
   // A second "@" fails here or in the host; either way there is no doubt which of them counts.
@@ -171,7 +172,7 @@ function parseAbsolute(text: string): TargetUri | Problem {
     host: result.host,
     port: result.port,
     ...(userinfo === '' ? {} : { userinfo }),
-    ...splitPath(text.slice(end)),
+    ...splitPath(rest.slice(end)),
   }
 }
 
@@ -180,15 +181,6 @@ function schemeOf(text: string): Scheme | undefined {
   const prefix = text.slice(0, 8).toLowerCase()
   if (prefix.startsWith('http://')) return 'http'
   return prefix === 'https://' ? 'https' : undefined
-}
-
-/** An authority ends at the first "/" or "?" or with the text (RFC 3986 section 3.2). */
-function endOfAuthority(text: string, start: number): number {
-  for (let i = start; i < text.length; i += 1) {
-    const c = text.charCodeAt(i)
-    if (c === 0x2f || c === 0x3f) return i
-  }
-  return text.length
 }
 
 /** userinfo = *( unreserved / pct-encoded / sub-delims / ":" ) (RFC 3986 section 3.2.1) */

@@ -51,9 +51,7 @@ export class Exchanges {
       : this.#options.onFailure(request, error)
   }
 
-  /**
-   * Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws.
-   */
+  /** Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws. */
   answer(
     request: LiveRequest,
     connection: Connection,

@@ -116,9 +116,7 @@ export class HttpServer {
     return this.#connections.count
   }
 
-  /**
-   * Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut.
-   */
+  /** Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut. */
   async close(deadline: AbortSignal): Promise<void> {
     this.#exchanges.draining = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
