@@ -5,7 +5,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { Failure } from '../../errors.ts'
-import type { KeyAndCertificate } from '../../http/server/node-server.ts'
+import type { KeyAndCertificate } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Leaves } from './leaf.ts'
 

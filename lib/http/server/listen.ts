@@ -1,6 +1,7 @@
 /**
  * Opens a listener, at an address or on a socket of the service manager, or says in one sentence why it cannot.
  */
+import type { AddressInfo } from 'node:net'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { InheritedSocket } from '../../systemd.ts'
 import { formatAuthority } from '../message/target.ts'
@@ -12,18 +13,12 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Where a listener is. */
-export interface ListensAt {
-  readonly address: string
-  readonly port: number
-}
-
 /** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
 export async function startListening(
   server: HttpServer,
   place: ListenAddress | InheritedSocket,
   inUse: string,
-): Promise<ListensAt> {
+): Promise<AddressInfo> {
   try {
     if ('fd' in place) return await server.listen({ fd: place.fd })
     const { address, port } = place

@@ -9,23 +9,13 @@ import type { Authority, Target } from '../message/target.ts'
 import type { HttpServerOptions } from './options.ts'
 
 /** Both ends of the connection a request came on. */
-interface Ends {
-  readonly client: Peer
-  readonly local: Peer
-  readonly secure: boolean
-  readonly tunnelEnd?: Authority
-}
+export type Ends = Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'>
 
 /** What the bytes of a request said. */
-export interface ReadRequest {
-  readonly method: string
-  readonly target: Target
-  readonly version: '1.0' | '1.1'
-  readonly fields: Fields
-  readonly content: AsyncIterable<Buffer>
-  readonly trailers?: (() => Fields) | undefined
-  readonly interim?: SendInterim | undefined
-}
+type ReadRequest = Pick<
+  Request,
+  'method' | 'target' | 'version' | 'fields' | 'content' | 'trailers' | 'interim'
+>
 
 export class LiveRequest implements Request, Member {
   place = 0

@@ -12,10 +12,9 @@ import { LiveRequest } from './live-request.ts'
 import type { HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 
-export interface NodeRequestParts {
+interface NodeRequestParts {
   readonly options: HttpServerOptions
   readonly targets: TargetReader
-  readonly connection: Connection
   readonly content?: AsyncIterable<Buffer>
   readonly interim?: SendInterim
 }
@@ -23,15 +22,9 @@ export interface NodeRequestParts {
 /** The request as a value, and the refusal when its head breaks a rule. */
 export function nodeRequest(
   message: IncomingMessage,
-  {
-    options,
-    targets,
-    connection,
-    content = new RequestContent(message),
-    interim,
-  }: NodeRequestParts,
+  connection: Connection,
+  { options, targets, content = new RequestContent(message), interim }: NodeRequestParts,
 ): { readonly request: LiveRequest; readonly refusal: Response | undefined } {
-  const { limits } = options
   const method = message.method ?? ''
   const rawTarget = message.url ?? ''
   const fields = Fields.fromFlat(message.rawHeaders)
@@ -51,7 +44,7 @@ export function nodeRequest(
   )
   const head = { method, version: message.httpVersion, rawTarget, fields }
   const broken =
-    checkRequest(head, limits.heads) ??
+    checkRequest(head, options.limits.heads) ??
     ('problem' in target ? { status: 400 as const, sentence: target.problem } : undefined)
   return { request, refusal: broken && malformed(broken) }
 }

@@ -2,12 +2,11 @@
  * The options of a server: handlers, callbacks and limits.
  */
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
+import type { SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Exchange, Handler, Peer, Request, Response } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
 import type { HeadLimits } from '../wire/request-rules.ts'
-import type { TlsOptions } from './node-server.ts'
 
 export interface HttpServerOptions {
   readonly handler: Handler
@@ -30,6 +29,20 @@ export interface HttpServerOptions {
   readonly fastPath?: boolean
   /** Makes it a TLS listener. */
   readonly tls?: TlsOptions
+}
+
+/** A certificate with its key, PEM; after the certificate may follow those between it and its root. */
+export interface KeyAndCertificate {
+  readonly key: string
+  readonly cert: string
+}
+
+/** What a listener for TLS needs. */
+export interface TlsOptions {
+  /** For clients that name no host, and for hosts `contextFor` has nothing for. */
+  readonly identity: KeyAndCertificate
+  /** What answers for the host a client names (SNI). Undefined: `identity` does. */
+  readonly contextFor: (host: string) => Promise<SecureContext | undefined>
 }
 
 export interface HttpServerLimits {

@@ -21,19 +21,11 @@ import { afterLast, type Connection, Connections } from './connections.ts'
 import { Exchanges } from './exchanges.ts'
 import type { LiveRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
-import { type NodeRequestParts, nodeRequest } from './node-request.ts'
-import { headProblem, type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
-import type { ConnectHandler, HttpServerOptions, TakenOver } from './options.ts'
+import { nodeRequest } from './node-request.ts'
+import { headProblem, nodeServer, tlsRules } from './node-server.ts'
+import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
 import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
-
-export type {
-  Adopt,
-  ConnectHandler,
-  HttpServerLimits,
-  HttpServerOptions,
-  TakenOver,
-} from './options.ts'
 
 export class HttpServer {
   readonly #server: Server | SecureServer
@@ -42,8 +34,9 @@ export class HttpServer {
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
-  readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
+  /** What requests are read with. */
+  readonly #reading: { readonly options: HttpServerOptions; readonly targets: TargetReader }
   readonly #exchanges: Exchanges
   readonly #fastPath: FastPath | undefined
   /** How Node's server takes a connection. */
@@ -51,14 +44,14 @@ export class HttpServer {
   #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
+    const targets = new TargetReader()
     this.#options = options
-    const { limits } = options
-    this.#server = nodeServer(limits, options.tls)
+    this.#reading = { options, targets }
+    this.#server = nodeServer(options.limits, options.tls)
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
-    const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
-    this.#fastPath = options.fastPath === true ? new FastPath(parts) : undefined
+    if (options.fastPath) this.#fastPath = new FastPath(options, this.#exchanges, targets)
     const takers = this.#server.listeners(this.#arrival)
     this.#server.removeAllListeners(this.#arrival)
     this.#toNode = socket => {
@@ -150,10 +143,8 @@ export class HttpServer {
       if (awaited && !out.headersSent) out.writeContinue()
       awaited = false
     })
-    const { request, refusal } = this.#read(message, connection, {
-      content,
-      interim: interimSender(out),
-    })
+    const reading = { ...this.#reading, content, interim: interimSender(out) }
+    const { request, refusal } = nodeRequest(message, connection, reading)
     connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
@@ -173,14 +164,10 @@ export class HttpServer {
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    socket.on('error', () => socket.destroy())
-    const connection = this.#connectionOf(socket)
-    if (connection.over) return
-    // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
-    if (connection.underWay.size > 0) return void socket.destroy()
-    const { request, refusal } = this.#read(message, connection)
+    const handed = this.#handedOver(message, socket)
+    if (handed === undefined) return
+    const { connection, request, refusal } = handed
     connection.takenOver = true
-    connection.underWay.add(request)
     const { connect } = this.#options
     const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
@@ -192,17 +179,13 @@ export class HttpServer {
   }
 
   async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    socket.on('error', () => socket.destroy()).setTimeout(0)
-    const connection = this.#connectionOf(socket)
-    if (connection.over) return
-    // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
-    if (connection.underWay.size > 0) return void socket.destroy()
-    const checked = this.#read(message, connection, { content: emptyContent })
-    const { request } = checked
-    connection.underWay.add(request)
+    socket.setTimeout(0)
+    const handed = this.#handedOver(message, socket, emptyContent)
+    if (handed === undefined) return
+    const { connection, request, refusal } = handed
     const { upgrade = this.#options.connect } = this.#options
     let answer: Response | TakenOver
-    if (checked.refusal !== undefined) answer = checked.refusal
+    if (refusal !== undefined) answer = refusal
     else if (hasContent(request)) {
       answer = textResponse(400, 'A request with content cannot change the protocol here.')
     } else if (asksForWebSocket(request)) {
@@ -229,13 +212,20 @@ export class HttpServer {
     this.#exchanges.report(request, facts === undefined ? response : { ...response, facts }, sent)
   }
 
-  #read(
+  /** A request whose connection Node's server has let go of; undefined when it cannot be answered there. */
+  #handedOver(
     message: IncomingMessage,
-    connection: Connection,
-    more: Pick<NodeRequestParts, 'content' | 'interim'> = {},
+    socket: Socket,
+    content: AsyncIterable<Buffer> = new RequestContent(message),
   ) {
-    const parts = { options: this.#options, targets: this.#targets, connection }
-    return nodeRequest(message, { ...parts, ...more })
+    socket.on('error', () => socket.destroy())
+    const connection = this.#connectionOf(socket)
+    if (connection.over) return undefined
+    // An answer still due before this one could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const read = nodeRequest(message, connection, { ...this.#reading, content })
+    connection.underWay.add(read.request)
+    return { connection, ...read }
   }
 
   async #takeOver(
@@ -266,7 +256,7 @@ export class HttpServer {
   /** Requests before it on the same connection get their responses first. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
-    const { status, sentence } = headProblem(code)
+    const [status, sentence] = headProblem(code)
     afterLast(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
