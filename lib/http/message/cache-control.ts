@@ -9,33 +9,10 @@ import type { Seconds } from '../../async/clock.ts'
 import { type Fields, isToken, listMembers, unquote } from './field.ts'
 
 /** What a request asks of a cache (5.2.1). A duration is undefined when its directive is absent. */
-export interface RequestDirectives {
-  readonly noCache: boolean
-  readonly noStore: boolean
-  readonly onlyIfCached: boolean
-  readonly maxAge: Seconds | undefined
-  /** Infinity when any staleness will do. */
-  readonly maxStale: Seconds | undefined
-  readonly minFresh: Seconds | undefined
-}
+export type RequestDirectives = Readonly<ReturnType<typeof asked>>
 
 /** What a response demands of a shared cache (5.2.2). A duration is undefined when its directive is absent. */
-export interface ResponseDirectives {
-  readonly noStore: boolean
-  /** Without field names: nothing of the response may be used without asking. */
-  readonly noCache: boolean
-  /** Fields in lower case that alone must not be used without asking. */
-  readonly noCacheFields: readonly string[]
-  /** Without field names: a shared cache may not store the response. */
-  readonly private: boolean
-  /** Fields in lower case that alone a shared cache may not store. */
-  readonly privateFields: readonly string[]
-  readonly mustRevalidate: boolean
-  readonly proxyRevalidate: boolean
-  readonly mustUnderstand: boolean
-  readonly maxAge: Seconds | undefined
-  readonly sMaxAge: Seconds | undefined
-}
+export type ResponseDirectives = Readonly<ReturnType<typeof demanded>>
 
 /** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
 export function requestDirectives(fields: Fields): RequestDirectives {
@@ -46,13 +23,13 @@ export function requestDirectives(fields: Fields): RequestDirectives {
   return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
 }
 
-function asked(found: Directives): RequestDirectives {
+function asked(found: Directives) {
   return {
     noCache: found.has('no-cache'),
     noStore: found.has('no-store'),
     onlyIfCached: found.has('only-if-cached'),
     maxAge: duration(found, 'max-age'),
-    // Without an argument any staleness will do (5.2.1.2); with a malformed one, none.
+    /** Infinity without an argument: any staleness will do (5.2.1.2). With a malformed one, none. */
     maxStale: isBare(found, 'max-stale') ? Number.POSITIVE_INFINITY : duration(found, 'max-stale'),
     minFresh: duration(found, 'min-fresh'),
   }
@@ -64,14 +41,18 @@ export function responseDirectives(fields: Fields): ResponseDirectives {
   return value === undefined ? noResponseDirectives : demanded(directives(value))
 }
 
-function demanded(found: Directives): ResponseDirectives {
+function demanded(found: Directives) {
   const noCacheFields = fieldNames(found, 'no-cache')
   const privateFields = fieldNames(found, 'private')
   return {
     noStore: found.has('no-store'),
+    /** Without field names: nothing of the response may be used without asking. */
     noCache: found.has('no-cache') && noCacheFields.length === 0,
+    /** Fields in lower case that alone must not be used without asking. */
     noCacheFields,
+    /** Without field names: a shared cache may not store the response. */
     private: found.has('private') && privateFields.length === 0,
+    /** Fields in lower case that alone a shared cache may not store. */
     privateFields,
     mustRevalidate: found.has('must-revalidate'),
     proxyRevalidate: found.has('proxy-revalidate'),

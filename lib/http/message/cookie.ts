@@ -34,10 +34,7 @@ export function cookiePairs(fields: Fields, word: RegExp): readonly CookiePair[]
   return pairs
 }
 
-/**
- * The fields less the cookies that have `word` in them and whose name `drop` names; what stays keeps its bytes. A line with a
- * thousand cookies of such words goes as a whole.
- */
+/** The fields less cookies with `word` in them and a name to `drop`. A line with a thousand such cookies goes as a whole. */
 export function withoutCookies(
   fields: Fields,
   word: RegExp,

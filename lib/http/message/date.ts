@@ -4,10 +4,7 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 
-/**
- * The moment an HTTP-date names, milliseconds since the epoch; undefined for any other text. `now` is needed because RFC 850
- * years have two digits.
- */
+/** The moment an HTTP-date names; undefined for any other text. `now` is for the years of RFC 850, which have two digits. */
 export function parseDate(text: string, now: Milliseconds): Milliseconds | undefined {
   const found = IMF_FIXDATE.exec(text) ?? RFC850.exec(text)
   if (found === null) return parseAsctime(text)
@@ -53,10 +50,7 @@ interface Parts {
   readonly time: string | undefined
 }
 
-/**
- * A moment that appears to be more than 50 years in the future is the most recent one in the past with the same last two
- * `digits` of its year.
- */
+/** A moment more than 50 years in the future is the latest one in the past whose year ends with the same two `digits`. */
 function momentNear(now: Milliseconds, digits: number, parts: Parts): Milliseconds | undefined {
   const horizon = new Date(now)
   horizon.setUTCFullYear(horizon.getUTCFullYear() + 50)

@@ -23,10 +23,7 @@ export interface StreamedContent {
   readonly trailers?: () => Fields
 }
 
-/**
- * Sends an interim response (15.2) ahead of the final one. It does nothing after the final response has begun and for HTTP/1.0
- * clients.
- */
+/** Sends an interim response (15.2). Does nothing once the final one has begun, nor for HTTP/1.0 clients. */
 export type SendInterim = (status: number, fields: Fields) => void
 
 export const noContent: Content = { kind: 'none' }

@@ -78,10 +78,7 @@ export type ContentRange =
   | { readonly kind: 'range'; readonly range: ByteRange; readonly size: number | undefined }
   | { readonly kind: 'unsatisfied'; readonly size: number }
 
-/**
- * A received Content-Range; undefined when it is malformed, in another unit, or contradicts itself, in which case the content
- * must not be combined with anything (14.4).
- */
+/** A received Content-Range; undefined when malformed, in another unit or contradictory: content is not combined then (14.4). */
 export function parseContentRange(value: string): ContentRange | undefined {
   const found = CONTENT_RANGE.exec(value)
   if (found === null) return undefined

@@ -31,10 +31,7 @@ export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
     : {}
 }
 
-/**
- * The response to HEAD, made of that to GET: the same status and fields, the length of the content announced, and no content
- * (RFC 9110 section 9.3.2).
- */
+/** The response to HEAD, made of that to GET: without content, whose length is announced (RFC 9110 section 9.3.2). */
 export function withoutContent(response: Response): Response {
   if (response.content.kind === 'none') return response
   const length = lengthOf(response.content)

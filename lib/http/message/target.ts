@@ -59,18 +59,12 @@ export function parseTarget(method: string, text: string): Target | Problem {
   return 'problem' in uri ? uri : { form: 'absolute', uri }
 }
 
-/**
- * An absolute http or https URI (RFC 9110 section 4.2), from a target, a setting or a Location field. A fragment is refused:
- * take it off first where it is allowed.
- */
+/** An absolute http or https URI (RFC 9110 section 4.2). A fragment is refused: take it off first where it is allowed. */
 export function parseUri(text: string): TargetUri | Problem {
   return unfitText(text) ?? parseAbsolute(text)
 }
 
-/**
- * `host` or `host:port`, IPv6 in brackets (RFC 3986 section 3.2). An absent or empty port means `defaultPort`; when that is
- * undefined a port is required.
- */
+/** `host` or `host:port`, IPv6 in brackets (RFC 3986 section 3.2). Without a `defaultPort` a port is required. */
 export function parseAuthority(text: string, defaultPort: number | undefined): Authority | Problem {
   if (text.startsWith('[')) {
     const end = text.indexOf(']')
@@ -90,10 +84,7 @@ export function parseAuthority(text: string, defaultPort: number | undefined): A
   return authorityOf(text.slice(0, colon), text.slice(colon + 1), defaultPort)
 }
 
-/**
- * The Host field (RFC 9110 section 7.2). Undefined when there is none or an empty one, which is how a client says that its
- * target has no authority.
- */
+/** The Host field (RFC 9110 section 7.2). None or an empty one says that the target has no authority: undefined. */
 export function parseHost(
   value: string | undefined,
   defaultPort: number,
