@@ -152,19 +152,10 @@ export class ConnectionPool {
     this.#forget(key, place)
   }
 
-  /** The keys under which requests wait. */
-  awaited(): readonly string[] {
-    return [...this.#places].filter(([, { line }]) => line.size > 0).map(([key]) => key)
-  }
-
-  /** How many requests of each client wait under a key. */
-  waiting(key: string): ReadonlyMap<string, number> {
-    return this.#places.get(key)?.line.waiting() ?? new Map()
-  }
-
-  /** Orders those that wait under a key by how many connections their clients hold. */
-  weigh(key: string, held: ReadonlyMap<string, number>): void {
-    this.#places.get(key)?.line.weigh(held)
+  /** The lines in which requests wait, each with its key. */
+  awaited(): ReadonlyArray<readonly [key: string, line: Line<Lessee>]> {
+    const all = [...this.#places].map(([key, { line }]) => [key, line] as const)
+    return all.filter(([, { size }]) => size > 0)
   }
 
   /** Connections that one of so many clients may hold when all of them want as many. */

@@ -93,13 +93,8 @@ export class Exchanges {
 }
 
 /** The response to a request that is refused for its head alone. */
-export function malformed(refusal: {
-  readonly status: number
-  readonly sentence: string
-}): Response {
-  return textResponse(refusal.status, refusal.sentence, {
-    facts: { outcome: 'refused', because: 'malformed' },
-  })
+export function malformed({ status, sentence }: { status: number; sentence: string }): Response {
+  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
 }
 
 /**

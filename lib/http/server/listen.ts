@@ -23,30 +23,22 @@ export async function startListening(
     if ('fd' in place) return await server.listen({ fd: place.fd })
     const { address, port } = place
     return await server.listen(address === undefined ? { port } : { host: address, port })
-  } catch (error) {
-    throw cannotListen(place, inUse, error)
+  } catch (cause) {
+    const where =
+      'fd' in place
+        ? `the socket ${place.name} (descriptor ${place.fd})`
+        : formatAuthority({ host: place.address ?? '*', port: place.port })
+    const reasons: Readonly<Record<string, string>> = {
+      EADDRINUSE: inUse,
+      EACCES: 'ports below 1024 need a privilege this process does not have',
+      EADDRNOTAVAIL: 'this machine does not have the address',
+    }
+    const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
+    throw new Failure(`cannot listen on ${where}: ${reason}`, {
+      code: 'LISTEN',
+      fault: 'internal',
+      publicText: 'The service cannot start.',
+      cause,
+    })
   }
-}
-
-function cannotListen(
-  place: ListenAddress | InheritedSocket,
-  inUse: string,
-  cause: unknown,
-): Failure {
-  const where =
-    'fd' in place
-      ? `the socket ${place.name} (descriptor ${place.fd})`
-      : formatAuthority({ host: place.address ?? '*', port: place.port })
-  const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: inUse,
-    EACCES: 'ports below 1024 need a privilege this process does not have',
-    EADDRNOTAVAIL: 'this machine does not have the address',
-  }
-  const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
-  return new Failure(`cannot listen on ${where}: ${reason}`, {
-    code: 'LISTEN',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
-  })
 }

@@ -11,10 +11,7 @@ import type { HeadLimits } from '../wire/request-rules.ts'
 export interface HttpServerOptions {
   readonly handler: Handler
   readonly connect: ConnectHandler
-  /**
-   * Answers a request to change to WebSocket. Without it Upgrade fields are ignored; with it those of other protocols are, and
-   * the connection ends after the response.
-   */
+  /** Answers a request for WebSocket; others for a change are ignored and end the connection. Without it all are ignored. */
   readonly upgrade?: ConnectHandler
   /** The answer when a handler throws. */
   readonly onFailure: (request: Request, error: unknown) => Response
@@ -64,10 +61,7 @@ export interface HttpServerLimits {
   readonly taking?: Milliseconds
 }
 
-/**
- * Answers a CONNECT (RFC 9110 section 9.3.6) or a change of protocol (section 7.8): with a response that refuses it, or, once
- * the connection has ended, with a report.
- */
+/** Answers CONNECT or a change of protocol (RFC 9110 sections 9.3.6, 7.8): refuses it, or reports when the connection has ended. */
 export type ConnectHandler = (
   request: Request,
   socket: Socket,
