@@ -7,7 +7,7 @@ import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
-import { requestHead } from '../wire/request-writer.ts'
+import { requestHead } from '../wire/message-writer.ts'
 import type { Dialled } from './connection.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
@@ -54,7 +54,7 @@ export interface OriginRequest {
   readonly host?: string | undefined
   /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */
   readonly trailers?: boolean
-  /** The longest wait for 100 (Continue); undefined: content is sent at once, and Expect is not. */
+  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once, without Expect. */
   readonly awaitContinue?: Milliseconds | undefined
   readonly onInterim?: SendInterim | undefined
 }
@@ -90,14 +90,10 @@ export interface OriginSwitched extends Dialled {
 }
 
 /** A request as it goes on the wire. */
-export interface WireRequest {
-  readonly method: string
+export interface WireRequest extends Pick<OriginRequest, 'method' | 'awaitContinue' | 'onInterim'> {
   /** Request line and fields, latin1. */
   readonly head: string
   readonly content: Content
-  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once. */
-  readonly awaitContinue: Milliseconds | undefined
-  readonly onInterim: SendInterim | undefined
   /** Whether a change of protocol (101) is asked for; it is an error otherwise. */
   readonly upgrade: boolean
 }

@@ -11,7 +11,7 @@
 import type { Socket } from 'node:net'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter, type Taken } from '../server/response-writer.ts'
-import { type ResponseHead, responseText } from '../wire/response-text.ts'
+import { type ResponseHead, responseText } from '../wire/message-writer.ts'
 
 /** The connection a response goes to. */
 export interface ResponseOwner {

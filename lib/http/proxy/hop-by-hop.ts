@@ -13,10 +13,7 @@
  */
 import { type Fields, listMembers } from '../message/field.ts'
 
-/**
- * The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. `besides` is one more to
- * leave out, in lower case.
- */
+/** The fields that may be forwarded and stored, order kept: all but the hop-by-hop ones and `besides`, in lower case. */
 export function endToEnd(fields: Fields, besides?: string): Fields {
   const options = connectionOptions(fields)
   const named = options.length === 0 ? NONE : new Set(options)

@@ -9,10 +9,7 @@ export function appendVia(fields: Fields, version: string, pseudonym: string): F
   return fields.plus('Via', `${version} ${pseudonym}`)
 }
 
-/**
- * Whether a message has come through the intermediary of this pseudonym before: it runs in a circle and must not be
- * forwarded again. Hosts compare without case, so pseudonyms do.
- */
+/** Whether a message has come through us before, under this pseudonym in any case: it runs in a circle. */
 export function hasPassed(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
   return value !== undefined && parseVia(value).some(name => sameName(name, pseudonym))

@@ -13,10 +13,7 @@ import type { Transport } from '../transport.ts'
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250
 
-/**
- * Connects to one of the addresses, `connect` begins to connect to one. `stop` ends all attempts. Throws the error of the only
- * attempt, or an AggregateError of all.
- */
+/** Connects to one of the addresses; `stop` ends all attempts. Throws the error of the only one, or an AggregateError of all. */
 export function connectFirst(
   addresses: readonly string[],
   {
