@@ -8,6 +8,7 @@ import { Fields } from '../message/field.ts'
 import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
 import { requestHead } from '../wire/message-writer.ts'
+import type { ResponseHead } from '../wire/response-head.ts'
 import type { Dialled } from './connection.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
@@ -65,12 +66,8 @@ export interface OriginSource extends Source {
   whole?(): Buffer | undefined
 }
 
-export interface OriginResponse {
-  readonly status: number
-  readonly reason: string
-  readonly version: '1.0' | '1.1'
-  /** As they came, those of the connection included. */
-  readonly fields: Fields
+/** The head as it came, fields of the connection included, and the content to come. */
+export interface OriginResponse extends ResponseHead {
   /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
   readonly length: number | undefined
   /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */

@@ -149,8 +149,7 @@ function parseAbsolute(text: string): TargetUri | Problem {
     return refuse('The target must be a path or an absolute http:// or https:// URI.')
   }
   const rest = text.slice(scheme.length + '://'.length)
-  // An authority ends at the first "/" or "?" or with the text (RFC 3986 section 3.2).
-  const end = rest.search(/[/?]|$/)
+  const end = rest.search(END_OF_AUTHORITY)
   const authority = rest.slice(0, end)
   const at = authority.indexOf('@')
   const userinfo = authority.slice(0, Math.max(at, 0))
@@ -173,6 +172,9 @@ function schemeOf(text: string): Scheme | undefined {
   if (prefix.startsWith('http://')) return 'http'
   return prefix === 'https://' ? 'https' : undefined
 }
+
+/** The first "/" or "?", or the end of the text (RFC 3986 section 3.2). */
+const END_OF_AUTHORITY = /[/?]|$/
 
 /** userinfo = *( unreserved / pct-encoded / sub-delims / ":" ) (RFC 3986 section 3.2.1) */
 const USERINFO = /^(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*$/

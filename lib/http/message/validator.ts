@@ -47,10 +47,7 @@ export function parseEntityTag(text: string): EntityTag | undefined {
 }
 
 /** etagc = %x21 / %x23-7E / obs-text: no quote, no space, and the backslash is an ordinary character. */
-const TAG = '(W/)?"([\\x21\\x23-\\x7e\\x80-\\xff]*)"'
-const ENTITY_TAG = new RegExp(`^${TAG}$`)
-const ENTITY_TAGS = new RegExp(`^[, \\t]*(?:${TAG}[ \\t]*(?:,[, \\t]*|$))+$`)
-const EACH_TAG = new RegExp(TAG, 'g')
+const ENTITY_TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
 
 export function formatEntityTag(tag: EntityTag): string {
   return `${tag.weak ? 'W/' : ''}"${tag.opaque}"`
@@ -59,12 +56,24 @@ export function formatEntityTag(tag: EntityTag): string {
 /** "*" or the list of entity tags in If-Match or If-None-Match (13.1.1); undefined when any of it is malformed. */
 export function parseEntityTags(value: string): '*' | readonly EntityTag[] | undefined {
   if (value === '*') return '*'
+  const tags: EntityTag[] = []
   // Entity tags may hold commas, and backslashes that escape nothing: the list reader for quoted strings would misread them.
-  if (!ENTITY_TAGS.test(value)) return undefined
-  return [...value.matchAll(EACH_TAG)].map(([, weak, opaque = '']) => ({
-    weak: weak !== undefined,
-    opaque,
-  }))
+  for (let i = skip(value, 0, ', \t'); i < value.length; i = skip(value, i, ', \t')) {
+    const open = value.startsWith('W/', i) ? i + 2 : i
+    const close = value.indexOf('"', open + 1)
+    const tag = parseEntityTag(value.slice(i, close + 1))
+    if (tag === undefined) return undefined
+    tags.push(tag)
+    i = skip(value, close + 1, ' \t')
+    if (i < value.length && value[i] !== ',') return undefined
+  }
+  return tags.length === 0 ? undefined : tags
+}
+
+function skip(value: string, from: number, characters: string): number {
+  let i = from
+  while (i < value.length && characters.includes(value.charAt(i))) i += 1
+  return i
 }
 
 /** Strong comparison (8.8.3.2): equal, and neither is weak. */

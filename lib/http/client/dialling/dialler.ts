@@ -162,15 +162,9 @@ export class Dialler {
     return admitted
   }
 
-  async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
-    const { address } = connected
-    const transport = await this.#phase(
-      'tls',
-      request,
-      stop => this.#handshake(connected.transport.detach(), request.authority, stop),
-      address,
-    )
-    return { transport, address }
+  async #secure({ transport, address }: Dialled, request: DialRequest): Promise<Dialled> {
+    const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
+    return { transport: await this.#phase('tls', request, work, address), address }
   }
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
@@ -211,7 +205,7 @@ export class Dialler {
 
   /** Runs one phase under its deadline and the request's signal, and gives what it throws the phase's name. */
   async #phase<T>(
-    phase: DialPhase,
+    phase: keyof typeof DEADLINE_OF,
     request: DialRequest,
     work: (stop: AbortSignal) => Promise<T>,
     address?: string,
@@ -239,11 +233,9 @@ export class Dialler {
   }
 }
 
-type DialPhase = 'dns' | 'connect' | 'parent-proxy' | 'tls'
-
-const DEADLINE_OF: Readonly<Record<DialPhase, keyof DialDeadlines>> = {
+const DEADLINE_OF = {
   dns: 'lookup',
   connect: 'connect',
   'parent-proxy': 'parent',
   tls: 'tls',
-}
+} as const
