@@ -225,7 +225,7 @@ export class ConnectionPool {
 
   /** Closes the longest free connection of all; its place counts until it has closed, which is a moment. */
   #makeRoom(): boolean {
-    const longest = firstOf(this.#free)
+    const [longest] = this.#free
     this.#drop(longest)
     return longest !== undefined
   }
@@ -243,11 +243,6 @@ export class ConnectionPool {
     place.free.push(connection)
     this.#free.add(connection)
     if (place.free.length > this.#limits.freePerOrigin) this.#drop(place.free[0])
-    if (this.#free.size > this.#limits.free) this.#drop(firstOf(this.#free))
+    if (this.#free.size > this.#limits.free) this.#makeRoom()
   }
-}
-
-function firstOf<T>(set: Iterable<T>): T | undefined {
-  for (const first of set) return first
-  return undefined
 }

@@ -15,6 +15,7 @@
 import { lookup as systemLookup } from 'node:dns/promises'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 
 /** Answers with every address of a name, in the order to try them; throws when there is none. */
@@ -63,13 +64,13 @@ export class NameLookup {
   }
 
   /** The new answer, or the old one when it does not come soon. */
-  #soon(fresh: Promise<readonly string[]>, old: readonly string[]): Promise<readonly string[]> {
-    return new Promise((resolve, reject) => {
-      const cancel = this.#clock.after(PATIENCE, () => resolve(old))
-      fresh
-        .then(resolve, error => (error instanceof TooManyNames ? resolve(old) : reject(error)))
-        .finally(cancel)
-    })
+  async #soon(fresh: Promise<readonly string[]>, old: readonly string[]) {
+    try {
+      return (await inTime(fresh, this.#clock, PATIENCE)) ?? old
+    } catch (error) {
+      if (error instanceof TooManyNames) return old
+      throw error
+    }
   }
 
   async #ask(host: string): Promise<readonly string[]> {
