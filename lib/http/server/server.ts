@@ -18,10 +18,9 @@ import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
 import { afterLast, type Connection, Connections } from './connections.ts'
-import { Exchanges } from './exchanges.ts'
-import type { LiveRequest } from './live-request.ts'
+import { Exchanges, malformed } from './exchanges.ts'
+import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
-import { nodeRequest } from './node-request.ts'
 import { headProblem, nodeServer, tlsRules } from './node-server.ts'
 import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
@@ -153,7 +152,7 @@ export class HttpServer {
     connection.underWay.add(request)
     connection.content = content
     connection.over = refusal !== undefined || !out.shouldKeepAlive
-    const response = refusal ?? (await this.#exchanges.handle(request))
+    const response = refusal ? malformed(refusal) : await this.#exchanges.handle(request)
     const outgoing = new NodeResponseWriter(out)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || content.malformed || refusal !== undefined) outgoing.last()
@@ -223,9 +222,9 @@ export class HttpServer {
     if (connection.over) return undefined
     // An answer still due before this one could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
-    const read = nodeRequest(message, connection, { ...this.#reading, content })
-    connection.underWay.add(read.request)
-    return { connection, ...read }
+    const { request, refusal } = nodeRequest(message, connection, { ...this.#reading, content })
+    connection.underWay.add(request)
+    return { connection, request, refusal: refusal && malformed(refusal) }
   }
 
   async #takeOver(
