@@ -22,11 +22,6 @@ export class Block {
     this.#pool = pool
   }
 
-  /** How many hold it. */
-  get holders(): number {
-    return this.#holders
-  }
-
   retain(): void {
     this.#holders += 1
   }
@@ -36,12 +31,6 @@ export class Block {
     if (this.#holders === 0) throw new Error('a block was released more often than it was held')
     this.#holders -= 1
     if (this.#holders === 0) this.#pool.giveBack(this)
-  }
-
-  /** Makes a spare block a held one. For its pool alone. */
-  reuse(): this {
-    this.#holders = 1
-    return this
   }
 }
 
@@ -75,7 +64,10 @@ export class BlockPool {
   take(): Block | undefined {
     if (this.#held >= this.#most) return undefined
     this.#held += 1
-    return this.#spare.pop()?.reuse() ?? new Block(Buffer.allocUnsafeSlow(blockBytes), this)
+    const spare = this.#spare.pop()
+    if (spare === undefined) return new Block(Buffer.allocUnsafeSlow(blockBytes), this)
+    spare.retain()
+    return spare
   }
 
   /** For `Block.release` alone. */

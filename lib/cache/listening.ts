@@ -4,8 +4,8 @@
 
 import { formatAuthority } from '../http/message/target.ts'
 import { type ListenAddress, startListening } from '../http/server/listen.ts'
-import type { TlsOptions } from '../http/server/node-server.ts'
-import { HttpServer, type HttpServerLimits, type HttpServerOptions } from '../http/server/server.ts'
+import type { HttpServerLimits, HttpServerOptions, TlsOptions } from '../http/server/options.ts'
+import { HttpServer } from '../http/server/server.ts'
 import { defaultHeadLimits } from '../http/wire/request-rules.ts'
 import { normaliseAddress } from '../ip.ts'
 import type { InheritedSocket } from '../systemd.ts'

@@ -5,7 +5,7 @@
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { formatAuthority } from '../../http/message/target.ts'
-import type { KeyAndCertificate, TlsOptions } from '../../http/server/node-server.ts'
+import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
 import { intercepts, type Rules } from '../policy/policy.ts'

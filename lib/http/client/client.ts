@@ -61,11 +61,6 @@ export interface OriginCounts extends PoolCounts {
   readonly retried: number
 }
 
-/** A request that can be ended, in whatever phase it is, its content included. */
-export interface Cancellable {
-  cancel(cause?: unknown): void
-}
-
 export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
@@ -95,20 +90,10 @@ export class OriginClient {
   /** Sends a request and settles with the head of its response; throws an OriginFailure that says which phase failed. */
   request(asked: OriginRequest): Promise<OriginResponse> {
     return new Promise((resolve, reject) => {
-      this.ask(asked, (failure, response) => {
-        if (response !== undefined) resolve(response)
+      this.#begin(asked, false, (failure, response) => {
+        if (response !== undefined && 'status' in response) resolve(response)
         else reject(failure)
       })
-    })
-  }
-
-  /** The same without a promise: `told` is called once, perhaps at once. */
-  ask(
-    asked: OriginRequest,
-    told: (failure: Error | undefined, response: OriginResponse | undefined) => void,
-  ): Cancellable {
-    return this.#begin(asked, false, (failure, response) => {
-      if (response === undefined || 'status' in response) told(failure, response)
     })
   }
 
@@ -136,14 +121,9 @@ export class OriginClient {
     await this.#parts.pool.close()
   }
 
-  #begin(asked: OriginRequest, upgrade: boolean, told: Told): Cancellable {
-    const pending = new PendingRequest(this.#parts, asked, upgrade, told)
-    if (this.#closed)
-      told(
-        new OriginFailure('ORIGIN_ABORTED', formatAuthority(asked.uri), { phase: 'queue' }),
-        undefined,
-      )
-    else pending.begin()
-    return pending
+  #begin(asked: OriginRequest, upgrade: boolean, told: Told): void {
+    if (!this.#closed) return new PendingRequest(this.#parts, asked, upgrade, told).begin()
+    const origin = formatAuthority(asked.uri)
+    told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
   }
 }

@@ -6,18 +6,6 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { type Facts, Failure, systemCode } from '../../errors.ts'
 import { certificateProblem } from '../../x509/certificate-problem.ts'
 
-/** Where on its way a request failed, in the order of the way. */
-export type OriginPhase =
-  | 'queue'
-  | 'dns'
-  | 'address'
-  | 'connect'
-  | 'parent-proxy'
-  | 'tls'
-  | 'send'
-  | 'fields'
-  | 'content'
-
 /** What is known about a failure; all of it but the cause is for the log. */
 export interface OriginTrouble {
   /** The deadline that passed, when that is what failed. */
@@ -41,6 +29,7 @@ const busy = 'All connections to the origin are busy.'
 const unresolved = "The origin's name could not be looked up in DNS."
 const unconnected = 'The origin could not be connected to.'
 const noParent = 'The parent proxy could not be reached.'
+const noCredentials = 'The parent proxy did not accept our credentials.'
 const unsent = 'The origin did not take the request.'
 const malformed = "The origin's answer is not proper HTTP."
 
@@ -139,6 +128,9 @@ const failures = {
 
 type OriginCode = keyof typeof failures
 
+/** Where on its way a request failed. */
+export type OriginPhase = (typeof failures)[OriginCode][0]
+
 /** The codes that say the client's side is to blame: it gave up, or asked for what cannot be sent. */
 const downstream: readonly OriginCode[] = ['ORIGIN_ABORTED', 'ORIGIN_REQUEST_UNFIT']
 
@@ -158,7 +150,7 @@ export class OriginFailure extends Failure {
       {
         code,
         fault: downstream.includes(code) ? 'downstream' : 'upstream',
-        publicText: closerText(trouble.status, reason) ?? text,
+        publicText: (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? text,
         facts,
         cause,
       },
@@ -171,11 +163,6 @@ export class OriginFailure extends Failure {
   get timedOut(): boolean {
     return this.facts['after'] !== undefined
   }
-}
-
-function closerText(status: number | undefined, reason: string | undefined): string | undefined {
-  if (status === 407) return 'The parent proxy did not accept our credentials.'
-  return certificateProblem(reason)
 }
 
 /** The codes of each phase: when its deadline has passed, and otherwise. */

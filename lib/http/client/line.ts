@@ -5,11 +5,6 @@
  * many, and nobody waits for ever. Requests of one client go in the order they came.
  */
 
-/** A request that waits; `client` may be "". */
-interface Waiting {
-  readonly client: string
-}
-
 interface Queue<Request> {
   readonly requests: Set<Request>
   /** The round of its last turn, or in which it came. */
@@ -18,7 +13,8 @@ interface Queue<Request> {
   holds: number
 }
 
-export class Line<Request extends Waiting> {
+/** Of requests that wait; `client` may be "". */
+export class Line<Request extends { readonly client: string }> {
   readonly #clients = new Map<string, Queue<Request>>()
   #round = 0
   size = 0

@@ -42,29 +42,17 @@ export interface ClientParts {
 
 /** What an origin is called in errors and in the pool, made once for requests in a row to the same one. */
 export class OriginNames {
-  #host = ''
-  #port = 0
-  #trusted = false
-  #way = ''
-  #line = ''
-  #last = { origin: '', key: '' }
+  #last = { scheme: '', host: '', port: 0, trusted: false, line: '', origin: '', key: '' }
 
-  of({ uri, trusted, line = 'shared' }: OriginRequest): {
-    readonly origin: string
-    readonly key: string
-  } {
+  of({ uri, trusted, line = 'shared' }: OriginRequest): Readonly<{ origin: string; key: string }> {
     const { scheme, host, port } = uri
-    const sameOrigin = host === this.#host && port === this.#port && scheme === this.#way
-    if (sameOrigin && trusted === this.#trusted && line === this.#line) return this.#last
-    this.#host = host
-    this.#port = port
-    this.#way = scheme
-    this.#trusted = trusted
-    this.#line = line
+    const last = this.#last
+    const sameOrigin = host === last.host && port === last.port && scheme === last.scheme
+    if (sameOrigin && trusted === last.trusted && line === last.line) return last
     const origin = formatAuthority(uri)
     // What may be at any address and what may not never share a connection.
     const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}`
-    this.#last = { origin, key }
+    this.#last = { scheme, host, port, trusted, line, origin, key }
     return this.#last
   }
 }

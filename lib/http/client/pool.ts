@@ -152,19 +152,10 @@ export class ConnectionPool {
     this.#forget(key, place)
   }
 
-  /** The keys under which requests wait. */
-  awaited(): readonly string[] {
-    return [...this.#places].filter(([, { line }]) => line.size > 0).map(([key]) => key)
-  }
-
-  /** How many requests of each client wait under a key. */
-  waiting(key: string): ReadonlyMap<string, number> {
-    return this.#places.get(key)?.line.waiting() ?? new Map()
-  }
-
-  /** Orders those that wait under a key by how many connections their clients hold. */
-  weigh(key: string, held: ReadonlyMap<string, number>): void {
-    this.#places.get(key)?.line.weigh(held)
+  /** The lines in which requests wait, each with its key. */
+  awaited(): ReadonlyArray<readonly [key: string, line: Line<Lessee>]> {
+    const all = [...this.#places].map(([key, { line }]) => [key, line] as const)
+    return all.filter(([, { size }]) => size > 0)
   }
 
   /** Connections that one of so many clients may hold when all of them want as many. */
@@ -234,7 +225,7 @@ export class ConnectionPool {
 
   /** Closes the longest free connection of all; its place counts until it has closed, which is a moment. */
   #makeRoom(): boolean {
-    const longest = firstOf(this.#free)
+    const [longest] = this.#free
     this.#drop(longest)
     return longest !== undefined
   }
@@ -252,11 +243,6 @@ export class ConnectionPool {
     place.free.push(connection)
     this.#free.add(connection)
     if (place.free.length > this.#limits.freePerOrigin) this.#drop(place.free[0])
-    if (this.#free.size > this.#limits.free) this.#drop(firstOf(this.#free))
+    if (this.#free.size > this.#limits.free) this.#makeRoom()
   }
-}
-
-function firstOf<T>(set: Iterable<T>): T | undefined {
-  for (const first of set) return first
-  return undefined
 }

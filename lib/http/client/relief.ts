@@ -14,6 +14,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Connection } from './connection.ts'
 import { failureOf } from './errors.ts'
+import type { Line } from './line.ts'
 import type { ConnectionPool } from './pool.ts'
 
 /** A request that may hold a connection. */
@@ -58,14 +59,14 @@ export class Relief {
   readonly #look = (): void => {
     const { clock, pool } = this.#parts
     this.#looked = true
-    for (const key of pool.awaited()) this.#relieve(key)
+    for (const [key, line] of pool.awaited()) this.#relieve(key, line)
     clock.after(between, () => {
       this.#looked = false
       if (pool.awaited().length > 0) this.#look()
     })
   }
 
-  #relieve(key: string): void {
+  #relieve(key: string, line: Pick<Line<Holder>, 'waiting' | 'weigh'>): void {
     const { clock, pool, underWay } = this.#parts
     const now = clock.elapsed()
     const young = new Map<string, Holder[]>()
@@ -78,8 +79,8 @@ export class Relief {
       add(old ? lasting : young, client, holder)
       held.set(client, (held.get(client) ?? 0) + 1)
     }
-    const waiting = pool.waiting(key)
-    pool.weigh(key, held)
+    const waiting = line.waiting()
+    line.weigh(held)
     let wanted = this.#wanted(waiting, held) - pool.leaving(key)
     for (const { connection } of [...lasting.values()].flat()) {
       if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1

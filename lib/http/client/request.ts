@@ -5,9 +5,10 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
-import { type Content, noContent, type SendInterim } from '../message/message.ts'
+import { type Content, lengthOf, noContent, type SendInterim } from '../message/message.ts'
 import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../message/target.ts'
-import { requestHead } from '../wire/request-writer.ts'
+import { requestHead } from '../wire/message-writer.ts'
+import type { ResponseHead } from '../wire/response-head.ts'
 import type { Dialled } from './connection.ts'
 import type { DialDeadlines } from './dialling/dialler.ts'
 import { type Parent, proxyAuthorization } from './dialling/parent-proxy.ts'
@@ -54,7 +55,7 @@ export interface OriginRequest {
   readonly host?: string | undefined
   /** Whether trailer fields of the response are of use (RFC 9110 section 10.1.4). */
   readonly trailers?: boolean
-  /** The longest wait for 100 (Continue); undefined: content is sent at once, and Expect is not. */
+  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once, without Expect. */
   readonly awaitContinue?: Milliseconds | undefined
   readonly onInterim?: SendInterim | undefined
 }
@@ -65,12 +66,8 @@ export interface OriginSource extends Source {
   whole?(): Buffer | undefined
 }
 
-export interface OriginResponse {
-  readonly status: number
-  readonly reason: string
-  readonly version: '1.0' | '1.1'
-  /** As they came, those of the connection included. */
-  readonly fields: Fields
+/** The head as it came, fields of the connection included, and the content to come. */
+export interface OriginResponse extends ResponseHead {
   /** Bytes of content to come, 0 for HEAD, 204 and 304; undefined when only the end will tell. */
   readonly length: number | undefined
   /** Read it to its end or close it: until then the connection may be taken. Breaks off with an OriginFailure. */
@@ -90,14 +87,10 @@ export interface OriginSwitched extends Dialled {
 }
 
 /** A request as it goes on the wire. */
-export interface WireRequest {
-  readonly method: string
+export interface WireRequest extends Pick<OriginRequest, 'method' | 'awaitContinue' | 'onInterim'> {
   /** Request line and fields, latin1. */
   readonly head: string
   readonly content: Content
-  /** The longest wait for 100 (Continue) before the content is sent all the same; undefined: it is sent at once. */
-  readonly awaitContinue: Milliseconds | undefined
-  readonly onInterim: SendInterim | undefined
   /** Whether a change of protocol (101) is asked for; it is an error otherwise. */
   readonly upgrade: boolean
 }
@@ -118,7 +111,6 @@ export function onWire(
 }
 
 /** The fields of framing and of the connection. */
-
 function ownFields(asked: OriginRequest, parent: Parent | undefined, upgrade: boolean): Fields {
   const { method, content = noContent, awaitContinue } = asked
   const flat: string[] = framing(method, content)
@@ -148,8 +140,7 @@ const OURS: ReadonlySet<string> = new Set([
 
 /** RFC 9112 section 6; methods that define content for requests say so when there is none (RFC 9110 section 8.6). */
 function framing(method: string, content: Content): string[] {
-  const length =
-    content.kind === 'none' ? 0 : content.kind === 'bytes' ? content.bytes.length : content.length
+  const length = lengthOf(content)
   if (length === undefined) return ['Transfer-Encoding', 'chunked']
   const implied = content.kind === 'none' && !['POST', 'PUT', 'PATCH'].includes(method)
   return implied ? [] : ['Content-Length', String(length)]

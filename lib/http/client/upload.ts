@@ -6,7 +6,7 @@ import type { Piece } from '../../bytes/piece.ts'
 import type { Source } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
 import type { StreamedContent } from '../message/message.ts'
-import { chunkEnd, chunkStart, lastChunk } from '../wire/request-writer.ts'
+import { chunkEnd, chunkStart, lastChunk } from '../wire/message-writer.ts'
 import type { Transport } from './transport.ts'
 
 export interface UploadOwner {

@@ -16,29 +16,26 @@ import type { HttpServerOptions } from '../server/options.ts'
 import { emptyContent } from '../server/request-content.ts'
 import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import type { TargetReader } from '../wire/target-reader.ts'
-import { type FastLines, FastResponse, type ResponseOwner } from './fast-response.ts'
+import { FastResponse, type ResponseOwner } from './fast-response.ts'
 
 /** Bytes of requests for Node's server before their client has to wait for the answers to those before. */
 const mostUnread = 64 * 1024
 
 /** What the connections of one server share. */
-export class FastPath implements FastLines {
+export class FastPath {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
+  /** Field lines of a response after which the connection goes on. */
   readonly keepAlive: string
   #date = { second: Number.NaN, line: '' }
 
-  constructor(parts: {
-    readonly options: HttpServerOptions
-    readonly exchanges: Exchanges
-    readonly targets: TargetReader
-  }) {
-    this.options = parts.options
-    this.exchanges = parts.exchanges
-    this.targets = parts.targets
-    const { idle } = parts.options.limits
-    this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(idle / 1000)}\r\n`
+  constructor(options: HttpServerOptions, exchanges: Exchanges, targets: TargetReader) {
+    this.options = options
+    this.exchanges = exchanges
+    this.targets = targets
+    const idle = Math.floor(options.limits.idle / 1000)
+    this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
 
   /** Takes a new connection. */
@@ -46,7 +43,7 @@ export class FastPath implements FastLines {
     connection.fast = new FastConnection(socket, connection, this, exits)
   }
 
-  /** Made once a second. */
+  /** The line of the Date field (RFC 9110 section 6.6.1), made once a second. */
   get dateLine(): string {
     const now = this.options.clock.now()
     const second = Math.floor(now / 1000)

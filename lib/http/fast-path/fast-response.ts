@@ -11,20 +11,13 @@
 import type { Socket } from 'node:net'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter, type Taken } from '../server/response-writer.ts'
-import { type ResponseHead, responseText } from '../wire/response-text.ts'
-
-/** Field lines of responses that are the same for all connections of a server. */
-export interface FastLines {
-  /** Of a response after which the connection goes on. */
-  readonly keepAlive: string
-  /** The line of the Date field (RFC 9110 section 6.6.1). */
-  readonly dateLine: string
-}
+import { type ResponseHead, responseText } from '../wire/message-writer.ts'
 
 /** The connection a response goes to. */
 export interface ResponseOwner {
   readonly socket: Socket
-  readonly path: FastLines
+  /** Field lines that are the same for all connections of a server. */
+  readonly path: { readonly keepAlive: string; readonly dateLine: string }
   /** Whether requests are being read: their answers leave together. */
   readonly reading: boolean
   /** Told when everything of the response has been written. */

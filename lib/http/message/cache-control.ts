@@ -9,49 +9,27 @@ import type { Seconds } from '../../async/clock.ts'
 import { type Fields, isToken, listMembers, unquote } from './field.ts'
 
 /** What a request asks of a cache (5.2.1). A duration is undefined when its directive is absent. */
-export interface RequestDirectives {
-  readonly noCache: boolean
-  readonly noStore: boolean
-  readonly onlyIfCached: boolean
-  readonly maxAge: Seconds | undefined
-  /** Infinity when any staleness will do. */
-  readonly maxStale: Seconds | undefined
-  readonly minFresh: Seconds | undefined
-}
+export type RequestDirectives = Readonly<ReturnType<typeof asked>>
 
 /** What a response demands of a shared cache (5.2.2). A duration is undefined when its directive is absent. */
-export interface ResponseDirectives {
-  readonly noStore: boolean
-  /** Without field names: nothing of the response may be used without asking. */
-  readonly noCache: boolean
-  /** Fields in lower case that alone must not be used without asking. */
-  readonly noCacheFields: readonly string[]
-  /** Without field names: a shared cache may not store the response. */
-  readonly private: boolean
-  /** Fields in lower case that alone a shared cache may not store. */
-  readonly privateFields: readonly string[]
-  readonly mustRevalidate: boolean
-  readonly proxyRevalidate: boolean
-  readonly mustUnderstand: boolean
-  readonly maxAge: Seconds | undefined
-  readonly sMaxAge: Seconds | undefined
-}
+export type ResponseDirectives = Readonly<ReturnType<typeof demanded>>
 
 /** The directives of a request. Pragma: no-cache counts when there is no Cache-Control (5.4). */
 export function requestDirectives(fields: Fields): RequestDirectives {
   const value = fields.get('cache-control')
-  if (value === undefined) {
-    const pragma = fields.get('pragma')
-    if (pragma === undefined) return noRequestDirectives
-    return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
-  }
-  const found = directives(value)
+  if (value !== undefined) return asked(directives(value))
+  const pragma = fields.get('pragma')
+  if (pragma === undefined) return noRequestDirectives
+  return { ...noRequestDirectives, noCache: directives(pragma).has('no-cache') }
+}
+
+function asked(found: Directives) {
   return {
     noCache: found.has('no-cache'),
     noStore: found.has('no-store'),
     onlyIfCached: found.has('only-if-cached'),
     maxAge: duration(found, 'max-age'),
-    // Without an argument any staleness will do (5.2.1.2); with a malformed one, none.
+    /** Infinity without an argument: any staleness will do (5.2.1.2). With a malformed one, none. */
     maxStale: isBare(found, 'max-stale') ? Number.POSITIVE_INFINITY : duration(found, 'max-stale'),
     minFresh: duration(found, 'min-fresh'),
   }
@@ -60,15 +38,21 @@ export function requestDirectives(fields: Fields): RequestDirectives {
 /** The directives of a response. Pragma means nothing there. */
 export function responseDirectives(fields: Fields): ResponseDirectives {
   const value = fields.get('cache-control')
-  if (value === undefined) return noResponseDirectives
-  const found = directives(value)
+  return value === undefined ? noResponseDirectives : demanded(directives(value))
+}
+
+function demanded(found: Directives) {
   const noCacheFields = fieldNames(found, 'no-cache')
   const privateFields = fieldNames(found, 'private')
   return {
     noStore: found.has('no-store'),
+    /** Without field names: nothing of the response may be used without asking. */
     noCache: found.has('no-cache') && noCacheFields.length === 0,
+    /** Fields in lower case that alone must not be used without asking. */
     noCacheFields,
+    /** Without field names: a shared cache may not store the response. */
     private: found.has('private') && privateFields.length === 0,
+    /** Fields in lower case that alone a shared cache may not store. */
     privateFields,
     mustRevalidate: found.has('must-revalidate'),
     proxyRevalidate: found.has('proxy-revalidate'),
@@ -92,28 +76,6 @@ export function parseDeltaSeconds(text: string): Seconds | undefined {
 
 const DIGITS = /^[0-9]+$/
 
-const noRequestDirectives: RequestDirectives = {
-  noCache: false,
-  noStore: false,
-  onlyIfCached: false,
-  maxAge: undefined,
-  maxStale: undefined,
-  minFresh: undefined,
-}
-
-const noResponseDirectives: ResponseDirectives = {
-  noStore: false,
-  noCache: false,
-  noCacheFields: [],
-  private: false,
-  privateFields: [],
-  mustRevalidate: false,
-  proxyRevalidate: false,
-  mustUnderstand: false,
-  maxAge: undefined,
-  sMaxAge: undefined,
-}
-
 /** Arguments by directive in lower case, in their order, still quoted; undefined stands for none. */
 type Directives = ReadonlyMap<string, ReadonlyArray<string | undefined>>
 
@@ -132,6 +94,9 @@ function directives(value: string): Directives {
   }
   return found
 }
+
+const noRequestDirectives = asked(new Map())
+const noResponseDirectives = demanded(new Map())
 
 function isBare(found: Directives, name: string): boolean {
   const given = found.get(name)

@@ -6,7 +6,7 @@
  * - Browsers ignore a cookie whose name and value together exceed 4096 bytes, without an error.
  */
 import type { Seconds } from '../../async/clock.ts'
-import { Fields, sameName, trimWhitespace } from './field.ts'
+import { Fields, isToken, sameName, trimWhitespace } from './field.ts'
 
 /** Bytes of name and value that browsers keep. */
 export const largestCookie = 4096
@@ -34,10 +34,7 @@ export function cookiePairs(fields: Fields, word: RegExp): readonly CookiePair[]
   return pairs
 }
 
-/**
- * The fields less the cookies that have `word` in them and whose name `drop` names; what stays keeps its bytes. A line with a
- * thousand cookies of such words goes as a whole.
- */
+/** The fields less cookies with `word` in them and a name to `drop`. A line with a thousand such cookies goes as a whole. */
 export function withoutCookies(
   fields: Fields,
   word: RegExp,
@@ -74,11 +71,8 @@ function lineWithout(line: string, word: RegExp, drop: (name: string) => boolean
 }
 
 /** Where the cookies are that have a word in them. Each byte is looked at a fixed number of times. */
-function piecesOf(
-  line: string,
-  word: RegExp,
-): ReadonlyArray<{ readonly start: number; readonly end: number }> {
-  const pieces: Array<{ start: number; end: number }> = []
+function piecesOf(line: string, word: RegExp) {
+  const pieces: Array<{ readonly start: number; readonly end: number }> = []
   word.lastIndex = 0
   for (;;) {
     const at = word.exec(line)?.index
@@ -101,7 +95,7 @@ export interface CookieOptions {
 
 /** A Set-Cookie value, Secure and HttpOnly. Throws when name or value could be read as anything else. */
 export function setCookie(name: string, value: string, options: CookieOptions = {}): string {
-  if (!NAME.test(name) || !VALUE.test(value)) throw new TypeError(`"${name}" makes no cookie`)
+  if (!isToken(name) || !VALUE.test(value)) throw new TypeError(`"${name}" makes no cookie`)
   const { maxAge, path = '/', domain, sameSite = 'Lax' } = options
   const parts = [`${name}=${value}`, `Path=${path}`]
   if (domain !== undefined) parts.push(`Domain=${domain}`)
@@ -116,8 +110,7 @@ export function setCookieName(line: string): string {
   return nameOf(pair.replace(/^[\t =]+/, ''))
 }
 
-/** cookie-name and cookie-octet (4.1.1) */
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+/** cookie-octet (4.1.1) */
 const VALUE = /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/
 
 function parsePair(piece: string): CookiePair | undefined {

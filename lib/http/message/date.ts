@@ -4,12 +4,14 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 
-/**
- * The moment an HTTP-date names, milliseconds since the epoch; undefined for any other text. `now` is needed because RFC 850
- * years have two digits.
- */
+/** The moment an HTTP-date names; undefined for any other text. `now` is for the years of RFC 850, which have two digits. */
 export function parseDate(text: string, now: Milliseconds): Milliseconds | undefined {
-  return parseImfFixdate(text) ?? parseRfc850(text, now) ?? parseAsctime(text)
+  const found = IMF_FIXDATE.exec(text) ?? RFC850.exec(text)
+  if (found === null) return parseAsctime(text)
+  const [, day, month, year = '', time] = found
+  return year.length === 4
+    ? momentOf(Number(year), { month, day, time })
+    : momentNear(now, Number(year), { month, day, time })
 }
 
 /**
@@ -28,71 +30,51 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 const MONTH = `(${MONTHS.join('|')})`
 const DAY_NAME = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
 const LONG_DAY_NAME = '(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)'
-const TIME = '([0-9]{2}):([0-9]{2}):([0-9]{2})'
-
-const IMF_FIXDATE = new RegExp(`^${DAY_NAME}, ([0-9]{2}) ${MONTH} ([0-9]{4}) ${TIME} GMT$`)
-const RFC850 = new RegExp(`^${LONG_DAY_NAME}, ([0-9]{2})-${MONTH}-([0-9]{2}) ${TIME} GMT$`)
-const ASCTIME = new RegExp(`^${DAY_NAME} ${MONTH} ([0-9]{2}| [0-9]) ${TIME} ([0-9]{4})$`)
+const TIME = '([0-9]{2}:[0-9]{2}:[0-9]{2})'
 
 /** `Sun, 06 Nov 1994 08:49:37 GMT` */
-function parseImfFixdate(text: string): Milliseconds | undefined {
-  const found = IMF_FIXDATE.exec(text)
-  if (found === null) return undefined
-  const [, day, month, year, hour, minute, second] = found
-  return momentOf({ year: Number(year), month, day, hour, minute, second })
+const IMF_FIXDATE = new RegExp(`^${DAY_NAME}, ([0-9]{2}) ${MONTH} ([0-9]{4}) ${TIME} GMT$`)
+/** `Sunday, 06-Nov-94 08:49:37 GMT` */
+const RFC850 = new RegExp(`^${LONG_DAY_NAME}, ([0-9]{2})-${MONTH}-([0-9]{2}) ${TIME} GMT$`)
+/** `Sun Nov  6 08:49:37 1994` */
+const ASCTIME = new RegExp(`^${DAY_NAME} ${MONTH} ([0-9]{2}| [0-9]) ${TIME} ([0-9]{4})$`)
+
+function parseAsctime(text: string): Milliseconds | undefined {
+  const [, month, day, time, year] = ASCTIME.exec(text) ?? []
+  return year === undefined ? undefined : momentOf(Number(year), { month, day, time })
 }
 
-/**
- * `Sunday, 06-Nov-94 08:49:37 GMT`. A moment that appears to be more than 50 years in the future is the most recent one in
- * the past with the same last two digits.
- */
-function parseRfc850(text: string, now: Milliseconds): Milliseconds | undefined {
-  const found = RFC850.exec(text)
-  if (found === null) return undefined
-  const [, day, month, digits, hour, minute, second] = found
+interface Parts {
+  readonly month: string | undefined
+  readonly day: string | undefined
+  readonly time: string | undefined
+}
+
+/** A moment more than 50 years in the future is the latest one in the past whose year ends with the same two `digits`. */
+function momentNear(now: Milliseconds, digits: number, parts: Parts): Milliseconds | undefined {
   const horizon = new Date(now)
   horizon.setUTCFullYear(horizon.getUTCFullYear() + 50)
   const last = horizon.getUTCFullYear()
   // The latest year with these digits that is not after the horizon's, or a century less when the day of the year is.
-  const year = last - ((((last - Number(digits)) % 100) + 100) % 100)
-  const parts = { month, day, hour, minute, second }
-  const latest = momentOf({ ...parts, year })
+  const year = last - ((((last - digits) % 100) + 100) % 100)
+  const latest = momentOf(year, parts)
   return latest !== undefined && latest <= horizon.getTime()
     ? latest
-    : momentOf({ ...parts, year: year - (year === last ? 100 : 0) })
+    : momentOf(year - (year === last ? 100 : 0), parts)
 }
 
-/** `Sun Nov  6 08:49:37 1994` */
-function parseAsctime(text: string): Milliseconds | undefined {
-  const found = ASCTIME.exec(text)
-  if (found === null) return undefined
-  const [, month, day, hour, minute, second, year] = found
-  return momentOf({ year: Number(year), month, day, hour, minute, second })
-}
-
-interface Parts {
-  readonly year: number
-  readonly month: string | undefined
-  readonly day: string | undefined
-  readonly hour: string | undefined
-  readonly minute: string | undefined
-  readonly second: string | undefined
-}
-
-function momentOf(parts: Parts): Milliseconds | undefined {
-  const month = MONTHS.indexOf(parts.month ?? '')
-  const [day, hour, minute, second] = [
-    Number(parts.day),
-    Number(parts.hour),
-    Number(parts.minute),
-    Number(parts.second),
-  ]
+function momentOf(year: number, { month, day, time = '' }: Parts): Milliseconds | undefined {
+  const months = MONTHS.indexOf(month ?? '')
+  const days = Number(day)
+  const hours = Number(time.slice(0, 2))
+  const minutes = Number(time.slice(3, 5))
+  const seconds = Number(time.slice(6))
   // The grammar allows 60 for a leap second; it counts as the second after 59.
-  if (hour > 23 || minute > 59 || second > 60) return undefined
+  if (hours > 23 || minutes > 59 || seconds > 60) return undefined
   const date = new Date(0)
   // Not Date.UTC, which reads the years 0 to 99 as 1900 to 1999.
-  date.setUTCFullYear(parts.year, month, day)
+  date.setUTCFullYear(year, months, days)
   // A day the month does not have would have moved on to another month.
-  if (day < 1 || date.getUTCDate() !== day || date.getUTCMonth() !== month) return undefined
-  return date.setUTCHours(hour, minute, second)
+  if (days < 1 || date.getUTCDate() !== days || date.getUTCMonth() !== months) return undefined
+  return date.setUTCHours(hours, minutes, seconds)
 }

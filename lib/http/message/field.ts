@@ -55,10 +55,7 @@ export class Fields {
     return this.#joined
   }
 
-  /**
-   * These fields with others behind them. What `lines` makes of these is kept, and so is the last answer of `where` to them: for
-   * fields that many messages begin with.
-   */
+  /** These fields with others behind them. For messages that begin alike: `lines` and the last `where` of these are kept. */
   followedBy(others: readonly string[]): Fields {
     return new Fields(others, this)
   }
@@ -125,10 +122,7 @@ export class Fields {
     return this.where(line => !names.some(name => sameName(line, name)))
   }
 
-  /**
-   * The lines that are `kept`; these very fields when that is all of them, for they may remember their lines. The answer of
-   * `kept` must depend on the name alone.
-   */
+  /** The lines whose names are `kept`; these very fields when that is all of them, for they may remember their lines. */
   where(kept: (name: string) => boolean): Fields {
     const begin = this.#begin
     if (begin !== undefined && (begin.#kept === kept || begin.where(kept) === begin)) {
@@ -165,7 +159,7 @@ function linesOf(flat: readonly string[], sound: boolean): string {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
     if (!sound && !isToken(name)) throw new TypeError('a field name is no token')
-    if (!sound && !WRITABLE.test(value)) {
+    if (!sound && !isWritable(value)) {
       throw new TypeError(`the value of ${name} cannot be written`)
     }
     lines += `${name}: ${value}\r\n`
@@ -173,7 +167,11 @@ function linesOf(flat: readonly string[], sound: boolean): string {
   return lines
 }
 
-/** field-content with obs-text (5.5): no control character but tab, nothing beyond a byte. */
+/** Whether a field value (5.5) or a reason phrase can be written: no control character but tab, nothing beyond a byte. */
+export function isWritable(text: string): boolean {
+  return WRITABLE.test(text)
+}
+
 const WRITABLE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Whether two field names are the same: ASCII case does not count (5.1). */
@@ -193,10 +191,7 @@ export function listMembers(value: string): readonly string[] {
   return splitUnquoted(value, ',').filter(member => member !== '')
 }
 
-/**
- * The pieces between separators that stand outside quoted strings, without the optional whitespace around them (5.6.3). A
- * quoted string that never ends takes the rest of the value.
- */
+/** The pieces between separators outside quoted strings, trimmed (5.6.3). A quoted string that never ends takes the rest. */
 export function splitUnquoted(value: string, separator: ',' | ';'): readonly string[] {
   const pieces: string[] = []
   let start = 0

@@ -23,10 +23,7 @@ export interface StreamedContent {
   readonly trailers?: () => Fields
 }
 
-/**
- * Sends an interim response (15.2) ahead of the final one. It does nothing after the final response has begun and for HTTP/1.0
- * clients.
- */
+/** Sends an interim response (15.2). Does nothing once the final one has begun, nor for HTTP/1.0 clients. */
 export type SendInterim = (status: number, fields: Fields) => void
 
 export const noContent: Content = { kind: 'none' }
@@ -73,12 +70,16 @@ export interface Response {
   /** Without Content-Length, Transfer-Encoding, Connection, Date: the server writes those. */
   readonly fields: Fields
   readonly content: Content
-  /**
-   * Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise.
-   */
+  /** Length announced for content that is not sent: the answer to HEAD, or 304. Ignored otherwise. */
   readonly announcedLength?: number | undefined
   /** Outcome, reason and figures for the access log and the counters. */
   readonly facts?: Facts | undefined
+}
+
+/** Bytes of the content; undefined when only its end will tell. */
+export function lengthOf(content: Content): number | undefined {
+  if (content.kind === 'none') return 0
+  return content.kind === 'bytes' ? content.bytes.length : content.length
 }
 
 /** A function from request to response. Throwing a Failure answers with its public text; anything else is a 500. */

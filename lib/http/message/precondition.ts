@@ -16,11 +16,6 @@ import {
   weakMatch,
 } from './validator.ts'
 
-export interface Conditional {
-  readonly method: string
-  readonly fields: Fields
-}
-
 export interface Selected {
   /** Of the current representation; undefined when there is none. */
   readonly validators: Validators | undefined
@@ -43,7 +38,7 @@ export type Outcome =
 
 /** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
 export function evaluatePreconditions(
-  request: Conditional,
+  request: { readonly method: string; readonly fields: Fields },
   selected: Selected,
   now: Milliseconds,
 ): Outcome {
@@ -128,10 +123,7 @@ function anyMatches(
   return current !== undefined && tags.some(tag => match(tag, current))
 }
 
-/**
- * Undefined when the field is to be ignored: its value is no single valid date, or no modification date is known (13.1.3,
- * 13.1.4).
- */
+/** Undefined when the field does not count: it is no single valid date, or there is no modification date (13.1.3, 13.1.4). */
 function isUnmodifiedSince(
   value: string,
   validators: Validators | undefined,

@@ -55,11 +55,9 @@ export function selectRange(
 
   // ranges-specifier = range-unit "=" range-set; units are case-insensitive (14.1).
   if (!BYTES.test(value)) return whole(OTHER_UNIT.test(value) ? 'unit' : 'malformed')
-  const specs = rangeSet(value.slice('bytes='.length))
-  if (specs === 'malformed' || specs === 'many') return whole(specs)
-
-  const satisfiable = specs.map(spec => resolve(spec, size)).filter(range => range !== undefined)
-  const [first, ...rest] = coalesce(satisfiable)
+  const ranges = rangeSet(value.slice('bytes='.length), size)
+  if (ranges === 'malformed' || ranges === 'many') return whole(ranges)
+  const [first, ...rest] = coalesce(ranges)
   return first === undefined
     ? { send: 'unsatisfiable' }
     : { send: 'ranges', ranges: [first, ...rest] }
@@ -80,10 +78,7 @@ export type ContentRange =
   | { readonly kind: 'range'; readonly range: ByteRange; readonly size: number | undefined }
   | { readonly kind: 'unsatisfied'; readonly size: number }
 
-/**
- * A received Content-Range; undefined when it is malformed, in another unit, or contradicts itself, in which case the content
- * must not be combined with anything (14.4).
- */
+/** A received Content-Range; undefined when malformed, in another unit or contradictory: content is not combined then (14.4). */
 export function parseContentRange(value: string): ContentRange | undefined {
   const found = CONTENT_RANGE.exec(value)
   if (found === null) return undefined
@@ -106,45 +101,35 @@ function whole(because: WholeReason): Selection {
   return { send: 'whole', because }
 }
 
-/** int-range = first-pos "-" [ last-pos ], suffix-range = "-" suffix-length (14.1.1). */
-type RangeSpec =
-  | { readonly first: number; readonly last: number | undefined }
-  | { readonly suffix: number }
+/** The satisfiable ranges of a set. */
+function rangeSet(text: string, size: number): readonly ByteRange[] | 'malformed' | 'many' {
+  const ranges: ByteRange[] = []
+  let specs = 0
+  for (const member of listMembers(text)) {
+    if (specs === maxRanges) return 'many'
+    specs += 1
+    const range = rangeOf(member, size)
+    if (range === undefined) return 'malformed'
+    if (range.first < size) ranges.push(range)
+  }
+  return specs === 0 ? 'malformed' : ranges
+}
 
 const SPEC = /^([0-9]*)-([0-9]*)$/
 
-function rangeSet(text: string): readonly RangeSpec[] | 'malformed' | 'many' {
-  const specs: RangeSpec[] = []
-  for (const member of listMembers(text)) {
-    if (specs.length === maxRanges) return 'many'
-    const spec = rangeSpec(member)
-    if (spec === undefined) return 'malformed'
-    specs.push(spec)
+/**
+ * int-range = first-pos "-" [ last-pos ], suffix-range = "-" suffix-length (14.1.1). What is not satisfiable begins at the end or
+ * behind it (14.1.2). Numbers too large to be exact are larger than any size, which is all that matters.
+ */
+function rangeOf(text: string, size: number): ByteRange | undefined {
+  const [, first = '', last = ''] = SPEC.exec(text) ?? []
+  if (first === '') {
+    return last === '' ? undefined : { first: Math.max(size - Number(last), 0), last: size - 1 }
   }
-  return specs.length === 0 ? 'malformed' : specs
-}
-
-/** Numbers too large to be exact are larger than any size, which is all that matters. */
-function rangeSpec(text: string): RangeSpec | undefined {
-  const found = SPEC.exec(text)
-  if (found === null) return undefined
-  const [, first = '', last = ''] = found
-  if (first === '') return last === '' ? undefined : { suffix: Number(last) }
-  if (last === '') return { first: Number(first), last: undefined }
+  const range = { first: Number(first), last: last === '' ? size - 1 : Number(last) }
   // An int-range whose last-pos is less than its first-pos is invalid.
-  const spec = { first: Number(first), last: Number(last) }
-  return spec.last < spec.first ? undefined : spec
-}
-
-/** The bytes a spec means (14.1.2); undefined when it is not satisfiable. */
-function resolve(spec: RangeSpec, size: number): ByteRange | undefined {
-  if ('suffix' in spec) {
-    return spec.suffix === 0
-      ? undefined
-      : { first: Math.max(size - spec.suffix, 0), last: size - 1 }
-  }
-  if (spec.first >= size) return undefined
-  return { first: spec.first, last: Math.min(spec.last ?? size - 1, size - 1) }
+  if (last !== '' && range.last < range.first) return undefined
+  return { first: range.first, last: Math.min(range.last, size - 1) }
 }
 
 /** Merges what overlaps or is nearer than a part's overhead; each result stands where its earliest member stood. */

@@ -2,7 +2,7 @@
  * Makes short responses: a sentence as plain text, or no content.
  */
 import { Fields } from './field.ts'
-import { noContent, type Response } from './message.ts'
+import { lengthOf, noContent, type Response } from './message.ts'
 
 /** A plain-text answer. The sentence is what a person reads in a terminal, so it ends with a line feed. */
 export function textResponse(
@@ -31,14 +31,10 @@ export function announced(fields: Fields): Pick<Response, 'announcedLength'> {
     : {}
 }
 
-/**
- * The response to HEAD, made of that to GET: the same status and fields, the length of the content announced, and no content
- * (RFC 9110 section 9.3.2).
- */
+/** The response to HEAD, made of that to GET: without content, whose length is announced (RFC 9110 section 9.3.2). */
 export function withoutContent(response: Response): Response {
-  const { content } = response
-  if (content.kind === 'none') return response
-  const length = content.kind === 'bytes' ? content.bytes.length : content.length
+  if (response.content.kind === 'none') return response
+  const length = lengthOf(response.content)
   const bare = { ...response, content: noContent }
   return length === undefined ? bare : { ...bare, announcedLength: length }
 }

@@ -59,18 +59,12 @@ export function parseTarget(method: string, text: string): Target | Problem {
   return 'problem' in uri ? uri : { form: 'absolute', uri }
 }
 
-/**
- * An absolute http or https URI (RFC 9110 section 4.2), from a target, a setting or a Location field. A fragment is refused:
- * take it off first where it is allowed.
- */
+/** An absolute http or https URI (RFC 9110 section 4.2). A fragment is refused: take it off first where it is allowed. */
 export function parseUri(text: string): TargetUri | Problem {
   return unfitText(text) ?? parseAbsolute(text)
 }
 
-/**
- * `host` or `host:port`, IPv6 in brackets (RFC 3986 section 3.2). An absent or empty port means `defaultPort`; when that is
- * undefined a port is required.
- */
+/** `host` or `host:port`, IPv6 in brackets (RFC 3986 section 3.2). Without a `defaultPort` a port is required. */
 export function parseAuthority(text: string, defaultPort: number | undefined): Authority | Problem {
   if (text.startsWith('[')) {
     const end = text.indexOf(']')
@@ -90,10 +84,7 @@ export function parseAuthority(text: string, defaultPort: number | undefined): A
   return authorityOf(text.slice(0, colon), text.slice(colon + 1), defaultPort)
 }
 
-/**
- * The Host field (RFC 9110 section 7.2). Undefined when there is none or an empty one, which is how a client says that its
- * target has no authority.
- */
+/** The Host field (RFC 9110 section 7.2). None or an empty one says that the target has no authority: undefined. */
 export function parseHost(
   value: string | undefined,
   defaultPort: number,
@@ -157,9 +148,9 @@ function parseAbsolute(text: string): TargetUri | Problem {
   if (scheme === undefined) {
     return refuse('The target must be a path or an absolute http:// or https:// URI.')
   }
-  const start = scheme.length + 3
-  const end = endOfAuthority(text, start)
-  const authority = text.slice(start, end)
+  const rest = text.slice(scheme.length + '://'.length)
+  const end = rest.search(END_OF_AUTHORITY)
+  const authority = rest.slice(0, end)
   const at = authority.indexOf('@')
   const userinfo = authority.slice(0, Math.max(at, 0))
   // A second "@" fails here or in the host; either way there is no doubt which of them counts.
@@ -171,7 +162,7 @@ function parseAbsolute(text: string): TargetUri | Problem {
     host: result.host,
     port: result.port,
     ...(userinfo === '' ? {} : { userinfo }),
-    ...splitPath(text.slice(end)),
+    ...splitPath(rest.slice(end)),
   }
 }
 
@@ -182,14 +173,8 @@ function schemeOf(text: string): Scheme | undefined {
   return prefix === 'https://' ? 'https' : undefined
 }
 
-/** An authority ends at the first "/" or "?" or with the text (RFC 3986 section 3.2). */
-function endOfAuthority(text: string, start: number): number {
-  for (let i = start; i < text.length; i += 1) {
-    const c = text.charCodeAt(i)
-    if (c === 0x2f || c === 0x3f) return i
-  }
-  return text.length
-}
+/** The first "/" or "?", or the end of the text (RFC 3986 section 3.2). */
+const END_OF_AUTHORITY = /[/?]|$/
 
 /** userinfo = *( unreserved / pct-encoded / sub-delims / ":" ) (RFC 3986 section 3.2.1) */
 const USERINFO = /^(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*$/

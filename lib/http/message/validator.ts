@@ -53,10 +53,7 @@ export function formatEntityTag(tag: EntityTag): string {
   return `${tag.weak ? 'W/' : ''}"${tag.opaque}"`
 }
 
-/**
- * The value of If-Match or If-None-Match: "*" or a list of entity tags (13.1.1). Undefined when it is neither; one malformed
- * member makes the list malformed.
- */
+/** "*" or the list of entity tags in If-Match or If-None-Match (13.1.1); undefined when any of it is malformed. */
 export function parseEntityTags(value: string): '*' | readonly EntityTag[] | undefined {
   if (value === '*') return '*'
   const tags: EntityTag[] = []
@@ -89,10 +86,7 @@ export function weakMatch(a: EntityTag, b: EntityTag): boolean {
   return a.opaque === b.opaque
 }
 
-/**
- * Whether Last-Modified is a strong validator (8.8.2.2): it is at least one second older than the Date it came with, so a
- * change within its second would have shown.
- */
+/** Whether Last-Modified is strong (8.8.2.2): a second older than its Date, so that a change within its second would have shown. */
 export function isLastModifiedStrong(validators: Validators): boolean {
   if (validators.lastModified === undefined) return false
   return validators.date === undefined || validators.date - validators.lastModified >= 1000

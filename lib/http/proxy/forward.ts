@@ -10,13 +10,14 @@ import { iterate, type Source, sourceOf, type Take } from '../../bytes/source.ts
 import { Failure } from '../../errors.ts'
 import type { Lasting, OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
-import { Fields } from '../message/field.ts'
+import { Fields, isWritable } from '../message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../message/message.ts'
 import { announced } from '../message/reply.ts'
 import { formatAuthority, type TargetUri } from '../message/target.ts'
 import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
+import { responseText } from '../wire/message-writer.ts'
 import { endToEnd } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 
@@ -65,10 +66,6 @@ function exchange(request: Request, content: Content, to: Forwarding): Promise<R
   return to.origin.request(asked).then(response => answerOf(request, response))
 }
 
-function asksToContinue({ fields }: Request): boolean {
-  return /^100-continue$/i.test(fields.get('Expect') ?? '')
-}
-
 export interface UpgradeForwarding extends Forwarding {
   readonly socket: Socket
   readonly head: Buffer
@@ -99,9 +96,10 @@ export async function forwardUpgrade(
     throw new OriginFailure('ORIGIN_MALFORMED', origin, { problem, address })
   }
   client.setKeepAlive(true, 60_000)
-  client.write(switching(to.agreed(answer.fields)))
-  const { signal, head } = to
-  const report = await join({ client, head, far, idle, clock, signal })
+  const fields = endToEnd(to.agreed(answer.fields))
+  const head = { status: 101, reason: undefined, fields, length: undefined, hasContent: false }
+  client.write(responseText(head, 'Connection: Upgrade\r\nUpgrade: websocket\r\n'), 'latin1')
+  const report = await join({ client, head: to.head, far, idle, clock, signal: to.signal })
   return {
     status: 101,
     sent: report.down,
@@ -111,6 +109,7 @@ export async function forwardUpgrade(
 
 function outgoing(request: Request, to: Forwarding, content: Content): OriginRequest {
   const { method, fields, interim } = request
+  const awaits = content.kind === 'stream' && /^100-continue$/i.test(fields.get('Expect') ?? '')
   // A request of a server has what costs less than a signal.
   const lasts = request.onceOver !== undefined
   return {
@@ -123,14 +122,10 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
     within: lasts ? (request as Request & Lasting) : undefined,
     trusted: true,
     client: to.client,
-    awaitContinue: content.kind === 'stream' && asksToContinue(request) ? CONTINUE_TIME : undefined,
-    trailers: wantsTrailers(fields.get('TE')),
+    awaitContinue: awaits ? CONTINUE_TIME : undefined,
+    trailers: /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(fields.get('TE') ?? ''),
     onInterim: interim,
   }
-}
-
-function wantsTrailers(te: string | undefined): boolean {
-  return te !== undefined && /(?:^|[,\s])trailers(?:[,\s]|$)/i.test(te)
 }
 
 /** Content so small waits in memory until it is whole, so that a client that sends it slowly holds no connection. */
@@ -150,11 +145,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   return {
     kind: 'stream',
     length,
-    open: () =>
-      new InTime(
-        sourceOf(() => request.content),
-        to,
-      ),
+    open: () => new InTime(request, to),
     trailers: () => to.trailers(request.trailers?.() ?? Fields.empty),
   }
 }
@@ -162,10 +153,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
 /** The whole content of a request. Throws a ContentTooSlow, a MalformedContent, or a ClientGone. */
 async function whole(request: Request, to: Forwarding): Promise<Buffer> {
   const blocks: Buffer[] = []
-  const source = new InTime(
-    sourceOf(() => request.content),
-    to,
-  )
+  const source = new InTime(request, to)
   try {
     // A copy: a block from a socket is a view of a larger buffer.
     for await (const block of iterate(source)) blocks.push(Buffer.from(block))
@@ -182,8 +170,8 @@ class InTime implements Source {
   readonly #time: Milliseconds
   readonly #alarm: Alarm
 
-  constructor(content: Source, { clock, contentTime }: Forwarding) {
-    this.#content = content
+  constructor({ content }: Request, { clock, contentTime }: Forwarding) {
+    this.#content = sourceOf(() => content)
     this.#time = contentTime
     this.#alarm = new Alarm(clock)
   }
@@ -208,7 +196,7 @@ class InTime implements Source {
 function answerOf(request: Request, response: OriginResponse): Response {
   const { status, content, length, trailers } = response
   const fields = endToEnd(response.fields, 'content-length')
-  const reason = PHRASE.test(response.reason) ? response.reason : undefined
+  const reason = response.reason !== '' && isWritable(response.reason) ? response.reason : undefined
   // Each answer is written out: a copy of a common part costs as much as all of this.
   if (request.method === 'HEAD' || status === 204 || status === 304) {
     content.close()
@@ -226,13 +214,4 @@ function answerOf(request: Request, response: OriginResponse): Response {
       ? { kind: 'stream', length, open }
       : { kind: 'stream', length, open, trailers: () => endToEnd(trailers()) }
   return { status, reason, fields, facts: undefined, content: stream }
-}
-
-/** reason-phrase (RFC 9112 section 4) */
-const PHRASE = /^[\t\x20-\x7e\x80-\xff]+$/
-
-function switching(fields: Fields): Buffer {
-  const lines = ['HTTP/1.1 101 Switching Protocols', 'Connection: Upgrade', 'Upgrade: websocket']
-  for (const [name, value] of endToEnd(fields)) lines.push(`${name}: ${value}`)
-  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
 }

@@ -67,11 +67,6 @@ const FORWARDING: ReadonlySet<string> = new Set([
   'proxy',
   // Some servers take these for the path that is asked for (IIS, Symfony, Zend, Envoy), and what we have judged is another.
   ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
-  ...[
-    'x-forwarded-uri',
-    'x-forwarded-url',
-    'x-forwarded-path',
-    'x-forwarded-prefix',
-    'x-envoy-original-path',
-  ],
+  ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-forwarded-prefix'],
+  'x-envoy-original-path',
 ])

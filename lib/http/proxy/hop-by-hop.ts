@@ -13,10 +13,7 @@
  */
 import { type Fields, listMembers } from '../message/field.ts'
 
-/**
- * The fields of a message that may be forwarded and stored: all but the hop-by-hop ones, order kept. `besides` is one more to
- * leave out, in lower case.
- */
+/** The fields that may be forwarded and stored, order kept: all but the hop-by-hop ones and `besides`, in lower case. */
 export function endToEnd(fields: Fields, besides?: string): Fields {
   const options = connectionOptions(fields)
   const named = options.length === 0 ? NONE : new Set(options)
@@ -42,43 +39,20 @@ export function hasConnectionOption(fields: Fields, option: string): boolean {
 
 /** Dropped whether or not Connection names them, because old senders forget to. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
   'upgrade',
   // For the next proxy only (11.7): we are that proxy, or have no business passing them on.
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-authentication-info',
+  ...['proxy-authenticate', 'proxy-authorization', 'proxy-authentication-info'],
 ])
 
 /** Kept though Connection names them. */
 const PROTECTED: ReadonlySet<string> = new Set([
   // Where the message ends and what it carries.
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'content-range',
+  ...['content-length', 'content-type', 'content-encoding', 'content-range'],
   // Who is asked, by whom, on whose behalf.
-  'host',
-  'authorization',
-  'www-authenticate',
-  'cookie',
-  'set-cookie',
-  'via',
-  'forwarded',
+  ...['host', 'authorization', 'www-authenticate', 'cookie', 'set-cookie', 'via', 'forwarded'],
   // What may be stored and what a stored answer is compared with.
-  'age',
-  'cache-control',
-  'date',
-  'etag',
-  'expires',
-  'last-modified',
-  'pragma',
-  'range',
+  ...['age', 'cache-control', 'date', 'etag', 'expires', 'last-modified', 'pragma', 'range'],
   'vary',
 ])
 

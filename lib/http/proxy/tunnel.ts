@@ -22,8 +22,6 @@ export interface TunnelOptions {
   readonly far: Transport
   /** The longest time without a byte in either direction. */
   readonly idle: Milliseconds
-  /** The same once one side has ended and nothing waits to be taken by the other; 15 s unless told. */
-  readonly halfClosed?: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
   /** Told of bytes as they are passed on: `up` from the client to the far side, `down` back. */
@@ -45,7 +43,8 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
 
 /** So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. */
 const mostUntaken = 512 * 1024
-const HALF_CLOSED: Milliseconds = 15_000
+/** For a byte once one side has ended and nothing waits to be taken by the other. */
+const halfClosed: Milliseconds = 15_000
 
 class Tunnel implements Reader {
   readonly #options: TunnelOptions
@@ -145,13 +144,13 @@ class Tunnel implements Reader {
   }
 
   #watch(): void {
-    const { idle, halfClosed = HALF_CLOSED } = this.#options
+    const { idle } = this.#options
     const half = this.#openDirections < 2
     this.#alarm.set(half ? Math.min(idle, halfClosed) : idle, this.#silent)
   }
 
   readonly #silent = (): void => {
-    const { client, far, idle, halfClosed = HALF_CLOSED } = this.#options
+    const { client, far, idle } = this.#options
     const waits = client.writableLength + far.socket.writableLength > 0
     const half = this.#openDirections < 2 && halfClosed < idle
     // What was sent to a side that has not ended may still be taken, as slowly as in any tunnel.

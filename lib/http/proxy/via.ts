@@ -4,40 +4,27 @@
  */
 import { type Fields, isToken, sameName, trimWhitespace } from '../message/field.ts'
 
-export interface ViaMember {
-  /** Protocol as received, such as `1.1` or `HTTP/1.1`. */
-  readonly protocol: string
-  /** Pseudonym, or host and port, as written. */
-  readonly receivedBy: string
-}
-
 /** These fields with us as the last intermediary. `version` is that of the message we received. */
 export function appendVia(fields: Fields, version: string, pseudonym: string): Fields {
   return fields.plus('Via', `${version} ${pseudonym}`)
 }
 
-/**
- * Whether a message has come through the intermediary of this pseudonym before: it runs in a circle and must not be
- * forwarded again. Hosts compare without case, so pseudonyms do.
- */
+/** Whether a message has come through us before, under this pseudonym in any case: it runs in a circle. */
 export function hasPassed(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
-  if (value === undefined) return false
-  return parseVia(value).some(member => sameName(member.receivedBy, pseudonym))
+  return value !== undefined && parseVia(value).some(name => sameName(name, pseudonym))
 }
 
-/** The members of a Via field value in their order; malformed ones are left out, comments dropped. */
-export function parseVia(value: string): readonly ViaMember[] {
-  const members: ViaMember[] = []
+/** Who received the message, by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
+export function parseVia(value: string): readonly string[] {
+  const names: string[] = []
   for (const piece of withoutComments(value).split(',')) {
-    const [protocol, receivedBy, ...rest] = trimWhitespace(piece).split(SPACE)
+    const [protocol, receivedBy, ...rest] = trimWhitespace(piece).split(/[ \t]+/)
     if (protocol === undefined || receivedBy === undefined || rest.length > 0) continue
-    if (protocol.split('/').every(isToken)) members.push({ protocol, receivedBy })
+    if (protocol.split('/').every(isToken)) names.push(receivedBy)
   }
-  return members
+  return names
 }
-
-const SPACE = /[ \t]+/
 
 /** Comments nest, and a backslash takes the meaning from the next character (5.6.5). One that never ends takes the rest. */
 function withoutComments(value: string): string {

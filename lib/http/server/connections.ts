@@ -4,18 +4,13 @@
 import type { Socket } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Members } from '../../members.ts'
-import type { Peer } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
-import type { LiveRequest } from './live-request.ts'
+import type { Ends, LiveRequest } from './live-request.ts'
+import type { HttpServerLimits } from './options.ts'
 import type { RequestContent } from './request-content.ts'
 
 /** What is known of one client connection for as long as it lasts. */
-export interface Connection {
-  readonly client: Peer
-  readonly local: Peer
-  readonly secure: boolean
-  /** The target of the CONNECT, when this connection is inside an intercepted tunnel. */
-  readonly tunnelEnd?: Authority
+export interface Connection extends Ends {
   /** Requests that came so far. */
   requests: number
   /** The exchanges under way, in the order they came; each is told when the connection has gone. */
@@ -50,14 +45,7 @@ interface Moved {
 }
 
 /** Time limits for clients. 0 is no limit. */
-export interface ClientTimes {
-  /** For a head, once it has begun. */
-  readonly headTime: Milliseconds
-  /** Between requests. */
-  readonly idle: Milliseconds
-  /** Without taking a byte of what waits, or without a byte moving either way while a request is under way. */
-  readonly stalled: Milliseconds
-}
+type ClientTimes = Pick<HttpServerLimits, 'headTime' | 'idle' | 'stalled'>
 
 /** Keeps the table of open connections. */
 export class Connections {
@@ -69,17 +57,19 @@ export class Connections {
       client: { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 },
       local: { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 },
       secure,
-      ...untouched(),
     })
   }
 
   /** Enters a TLS connection that lies in another one; `end` is where the CONNECT on that one wanted to go. */
   addWithin(below: Connection, socket: Socket, end: Authority): Connection {
     const { client, local } = below
-    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end, ...untouched() })
+    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end })
   }
 
-  #enter(socket: Socket, connection: Connection): Connection {
+  #enter(socket: Socket, ends: Ends): Connection {
+    const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
+    const begun = { requests: 0, underWay: new Members<LiveRequest>(), over: false, moved }
+    const connection: Connection = { ...ends, ...begun, takenOver: false }
     this.#open.set(socket, connection)
     socket.once('close', () => {
       this.#open.delete(socket)
@@ -153,21 +143,10 @@ export class Connections {
   }
 }
 
-/** Whether this exchange is the last that came on its connection. */
-export function isNewest(exchange: LiveRequest, { underWay }: Connection): boolean {
-  return underWay.newest === exchange
-}
-
 /** Does it when no request is under way. */
 export function afterLast(connection: Connection, act: () => void): void {
   if (connection.underWay.size === 0) act()
   else connection.afterLast = act
-}
-
-/** What a connection begins with. */
-function untouched(): Pick<Connection, 'requests' | 'underWay' | 'over' | 'takenOver' | 'moved'> {
-  const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
-  return { requests: 0, underWay: new Members(), over: false, takenOver: false, moved }
 }
 
 /** An address as `Peer` wants it: IPv4-mapped IPv6 as IPv4, without a zone. */

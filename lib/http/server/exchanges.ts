@@ -7,7 +7,7 @@ import type { LogFacts } from '../../log/log.ts'
 import type { Exchange, Request, Response } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { formatAuthority, formatUri, pathAndQuery } from '../message/target.ts'
-import { type Connection, isNewest } from './connections.ts'
+import type { Connection } from './connections.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
@@ -51,9 +51,7 @@ export class Exchanges {
       : this.#options.onFailure(request, error)
   }
 
-  /**
-   * Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws.
-   */
+  /** Calls the handler unless `way` has the response, sends the response, reports the exchange, and calls `done`. Never throws. */
   answer(
     request: LiveRequest,
     connection: Connection,
@@ -63,7 +61,7 @@ export class Exchanges {
     const { out, response = this.#ask(request) } = way
     const begin = (ready: Response): void => {
       // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
-      if (this.draining && isNewest(request, connection)) out.last()
+      if (this.draining && connection.underWay.newest === request) out.last()
       send(out, request, ready, this.#sending, sent => {
         connection.underWay.delete(request)
         this.report(request, ready, sent)
@@ -95,13 +93,8 @@ export class Exchanges {
 }
 
 /** The response to a request that is refused for its head alone. */
-export function malformed(refusal: {
-  readonly status: number
-  readonly sentence: string
-}): Response {
-  return textResponse(refusal.status, refusal.sentence, {
-    facts: { outcome: 'refused', because: 'malformed' },
-  })
+export function malformed({ status, sentence }: { status: number; sentence: string }): Response {
+  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
  * Opens a listener, at an address or on a socket of the service manager, or says in one sentence why it cannot.
  */
+import type { AddressInfo } from 'node:net'
 import { explainError, Failure, systemCode } from '../../errors.ts'
 import type { InheritedSocket } from '../../systemd.ts'
 import { formatAuthority } from '../message/target.ts'
@@ -12,46 +13,32 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Where a listener is. */
-export interface ListensAt {
-  readonly address: string
-  readonly port: number
-}
-
 /** Starts listening. Throws a Failure that says where and why not; `inUse` is what to do when another process listens there. */
 export async function startListening(
   server: HttpServer,
   place: ListenAddress | InheritedSocket,
   inUse: string,
-): Promise<ListensAt> {
+): Promise<AddressInfo> {
   try {
     if ('fd' in place) return await server.listen({ fd: place.fd })
     const { address, port } = place
     return await server.listen(address === undefined ? { port } : { host: address, port })
-  } catch (error) {
-    throw cannotListen(place, inUse, error)
+  } catch (cause) {
+    const where =
+      'fd' in place
+        ? `the socket ${place.name} (descriptor ${place.fd})`
+        : formatAuthority({ host: place.address ?? '*', port: place.port })
+    const reasons: Readonly<Record<string, string>> = {
+      EADDRINUSE: inUse,
+      EACCES: 'ports below 1024 need a privilege this process does not have',
+      EADDRNOTAVAIL: 'this machine does not have the address',
+    }
+    const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
+    throw new Failure(`cannot listen on ${where}: ${reason}`, {
+      code: 'LISTEN',
+      fault: 'internal',
+      publicText: 'The service cannot start.',
+      cause,
+    })
   }
-}
-
-function cannotListen(
-  place: ListenAddress | InheritedSocket,
-  inUse: string,
-  cause: unknown,
-): Failure {
-  const where =
-    'fd' in place
-      ? `the socket ${place.name} (descriptor ${place.fd})`
-      : formatAuthority({ host: place.address ?? '*', port: place.port })
-  const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: inUse,
-    EACCES: 'ports below 1024 need a privilege this process does not have',
-    EADDRNOTAVAIL: 'this machine does not have the address',
-  }
-  const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
-  return new Failure(`cannot listen on ${where}: ${reason}`, {
-    code: 'LISTEN',
-    fault: 'internal',
-    publicText: 'The service cannot start.',
-    cause,
-  })
 }

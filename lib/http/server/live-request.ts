@@ -1,31 +1,25 @@
 /**
  * A request on a connection, as its handler sees it, and whether its client is still connected.
  */
+import type { IncomingMessage } from 'node:http'
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Member } from '../../members.ts'
-import type { Fields } from '../message/field.ts'
+import { Fields } from '../message/field.ts'
 import type { Peer, Request, SendInterim } from '../message/message.ts'
 import type { Authority, Target } from '../message/target.ts'
+import { checkRequest, type Refusal } from '../wire/request-rules.ts'
+import type { TargetReader } from '../wire/target-reader.ts'
 import type { HttpServerOptions } from './options.ts'
+import { RequestContent } from './request-content.ts'
 
 /** Both ends of the connection a request came on. */
-interface Ends {
-  readonly client: Peer
-  readonly local: Peer
-  readonly secure: boolean
-  readonly tunnelEnd?: Authority
-}
+export type Ends = Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'>
 
 /** What the bytes of a request said. */
-export interface ReadRequest {
-  readonly method: string
-  readonly target: Target
-  readonly version: '1.0' | '1.1'
-  readonly fields: Fields
-  readonly content: AsyncIterable<Buffer>
-  readonly trailers?: (() => Fields) | undefined
-  readonly interim?: SendInterim | undefined
-}
+type ReadRequest = Pick<
+  Request,
+  'method' | 'target' | 'version' | 'fields' | 'content' | 'trailers' | 'interim'
+>
 
 export class LiveRequest implements Request, Member {
   place = 0
@@ -99,6 +93,44 @@ export class LiveRequest implements Request, Member {
 
 /** One for all: making an error for each request costs more than many a request. */
 const over = new Error('the exchange is over')
+
+interface NodeRequestParts {
+  readonly options: HttpServerOptions
+  readonly targets: TargetReader
+  readonly content?: AsyncIterable<Buffer>
+  readonly interim?: SendInterim
+}
+
+/** The request that Node's parser has read, and what is wrong when its head breaks a rule that parser does not know. */
+export function nodeRequest(
+  message: IncomingMessage,
+  ends: Ends,
+  { options, targets, content = new RequestContent(message), interim }: NodeRequestParts,
+): { readonly request: LiveRequest; readonly refusal: Refusal | undefined } {
+  const method = message.method ?? ''
+  const rawTarget = message.url ?? ''
+  const fields = Fields.fromFlat(message.rawHeaders)
+  const target = targets.read(method, rawTarget)
+  const request = new LiveRequest(
+    {
+      method,
+      target: 'problem' in target ? { form: 'asterisk' } : target,
+      version: message.httpVersionMinor === 0 ? '1.0' : '1.1',
+      fields,
+      content,
+      trailers: content instanceof RequestContent ? () => content.trailers() : undefined,
+      interim,
+    },
+    ends,
+    options,
+  )
+  const head = { method, version: message.httpVersion, rawTarget, fields }
+  const problem = 'problem' in target ? target.problem : undefined
+  const refusal =
+    checkRequest(head, options.limits.heads) ??
+    (problem === undefined ? undefined : { status: 400 as const, sentence: problem })
+  return { request, refusal }
+}
 
 /** Names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {

@@ -2,20 +2,16 @@
  * The options of a server: handlers, callbacks and limits.
  */
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
+import type { SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Exchange, Handler, Peer, Request, Response } from '../message/message.ts'
 import type { Authority } from '../message/target.ts'
 import type { HeadLimits } from '../wire/request-rules.ts'
-import type { TlsOptions } from './node-server.ts'
 
 export interface HttpServerOptions {
   readonly handler: Handler
   readonly connect: ConnectHandler
-  /**
-   * Answers a request to change to WebSocket. Without it Upgrade fields are ignored; with it those of other protocols are, and
-   * the connection ends after the response.
-   */
+  /** Answers a request for WebSocket; others for a change are ignored and end the connection. Without it all are ignored. */
   readonly upgrade?: ConnectHandler
   /** The answer when a handler throws. */
   readonly onFailure: (request: Request, error: unknown) => Response
@@ -26,12 +22,24 @@ export interface HttpServerOptions {
   readonly requestId: () => string
   readonly clock: Clock
   readonly limits: HttpServerLimits
-  /**
-   * Whether plain requests take the fast path (fast-path/fast-path.ts). Other requests go to Node's server.
-   */
+  /** Whether plain requests take the fast path (fast-path/fast-path.ts). Other requests go to Node's server. */
   readonly fastPath?: boolean
   /** Makes it a TLS listener. */
   readonly tls?: TlsOptions
+}
+
+/** A certificate with its key, PEM; after the certificate may follow those between it and its root. */
+export interface KeyAndCertificate {
+  readonly key: string
+  readonly cert: string
+}
+
+/** What a listener for TLS needs. */
+export interface TlsOptions {
+  /** For clients that name no host, and for hosts `contextFor` has nothing for. */
+  readonly identity: KeyAndCertificate
+  /** What answers for the host a client names (SNI). Undefined: `identity` does. */
+  readonly contextFor: (host: string) => Promise<SecureContext | undefined>
 }
 
 export interface HttpServerLimits {
@@ -53,10 +61,7 @@ export interface HttpServerLimits {
   readonly taking?: Milliseconds
 }
 
-/**
- * Answers a CONNECT (RFC 9110 section 9.3.6) or a change of protocol (section 7.8): with a response that refuses it, or, once
- * the connection has ended, with a report.
- */
+/** Answers CONNECT or a change of protocol (RFC 9110 sections 9.3.6, 7.8): refuses it, or reports when the connection has ended. */
 export type ConnectHandler = (
   request: Request,
   socket: Socket,

@@ -20,11 +20,14 @@ export class MalformedContent extends Failure {
   }
 }
 
-export class RequestContent implements AsyncIterable<Buffer> {
+/** To be read once. `next` throws when the client goes away in the middle, or sends a malformed chunk. */
+export class RequestContent implements AsyncIterableIterator<Buffer, undefined> {
   readonly #message: IncomingMessage
   readonly #begin: () => void
-  #blocks: Blocks | undefined
+  #state: 'new' | 'open' | 'ended' | 'broken' = 'new'
   #malformed: MalformedContent | undefined
+  #wake: () => void = () => {}
+  #stopListening: () => void = () => {}
 
   /** `begin` is called when the first block is asked for: the moment to send 100 (Continue). */
   constructor(message: IncomingMessage, begin: () => void = () => {}) {
@@ -32,11 +35,28 @@ export class RequestContent implements AsyncIterable<Buffer> {
     this.#begin = begin
   }
 
-  /** To be read once. `next` throws when the client goes away in the middle, or sends a malformed chunk. */
-  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
-    this.#blocks = new Blocks(this.#message, this.#begin)
-    if (this.#malformed !== undefined) this.#blocks.break(this.#malformed)
-    return this.#blocks
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<Buffer, undefined>> {
+    if (this.#state === 'new') this.#start()
+    for (;;) {
+      const block: Buffer | null = this.#state === 'open' ? this.#message.read() : null
+      if (block !== null) return { done: false, value: block }
+      if (this.#state === 'ended') return { done: true, value: undefined }
+      if (this.#state === 'broken') {
+        throw this.#malformed ?? new Error('the client went away before its content ended')
+      }
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  async return(): Promise<IteratorResult<Buffer, undefined>> {
+    this.#stop('ended')
+    return { done: true, value: undefined }
   }
 
   /** Whether `refuse` was called. */
@@ -48,7 +68,7 @@ export class RequestContent implements AsyncIterable<Buffer> {
   refuse(problem: string): boolean {
     if (this.#message.complete) return false
     this.#malformed = new MalformedContent(problem)
-    this.#blocks?.break(this.#malformed)
+    this.#stop('broken')
     return true
   }
 
@@ -56,81 +76,37 @@ export class RequestContent implements AsyncIterable<Buffer> {
   trailers(): Fields {
     return this.#message.complete ? Fields.fromFlat(this.#message.rawTrailers) : Fields.empty
   }
+
+  #start(): void {
+    const message = this.#message
+    this.#state = 'open'
+    if (message.readableEnded) return this.#stop('ended')
+    if (message.destroyed) return this.#stop('broken')
+    const onReadable = (): void => {
+      if (message.readableLength === 0) message.read(0) // lets 'end' happen
+      this.#wake()
+    }
+    const onEnd = (): void => this.#stop('ended')
+    const onBroken = (): void => this.#stop('broken')
+    message.on('readable', onReadable).on('end', onEnd).on('close', onBroken).on('error', onBroken)
+    this.#stopListening = () => {
+      // 'error' keeps its listener: without one it would end the process.
+      message.off('readable', onReadable).off('end', onEnd).off('close', onBroken)
+    }
+    this.#begin()
+  }
+
+  #stop(state: 'ended' | 'broken'): void {
+    if (this.#state === 'ended' || this.#state === 'broken') return
+    this.#state = state
+    this.#stopListening()
+    this.#wake()
+  }
 }
 
 /** The content of a request that has none. */
 export const emptyContent: AsyncIterable<Buffer> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
-}
-
-class Blocks implements AsyncIterator<Buffer, undefined> {
-  readonly #message: IncomingMessage
-  readonly #begin: () => void
-  #state: 'new' | 'open' | 'ended' | 'broken' = 'new'
-  #why = new Error('the client went away before its content ended')
-  #wake: () => void = () => {}
-
-  constructor(message: IncomingMessage, begin: () => void) {
-    this.#message = message
-    this.#begin = begin
-  }
-
-  async next(): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#state === 'new') this.#start()
-    for (;;) {
-      const block: Buffer | null = this.#state === 'open' ? this.#message.read() : null
-      if (block !== null) return { done: false, value: block }
-      if (this.#state === 'ended') return { done: true, value: undefined }
-      if (this.#state === 'broken') throw this.#why
-      await new Promise<void>(resolve => {
-        this.#wake = resolve
-      })
-    }
-  }
-
-  break(why: Error): void {
-    if (this.#state === 'new') this.#state = 'open'
-    this.#why = why
-    this.#stop('broken')
-  }
-
-  async return(): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#state === 'open') this.#stop('ended')
-    this.#state = 'ended'
-    return { done: true, value: undefined }
-  }
-
-  #start(): void {
-    const message = this.#message
-    this.#state = 'open'
-    if (message.readableEnded || message.destroyed) {
-      this.#stop(message.readableEnded ? 'ended' : 'broken')
-      return
-    }
-    message.on('readable', this.#onReadable)
-    message.on('end', this.#onEnd)
-    message.on('close', this.#onBroken)
-    message.on('error', this.#onBroken)
-    this.#begin()
-  }
-
-  readonly #onReadable = () => {
-    if (this.#message.readableLength === 0) this.#message.read(0) // lets 'end' happen
-    this.#wake()
-  }
-  readonly #onEnd = () => this.#stop('ended')
-  readonly #onBroken = () => this.#stop('broken')
-
-  #stop(state: 'ended' | 'broken'): void {
-    if (this.#state !== 'open') return
-    this.#state = state
-    const message = this.#message
-    message.off('readable', this.#onReadable)
-    message.off('end', this.#onEnd)
-    message.off('close', this.#onBroken)
-    // 'error' keeps its listener: without one it would end the process.
-    this.#wake()
-  }
 }
 
 /** Time limit for the rest of a request that was answered before its end. */

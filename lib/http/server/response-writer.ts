@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
-import { type ResponseHead, responseText } from '../wire/response-text.ts'
+import { type ResponseHead, responseText } from '../wire/message-writer.ts'
 
 /** Told when bytes are with the kernel, or why they never will be. */
 export type Taken = (error?: Error | null) => void

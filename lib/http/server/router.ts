@@ -15,9 +15,7 @@ export interface Route<Context = undefined> {
   readonly handle: RouteHandler<Context>
 }
 
-/**
- * Builds the table once. The answer of the router is undefined for a path no route names.
- */
+/** Builds the table once. The answer of the router is undefined for a path no route names. */
 export function router<Context = undefined>(
   routes: ReadonlyArray<Route<Context>>,
 ): (request: Request, path: string, context: Context) => Promise<Response> | undefined {

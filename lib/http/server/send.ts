@@ -5,7 +5,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { Source } from '../../bytes/source.ts'
-import type { Response, StreamedContent } from '../message/message.ts'
+import { lengthOf, type Response, type StreamedContent } from '../message/message.ts'
 import type { LiveRequest } from './live-request.ts'
 import type { LoopShare } from './loop-share.ts'
 import type { ResponseWriter } from './response-writer.ts'
@@ -41,7 +41,8 @@ export function send(
   if (request.over) return done(nothing)
   const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
-    out.head({ status, reason, fields, length: lengthOf(response, hasContent), hasContent })
+    const length = hasContent ? lengthOf(content) : response.announcedLength
+    out.head({ status, reason, fields, length, hasContent })
   } catch (error) {
     out.destroy()
     return done({ ...nothing, error })
@@ -50,12 +51,6 @@ export function send(
     new Streaming(out, request, content, options, done).run()
   } else
     finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
-}
-
-function lengthOf({ content, announcedLength }: Response, hasContent: boolean): number | undefined {
-  if (!hasContent) return announcedLength
-  if (content.kind === 'none') return 0
-  return content.kind === 'bytes' ? content.bytes.length : content.length
 }
 
 /** Statuses whose responses end with their fields (RFC 9110 section 6.4.1). */

@@ -18,22 +18,13 @@ import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
 import { afterLast, type Connection, Connections } from './connections.ts'
-import { Exchanges } from './exchanges.ts'
-import type { LiveRequest } from './live-request.ts'
+import { Exchanges, malformed } from './exchanges.ts'
+import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
-import { type NodeRequestParts, nodeRequest } from './node-request.ts'
-import { headProblem, type KeyAndCertificate, nodeServer, tlsRules } from './node-server.ts'
-import type { ConnectHandler, HttpServerOptions, TakenOver } from './options.ts'
+import { headProblem, nodeServer, tlsRules } from './node-server.ts'
+import type { ConnectHandler, HttpServerOptions, KeyAndCertificate, TakenOver } from './options.ts'
 import { emptyContent, passOver, RequestContent } from './request-content.ts'
 import { interimSender, NodeResponseWriter, wholeResponse } from './response-writer.ts'
-
-export type {
-  Adopt,
-  ConnectHandler,
-  HttpServerLimits,
-  HttpServerOptions,
-  TakenOver,
-} from './options.ts'
 
 export class HttpServer {
   readonly #server: Server | SecureServer
@@ -42,8 +33,9 @@ export class HttpServer {
   /** Connections below those of a TLS listener, and those whose handshake is under way. */
   readonly #raw = new Set<Socket>()
   readonly #connections = new Connections()
-  readonly #targets = new TargetReader()
   readonly #options: HttpServerOptions
+  /** What requests are read with. */
+  readonly #reading: { readonly options: HttpServerOptions; readonly targets: TargetReader }
   readonly #exchanges: Exchanges
   readonly #fastPath: FastPath | undefined
   /** How Node's server takes a connection. */
@@ -51,14 +43,14 @@ export class HttpServer {
   #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
+    const targets = new TargetReader()
     this.#options = options
-    const { limits } = options
-    this.#server = nodeServer(limits, options.tls)
+    this.#reading = { options, targets }
+    this.#server = nodeServer(options.limits, options.tls)
     this.#arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
-    const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
-    this.#fastPath = options.fastPath === true ? new FastPath(parts) : undefined
+    if (options.fastPath) this.#fastPath = new FastPath(options, this.#exchanges, targets)
     const takers = this.#server.listeners(this.#arrival)
     this.#server.removeAllListeners(this.#arrival)
     this.#toNode = socket => {
@@ -116,9 +108,7 @@ export class HttpServer {
     return this.#connections.count
   }
 
-  /**
-   * Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut.
-   */
+  /** Stops accepting, lets what is under way finish, ends idle connections at once. When `deadline` fires the rest is cut. */
   async close(deadline: AbortSignal): Promise<void> {
     this.#exchanges.draining = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
@@ -152,10 +142,8 @@ export class HttpServer {
       if (awaited && !out.headersSent) out.writeContinue()
       awaited = false
     })
-    const { request, refusal } = this.#read(message, connection, {
-      content,
-      interim: interimSender(out),
-    })
+    const reading = { ...this.#reading, content, interim: interimSender(out) }
+    const { request, refusal } = nodeRequest(message, connection, reading)
     connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
       message.socket.destroy()
@@ -164,7 +152,7 @@ export class HttpServer {
     connection.underWay.add(request)
     connection.content = content
     connection.over = refusal !== undefined || !out.shouldKeepAlive
-    const response = refusal ?? (await this.#exchanges.handle(request))
+    const response = refusal ? malformed(refusal) : await this.#exchanges.handle(request)
     const outgoing = new NodeResponseWriter(out)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
     if (awaited || content.malformed || refusal !== undefined) outgoing.last()
@@ -175,14 +163,10 @@ export class HttpServer {
   }
 
   async #answerConnect(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    socket.on('error', () => socket.destroy())
-    const connection = this.#connectionOf(socket)
-    if (connection.over) return
-    // Node hands the connection over at once: answers still to come would land in the tunnel (RFC 9112 section 9.3.2).
-    if (connection.underWay.size > 0) return void socket.destroy()
-    const { request, refusal } = this.#read(message, connection)
+    const handed = this.#handedOver(message, socket)
+    if (handed === undefined) return
+    const { connection, request, refusal } = handed
     connection.takenOver = true
-    connection.underWay.add(request)
     const { connect } = this.#options
     const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
     if ('fields' in answer) {
@@ -194,17 +178,13 @@ export class HttpServer {
   }
 
   async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    socket.on('error', () => socket.destroy()).setTimeout(0)
-    const connection = this.#connectionOf(socket)
-    if (connection.over) return
-    // Node has let go of the connection: an answer that is still due before this one could not be sent any more.
-    if (connection.underWay.size > 0) return void socket.destroy()
-    const checked = this.#read(message, connection, { content: emptyContent })
-    const { request } = checked
-    connection.underWay.add(request)
+    socket.setTimeout(0)
+    const handed = this.#handedOver(message, socket, emptyContent)
+    if (handed === undefined) return
+    const { connection, request, refusal } = handed
     const { upgrade = this.#options.connect } = this.#options
     let answer: Response | TakenOver
-    if (checked.refusal !== undefined) answer = checked.refusal
+    if (refusal !== undefined) answer = refusal
     else if (hasContent(request)) {
       answer = textResponse(400, 'A request with content cannot change the protocol here.')
     } else if (asksForWebSocket(request)) {
@@ -231,13 +211,20 @@ export class HttpServer {
     this.#exchanges.report(request, facts === undefined ? response : { ...response, facts }, sent)
   }
 
-  #read(
+  /** A request whose connection Node's server has let go of; undefined when it cannot be answered there. */
+  #handedOver(
     message: IncomingMessage,
-    connection: Connection,
-    more: Pick<NodeRequestParts, 'content' | 'interim'> = {},
+    socket: Socket,
+    content: AsyncIterable<Buffer> = new RequestContent(message),
   ) {
-    const parts = { options: this.#options, targets: this.#targets, connection }
-    return nodeRequest(message, { ...parts, ...more })
+    socket.on('error', () => socket.destroy())
+    const connection = this.#connectionOf(socket)
+    if (connection.over) return undefined
+    // An answer still due before this one could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
+    if (connection.underWay.size > 0) return void socket.destroy()
+    const { request, refusal } = nodeRequest(message, connection, { ...this.#reading, content })
+    connection.underWay.add(request)
+    return { connection, request, refusal: refusal && malformed(refusal) }
   }
 
   async #takeOver(
@@ -268,7 +255,7 @@ export class HttpServer {
   /** Requests before it on the same connection get their responses first. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
-    const { status, sentence } = headProblem(code)
+    const [status, sentence] = headProblem(code)
     afterLast(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())

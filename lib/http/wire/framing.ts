@@ -3,6 +3,7 @@
  * recipients could read in two ways is no framing but the origin's error.
  */
 import { type Fields, listMembers } from '../message/field.ts'
+import type { Problem } from '../message/target.ts'
 import type { ResponseHead } from './response-head.ts'
 
 export type Framing =
@@ -11,12 +12,8 @@ export type Framing =
   /** The content ends with the connection. */
   | { readonly kind: 'close' }
 
-export interface FramingProblem {
-  readonly problem: string
-}
-
 /** How the content of the final response to a request with this method is framed. */
-export function framingOf(method: string, head: ResponseHead): Framing | FramingProblem {
+export function framingOf(method: string, head: ResponseHead): Framing | Problem {
   const { status, version, fields } = head
   const coding = fields.get('Transfer-Encoding')
   const length = fields.get('Content-Length')

@@ -31,7 +31,7 @@ export interface PlainHead {
 }
 
 /** `other`: not a plain request. `incomplete`: a beginning to which nothing is wrong so far. */
-export type PlainReading = PlainHead | 'incomplete' | 'other'
+type Undone = 'incomplete' | 'other'
 
 export interface PlainLimits {
   /** Bytes of a head. */
@@ -39,11 +39,9 @@ export interface PlainLimits {
   readonly heads: HeadLimits
 }
 
-interface FieldBlock {
+interface FieldBlock extends Pick<PlainHead, 'fields' | 'keepAlive'> {
   /** From the first field line to the empty one. */
   readonly bytes: Buffer
-  readonly fields: Fields
-  readonly keepAlive: boolean
 }
 
 /** Longer blocks are read anew each time. */
@@ -67,7 +65,7 @@ export class PlainHeadReader {
   }
 
   /** The head that begins at `from`. After `incomplete`, call it again for the same head, with more bytes behind it. */
-  read(bytes: Buffer, from: number): PlainReading {
+  read(bytes: Buffer, from: number): PlainHead | Undone {
     const reading = this.#read(bytes, from)
     if (reading !== 'incomplete') {
       this.#at = 0
@@ -79,7 +77,7 @@ export class PlainHeadReader {
     return length > Math.min(longestPlain, this.#limits.head) ? 'other' : reading
   }
 
-  #read(bytes: Buffer, from: number): PlainReading {
+  #read(bytes: Buffer, from: number): PlainHead | Undone {
     const method = bytes[from] === 0x47 ? 'GET' : 'HEAD'
     const target = this.#target ?? this.#readTarget(bytes, from, method)
     if (typeof target === 'string') return target
@@ -90,7 +88,7 @@ export class PlainHeadReader {
     return { method, version: '1.1', target, fields, keepAlive, end }
   }
 
-  #readTarget(bytes: Buffer, from: number, method: string): Target | 'incomplete' | 'other' {
+  #readTarget(bytes: Buffer, from: number, method: string): Target | Undone {
     const start = from + method.length + 1
     const begins = expect(bytes, from, method === 'GET' ? 'GET ' : 'HEAD ')
     if (begins !== 'there') return begins
@@ -104,13 +102,7 @@ export class PlainHeadReader {
     return 'problem' in target ? 'other' : target
   }
 
-  #block(
-    bytes: Buffer,
-    from: number,
-  ):
-    | (Pick<FieldBlock, 'fields' | 'keepAlive'> & { readonly end: number })
-    | 'incomplete'
-    | 'other' {
+  #block(bytes: Buffer, from: number): Omit<PlainHead, 'method' | 'version' | 'target'> | Undone {
     const kept = this.#kept
     if (kept !== undefined && startsWith(bytes, from, kept.bytes)) {
       return { fields: kept.fields, keepAlive: kept.keepAlive, end: from + kept.bytes.length }
@@ -134,7 +126,7 @@ export class PlainHeadReader {
 const version = ' HTTP/1.1\r\n'
 
 /** Whether `text` stands there, as far as there is anything. */
-function expect(bytes: Buffer, at: number, text: string): 'there' | 'incomplete' | 'other' {
+function expect(bytes: Buffer, at: number, text: string): 'there' | Undone {
   for (let i = 0; i < text.length; i += 1) {
     if (at + i >= bytes.length) return 'incomplete'
     if (bytes[at + i] !== text.charCodeAt(i)) return 'other'
@@ -165,13 +157,15 @@ function keepsAlive(flat: readonly string[]): boolean | undefined {
 
 /** Fields that frame content, change the protocol or want an interim response. */
 const NOT_HERE: ReadonlySet<string> = new Set([
-  'content-length',
-  'transfer-encoding',
-  'expect',
-  'upgrade',
-  'http2-settings',
-  'trailer',
-  'te',
+  ...[
+    'content-length',
+    'transfer-encoding',
+    'expect',
+    'upgrade',
+    'http2-settings',
+    'trailer',
+    'te',
+  ],
 ])
 
 /** unreserved, sub-delims, gen-delims but "#", and "%" (RFC 3986 section 2). */

@@ -37,10 +37,7 @@ export const defaultHeadLimits: HeadLimits = {
   content: Number.POSITIVE_INFINITY,
 }
 
-/**
- * Undefined when the head keeps every rule, else what to answer. After a refusal the connection must be closed: where the
- * next request begins is no longer certain.
- */
+/** Undefined when the head keeps every rule. After a refusal the connection is closed: where a next request begins is uncertain. */
 export function checkRequest(
   head: RequestHead,
   limits: HeadLimits = defaultHeadLimits,

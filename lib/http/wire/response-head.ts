@@ -69,7 +69,10 @@ export class ResponseHeadReader {
     }
     if ('problem' in reading) return reading
     if (reading.used > this.#limits.bytes) return tooLarge
-    this.#reset()
+    this.#parts.clear()
+    this.#lines.reset()
+    this.#at = 0
+    this.#fieldsAt = 0
     return { head: reading.head, used: reading.used - before }
   }
 
@@ -104,13 +107,6 @@ export class ResponseHeadReader {
     if (bytes[at + 1] !== 0x0a) return notHttp
     this.#fieldsAt = at + 2
     return this.#fieldsAt
-  }
-
-  #reset(): void {
-    this.#parts.clear()
-    this.#lines.reset()
-    this.#at = 0
-    this.#fieldsAt = 0
   }
 }
 

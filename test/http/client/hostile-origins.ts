@@ -173,10 +173,11 @@ t.test('a request that is cancelled in any phase leaves nothing open', async t =
   const dialling = new Promise<void>(resolve => {
     looked = resolve
   })
-  const told = new Promise((_, reject) => {
-    const pending = unresolved.client.ask(asking('http://a.example.org/'), reject)
-    void dialling.then(() => pending.cancel())
-  })
+  const resolving = new AbortController()
+  void dialling.then(() => resolving.abort())
+  const told = unresolved.client.request(
+    asking('http://a.example.org/', { signal: resolving.signal }),
+  )
   await t.rejects(told, { ...aborted, phase: 'dns' })
   t.match(unresolved.client.counts(), { busy: 0, waiting: 0 })
 
@@ -186,12 +187,9 @@ t.test('a request that is cancelled in any phase leaves nothing open', async t =
   const { client } = makeClient(t, { limits: { perOrigin: 1 } })
   let first: Promise<unknown> | undefined
   const begun = (path: string) => {
-    let cancel = (_cause?: unknown): void => {}
-    const answered = new Promise((_, reject) => {
-      const pending = client.ask(asking(origin.url(path)), reject)
-      cancel = cause => pending.cancel(cause)
-    })
-    return { answered, cancel }
+    const stop = new AbortController()
+    const answered = client.request(asking(origin.url(path), { signal: stop.signal }))
+    return { answered, cancel: (cause?: unknown) => stop.abort(cause) }
   }
   const head = begun('/head')
   const queued = begun('/head')

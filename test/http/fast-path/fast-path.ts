@@ -1,7 +1,7 @@
 import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import type { HttpServerLimits } from '../../../lib/http/server/server.ts'
+import type { HttpServerLimits } from '../../../lib/http/server/options.ts'
 import { answers, echo, get, post, streamed, text } from '../../fixtures/http/raw-answers.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'

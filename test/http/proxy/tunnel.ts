@@ -132,17 +132,17 @@ t.test('silence in both directions ends the tunnel, and a byte in either puts it
 t.test('a side that has ended is not held open for one that stays silent', async t => {
   for (const first of ['client', 'far'] as const) {
     const clock = new ManualClock(0)
-    const pair = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+    const pair = await joined(t, { clock, idle: 150_000 })
     const one = pair[first]
     const other = pair[first === 'client' ? 'far' : 'client']
-    clock.advance(900)
+    clock.advance(135_000)
     one.end()
     t.equal(await other.ended, 'fin')
-    clock.advance(99)
+    clock.advance(14_999)
     await other.write('still there')
     await one.bytes(11)
     await nextTurn()
-    clock.advance(99)
+    clock.advance(14_999)
     t.notOk(pair.sockets.some(socket => socket.destroyed))
     clock.advance(1)
     t.match(await pair.tunnel, { because: 'idle' })
@@ -152,13 +152,13 @@ t.test('a side that has ended is not held open for one that stays silent', async
 
 t.test('a side that takes slowly what it is sent has its time, though it has ended', async t => {
   const clock = new ManualClock(0)
-  const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 1000, halfClosed: 100 })
+  const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 150_000 })
   client.end()
   t.equal(await far.ended, 'fin')
   void far.write(Buffer.alloc(64 << 20)).catch(() => {})
   while (sockets[0]?.writableLength === 0) await nextTurn()
   for (let i = 0; i < 50; i += 1) await nextTurn()
-  clock.advance(999)
+  clock.advance(149_999)
   t.notOk(sockets.some(socket => socket.destroyed))
   clock.advance(1)
   t.match(await tunnel, { because: 'idle' })

@@ -5,7 +5,7 @@ import { createSecureContext, TLSSocket as ServerSide, type TLSSocket } from 'no
 import t, { type Test } from 'tap'
 import type { Request } from '../../../lib/http/message/message.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
-import type { HttpServerLimits } from '../../../lib/http/server/server.ts'
+import type { HttpServerLimits } from '../../../lib/http/server/options.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'

@@ -15,6 +15,7 @@ import {
   rootCertificates,
   type SecureContext,
 } from 'node:tls'
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { within } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
@@ -77,14 +78,14 @@ export class Dialler {
   readonly #names: NameLookup
   readonly #secureContext: SecureContext
   readonly #blocks: BlockPool
-  readonly #sessions = new Map<string, Buffer>()
+  readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
   constructor(options: DialOptions) {
     this.#options = options
     this.parent = options.parent
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [] } = options
-    this.#names = new NameLookup(lookup === undefined ? { clock } : { clock, lookup })
+    this.#names = new NameLookup(clock, lookup)
     this.#secureContext = createSecureContext({
       minVersion: 'TLSv1.2',
       // A list replaces the well-known authorities, so they are named again.
@@ -161,15 +162,9 @@ export class Dialler {
     return admitted
   }
 
-  async #secure(connected: Dialled, request: DialRequest): Promise<Dialled> {
-    const { address } = connected
-    const transport = await this.#phase(
-      'tls',
-      request,
-      stop => this.#handshake(connected.transport.detach(), request.authority, stop),
-      address,
-    )
-    return { transport, address }
+  async #secure({ transport, address }: Dialled, request: DialRequest): Promise<Dialled> {
+    const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
+    return { transport: await this.#phase('tls', request, work, address), address }
   }
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
@@ -196,7 +191,7 @@ export class Dialler {
       stop.addEventListener('abort', onStop)
       secure.on('error', fail)
       secure.on('session', (fresh: Buffer) => {
-        if (secure.authorized || this.#options.verify === false) this.#remember(key, fresh)
+        if (secure.authorized || this.#options.verify === false) this.#sessions.set(key, fresh)
       })
       secure.once('secureConnect', () => {
         stop.removeEventListener('abort', onStop)
@@ -208,16 +203,9 @@ export class Dialler {
     })
   }
 
-  #remember(key: string, session: Buffer): void {
-    this.#sessions.delete(key)
-    this.#sessions.set(key, session)
-    const [oldest] = this.#sessions.keys()
-    if (this.#sessions.size > MOST_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest)
-  }
-
   /** Runs one phase under its deadline and the request's signal, and gives what it throws the phase's name. */
   async #phase<T>(
-    phase: DialPhase,
+    phase: keyof typeof DEADLINE_OF,
     request: DialRequest,
     work: (stop: AbortSignal) => Promise<T>,
     address?: string,
@@ -225,9 +213,8 @@ export class Dialler {
     const origin = formatAuthority(request.authority)
     const deadlines = { ...this.#options.deadlines, ...request.deadlines }
     const after = deadlines[DEADLINE_OF[phase]]
-    const { parent } = this
     const through =
-      phase === 'parent-proxy' && parent !== undefined ? { parent: formatAuthority(parent) } : {}
+      phase === 'parent-proxy' && this.parent ? { parent: formatAuthority(this.parent) } : {}
     const failure = (trouble: OriginTrouble) =>
       failureOf(phase, origin, { ...trouble, ...through, address })
     const limit = {
@@ -246,11 +233,9 @@ export class Dialler {
   }
 }
 
-type DialPhase = 'dns' | 'connect' | 'parent-proxy' | 'tls'
-
-const DEADLINE_OF: Readonly<Record<DialPhase, keyof DialDeadlines>> = {
+const DEADLINE_OF = {
   dns: 'lookup',
   connect: 'connect',
   'parent-proxy': 'parent',
   tls: 'tls',
-}
+} as const

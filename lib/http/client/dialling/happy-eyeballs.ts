@@ -12,21 +12,15 @@ import type { Transport } from '../transport.ts'
 
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250
-/** What connecting takes. */
-export interface Attempts {
-  /** Begins to connect to an address. */
-  readonly connect: (address: string) => Transport
-  readonly clock: Clock
-  /** Ends all attempts; what connects after it is destroyed. */
-  readonly stop: AbortSignal
-}
 
-/**
- * Connects to one of the addresses. Throws the error of the only attempt, or an AggregateError of all.
- */
+/** Connects to one of the addresses; `stop` ends all attempts. Throws the error of the only one, or an AggregateError of all. */
 export function connectFirst(
   addresses: readonly string[],
-  { connect, clock, stop }: Attempts,
+  {
+    connect,
+    clock,
+    stop,
+  }: { connect: (address: string) => Transport; clock: Clock; stop: AbortSignal },
 ): Promise<Dialled> {
   const order = interleaved(addresses)
   const attempts = new Set<Transport>()

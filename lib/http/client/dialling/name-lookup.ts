@@ -6,34 +6,31 @@
  *   cannot be cancelled: a dead resolver holds a thread for tens of seconds.
  * - It does not tell how long an answer may be kept.
  *
- * So at most `atOnce` look-ups run at a time and leave the other threads to files, callers who ask for the same name share
+ * So at most `AT_ONCE` look-ups run at a time and leave the other threads to files, callers who ask for the same name share
  * one, and answers are remembered for seconds: long enough for a burst of requests, short enough to follow a change.
  *
  * A server of names that is silent, which any client may make us ask, holds both places. Names in use do not wait for it: an
  * answer that is older serves when no new one comes within a second (RFC 8767 section 4).
  */
 import { lookup as systemLookup } from 'node:dns/promises'
+import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { inTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
 
 /** Answers with every address of a name, in the order to try them; throws when there is none. */
 export type Lookup = (host: string) => Promise<readonly string[]>
-
-export interface NameLookupOptions {
-  readonly clock: Clock
-  /** The resolver; the system's unless told. */
-  readonly lookup?: Lookup
-  /** Look-ups running at once; 2 unless told. Keep it below the number of libuv's threads. */
-  readonly atOnce?: number
-  /** How long an answer, and how long a failure, is remembered; 10 s and 1 s unless told. */
-  readonly remember?: { readonly answer: Milliseconds; readonly failure: Milliseconds }
-}
 
 interface Memory {
   readonly outcome: { readonly addresses: readonly string[] } | { readonly error: unknown }
   readonly until: Milliseconds
 }
 
+/** Look-ups running at once. */
+const AT_ONCE = 2
+/** How long an answer and a failure are remembered. */
+const ANSWER: Milliseconds = 10_000
+const FAILURE: Milliseconds = 1000
 /** An older answer is better than none for so long, and is turned to after so long. */
 const OLDEST: Milliseconds = 3_600_000
 const PATIENCE: Milliseconds = 1000
@@ -43,18 +40,14 @@ const MOST_WAITING = 1000
 export class NameLookup {
   readonly #clock: Clock
   readonly #lookup: Lookup
-  readonly #atOnce: number
-  readonly #remember: { readonly answer: Milliseconds; readonly failure: Milliseconds }
-  readonly #memory = new Map<string, Memory>()
+  readonly #memory = new LRUCache<string, Memory>({ max: MOST_REMEMBERED })
   readonly #flights = new SingleFlight<readonly string[]>()
   readonly #waiting: Array<() => void> = []
   #running = 0
 
-  constructor(options: NameLookupOptions) {
-    this.#clock = options.clock
-    this.#lookup = options.lookup ?? resolveBySystem
-    this.#atOnce = options.atOnce ?? 2
-    this.#remember = options.remember ?? { answer: 10_000, failure: 1000 }
+  constructor(clock: Clock, lookup: Lookup = resolveBySystem) {
+    this.#clock = clock
+    this.#lookup = lookup
   }
 
   /** Every address of a name. Has no deadline of its own and throws what the resolver throws. */
@@ -71,23 +64,23 @@ export class NameLookup {
   }
 
   /** The new answer, or the old one when it does not come soon. */
-  #soon(fresh: Promise<readonly string[]>, old: readonly string[]): Promise<readonly string[]> {
-    return new Promise((resolve, reject) => {
-      const cancel = this.#clock.after(PATIENCE, () => resolve(old))
-      fresh
-        .then(resolve, error => (error instanceof TooManyNames ? resolve(old) : reject(error)))
-        .finally(cancel)
-    })
+  async #soon(fresh: Promise<readonly string[]>, old: readonly string[]) {
+    try {
+      return (await inTime(fresh, this.#clock, PATIENCE)) ?? old
+    } catch (error) {
+      if (error instanceof TooManyNames) return old
+      throw error
+    }
   }
 
   async #ask(host: string): Promise<readonly string[]> {
     await this.#turn()
     try {
       const addresses = await this.#lookup(host)
-      this.#keep(host, { addresses }, this.#remember.answer)
+      this.#keep(host, { addresses }, ANSWER)
       return addresses
     } catch (error) {
-      this.#keep(host, { error }, this.#remember.failure)
+      this.#keep(host, { error }, FAILURE)
       throw error
     } finally {
       const next = this.#waiting.shift()
@@ -98,7 +91,7 @@ export class NameLookup {
 
   /** Takes one of the places, or waits to be given one. Waits that were given up stay in the line; its length is bounded. */
   async #turn(): Promise<void> {
-    if (this.#running < this.#atOnce) {
+    if (this.#running < AT_ONCE) {
       this.#running += 1
       return
     }
@@ -108,10 +101,7 @@ export class NameLookup {
   }
 
   #keep(host: string, outcome: Memory['outcome'], time: Milliseconds): void {
-    this.#memory.delete(host)
     this.#memory.set(host, { outcome, until: this.#clock.elapsed() + time })
-    const [oldest] = this.#memory.keys()
-    if (this.#memory.size > MOST_REMEMBERED && oldest !== undefined) this.#memory.delete(oldest)
   }
 }
 

@@ -5,7 +5,7 @@
 import { scratch } from '../../../bytes/landing.ts'
 import { Fields } from '../../message/field.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
-import { requestHead } from '../../wire/request-writer.ts'
+import { requestHead } from '../../wire/message-writer.ts'
 import { ResponseHeadReader } from '../../wire/response-head.ts'
 import type { Transport } from '../transport.ts'
 
@@ -34,10 +34,7 @@ export function proxyAuthorization(parent: Parent): string | undefined {
 /** What is taken of the parent's answer. */
 const answerLimits = { bytes: 65_536, lines: 1000 }
 
-/**
- * Makes a connection to the parent one to `to`. Throws ConnectRefused, or what broke the connection; the caller destroys it
- * then.
- */
+/** Makes a connection to the parent one to `to`. Throws ConnectRefused or what broke it; the caller destroys it then. */
 export function connectThrough(
   transport: Transport,
   parent: Parent,

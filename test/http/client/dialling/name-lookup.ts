@@ -7,7 +7,7 @@ import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 t.test('answers are shared, remembered for seconds, and then asked for again', async t => {
   const clock = new ManualClock(0)
   const dns = new ScriptedDns({ a: ['192.0.2.1'] })
-  const names = new NameLookup({ clock, lookup: dns.lookup })
+  const names = new NameLookup(clock, dns.lookup)
   const both = await Promise.all([names.addresses('a'), names.addresses('a')])
   t.strictSame(both, [['192.0.2.1'], ['192.0.2.1']])
   dns.set('a', ['192.0.2.2'])
@@ -21,7 +21,7 @@ t.test('answers are shared, remembered for seconds, and then asked for again', a
 t.test('a failure is remembered for a moment only', async t => {
   const clock = new ManualClock(0)
   const dns = new ScriptedDns()
-  const names = new NameLookup({ clock, lookup: dns.lookup })
+  const names = new NameLookup(clock, dns.lookup)
   await t.rejects(names.addresses('a'), { code: 'ENOTFOUND' })
   dns.set('a', ['192.0.2.1'])
   await t.rejects(names.addresses('a'), { code: 'ENOTFOUND' })
@@ -40,7 +40,7 @@ t.test('only so many look-ups run at once, so that threads are left for files', 
     running -= 1
     return ['192.0.2.1']
   }
-  const names = new NameLookup({ clock: new ManualClock(0), lookup, atOnce: 2 })
+  const names = new NameLookup(new ManualClock(0), lookup)
   const all = ['a', 'b', 'c', 'd', 'e'].map(name => names.addresses(name))
   await gate.reached
   gate.open()
@@ -56,7 +56,7 @@ t.test('a name in use does not wait behind names nobody answers for', async t =>
     if (name.startsWith('slow')) await dead.pass()
     return dns.lookup(name)
   }
-  const names = new NameLookup({ clock, lookup, atOnce: 2 })
+  const names = new NameLookup(clock, lookup)
   t.strictSame(await names.addresses('archive'), ['192.0.2.1'])
   clock.advance(10_000)
   const slow = Array.from({ length: 1002 }, (_, i) => names.addresses(`slow${i}`).catch(() => []))
@@ -65,7 +65,7 @@ t.test('a name in use does not wait behind names nobody answers for', async t =>
   dead.open()
   await Promise.all(slow)
 
-  const second = new NameLookup({ clock, lookup: name => late.get(name) ?? dns.lookup(name) })
+  const second = new NameLookup(clock, name => late.get(name) ?? dns.lookup(name))
   const late = new Map<string, Promise<never>>()
   await second.addresses('archive')
   clock.advance(10_000)
@@ -80,7 +80,7 @@ t.test('an old answer serves for an hour, and no longer than the name exists', a
   const dns = new ScriptedDns({ a: ['192.0.2.1'], b: ['192.0.2.1'] })
   let dead = false
   const lookup = (name: string) => (dead ? new Promise<never>(() => undefined) : dns.lookup(name))
-  const names = new NameLookup({ clock, lookup })
+  const names = new NameLookup(clock, lookup)
   await Promise.all([names.addresses('a'), names.addresses('b')])
   clock.advance(10_000)
   dns.set('b', noSuchName('b'))
@@ -97,6 +97,6 @@ t.test('an old answer serves for an hour, and no longer than the name exists', a
 })
 
 t.test('the system is asked for names of this machine', async t => {
-  const names = new NameLookup({ clock: new ManualClock(0) })
+  const names = new NameLookup(new ManualClock(0))
   t.match(await names.addresses('localhost'), [/^(127\.0\.0\.1|::1)$/])
 })
