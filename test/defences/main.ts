@@ -28,7 +28,9 @@ function passes(test: string): Promise<boolean> {
   const path = join('dist/test', `${test}.js`)
   return new Promise(resolve => {
     const env = { ...process.env, TAP_TIMEOUT: '120' }
-    const options = { cwd: copy, env, timeout: 120_000, maxBuffer: 1 << 28 }
+    // A test in an endless loop does not hear other signals.
+    const killSignal = 'SIGKILL'
+    const options = { cwd: copy, env, timeout: 120_000, killSignal, maxBuffer: 1 << 28 } as const
     execFile(process.execPath, [path], options, error => resolve(error === null))
   })
 }
