@@ -7,7 +7,7 @@
  * - A connection that is silent keeps the memory offered to it for its next read. So none of those that say little, event
  *   streams and idle tunnels for instance, keeps a block.
  */
-import { type Block, type BlockPool, blockBytes } from './block-pool.ts'
+import { type Block, type BlockPool, socketBlock } from './block-pool.ts'
 import { Piece } from './piece.ts'
 
 /** Bytes of the shared memory, and of what stands in for a block when the pool has none. */
@@ -93,7 +93,9 @@ export class Landing {
   #renew(most: number | undefined): Buffer {
     if (most !== undefined && most <= smallRest) return Buffer.allocUnsafe(most)
     if (most === undefined && (this.#pace < busyRead || this.#pool.scarce)) return scratch()
-    this.#block = this.#pool.take()
-    return this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(scratchBytes, most ?? blockBytes))
+    this.#block = this.#pool.take(socketBlock)
+    return (
+      this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(scratchBytes, most ?? scratchBytes))
+    )
   }
 }

@@ -1,32 +1,32 @@
 import t from 'tap'
-import { type Block, BlockPool, blockBytes } from '../../lib/bytes/block-pool.ts'
+import { type Block, BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 
 function taken(pool: BlockPool): Block {
-  const block = pool.take()
+  const block = pool.take(socketBlock)
   if (block === undefined) throw new Error('no block is free')
   return block
 }
 
 t.test('a block goes back when its last holder lets go, and is used again', t => {
-  const pool = new BlockPool({ limit: 4 * blockBytes })
+  const pool = new BlockPool({ limit: 4 * socketBlock })
   const block = taken(pool)
-  t.equal(block.memory.length, blockBytes)
+  t.equal(block.memory.length, socketBlock)
   const piece = new Piece(block.memory.subarray(0, 10), block)
   const second = piece.slice(2, 4)
   piece.release()
-  t.equal(pool.used, blockBytes)
+  t.equal(pool.used, socketBlock)
   second.release()
   t.equal(pool.used, 0)
-  t.equal(pool.take()?.memory, block.memory)
+  t.equal(pool.take(socketBlock)?.memory, block.memory)
   t.end()
 })
 
 t.test('there are no more blocks than the limit, and who waits is told in turn', t => {
-  const pool = new BlockPool({ limit: 2 * blockBytes })
-  const first = pool.take()
-  const second = pool.take()
-  t.equal(pool.take(), undefined)
+  const pool = new BlockPool({ limit: 2 * socketBlock })
+  const first = pool.take(socketBlock)
+  const second = pool.take(socketBlock)
+  t.equal(pool.take(socketBlock), undefined)
   t.ok(pool.scarce)
   first?.release()
   second?.release()
@@ -35,7 +35,7 @@ t.test('there are no more blocks than the limit, and who waits is told in turn',
 })
 
 t.test('a block released too often is an error, before two owners write into it', t => {
-  const block = new BlockPool({ limit: 0 }).take()
+  const block = new BlockPool({ limit: 0 }).take(socketBlock)
   block?.release()
   t.throws(() => block?.release(), /more often/)
   t.end()

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { BlockPool, blockBytes } from '../../lib/bytes/block-pool.ts'
+import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Landing, scratch } from '../../lib/bytes/landing.ts'
 import type { Piece } from '../../lib/bytes/piece.ts'
 
 function makeLanding(limit = 8) {
-  const pool = new BlockPool({ limit: limit * blockBytes })
+  const pool = new BlockPool({ limit: limit * socketBlock })
   return { pool, landing: new Landing(pool) }
 }
 
@@ -30,14 +30,14 @@ t.test('a small rest has memory of its own, exactly as much as it needs', t => {
 
 t.test('a large rest is read into blocks, which the pieces hold', t => {
   const { pool, landing } = makeLanding()
-  const most = 10 * blockBytes
-  t.equal(landing.room(most).length, blockBytes)
-  const first = reads(landing, Buffer.alloc(blockBytes - 1000, 'a'), most)
-  t.equal(landing.room(most).length, blockBytes, 'what little is left of a block is left')
+  const most = 10 * socketBlock
+  t.equal(landing.room(most).length, socketBlock)
+  const first = reads(landing, Buffer.alloc(socketBlock - 1000, 'a'), most)
+  t.equal(landing.room(most).length, socketBlock, 'what little is left of a block is left')
   const second = reads(landing, Buffer.alloc(100, 'b'), most)
-  t.equal(pool.used, 2 * blockBytes)
+  t.equal(pool.used, 2 * socketBlock)
   landing.close()
-  t.equal(pool.used, 2 * blockBytes)
+  t.equal(pool.used, 2 * socketBlock)
   first.release()
   t.equal(second.bytes.toString(), 'b'.repeat(100))
   second.release()
@@ -61,7 +61,7 @@ t.test('when much comes it goes into blocks, and when it ebbs they are let go', 
   reads(landing, much).release()
   t.equal(pool.used, 0)
   reads(landing, much).release()
-  t.equal(pool.used, blockBytes)
+  t.equal(pool.used, socketBlock)
   for (let i = 0; i < 3; i += 1) reads(landing, Buffer.from('a')).release()
   t.equal(pool.used, 0)
   t.end()
@@ -69,13 +69,13 @@ t.test('when much comes it goes into blocks, and when it ebbs they are let go', 
 
 t.test('without a free block a read goes into ordinary memory', t => {
   const { pool, landing } = makeLanding(2)
-  const held = [pool.take(), pool.take()]
-  const most = 10 * blockBytes
+  const held = [pool.take(socketBlock), pool.take(socketBlock)]
+  const most = 10 * socketBlock
   t.equal(landing.room(most).length, 65_536)
   reads(landing, Buffer.alloc(65_536), most).release()
   for (const block of held) block?.release()
   landing.room(most)
-  t.equal(pool.used, blockBytes, 'and into a block as soon as there is one')
+  t.equal(pool.used, socketBlock, 'and into a block as soon as there is one')
   landing.close()
   t.equal(pool.used, 0)
   t.end()

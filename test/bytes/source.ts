@@ -1,5 +1,5 @@
 import t from 'tap'
-import { BlockPool } from '../../lib/bytes/block-pool.ts'
+import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 import { iterate, prefixed, type Source, sourceOf, type Take } from '../../lib/bytes/source.ts'
 
@@ -115,7 +115,7 @@ t.test('pieces that are here come before the rest, and go with it', async t => {
   t.equal((await next(source))?.bytes.toString(), 'b')
   t.equal(await next(source), undefined)
   const pool = new BlockPool({ limit: 0 })
-  const block = pool.take()
+  const block = pool.take(socketBlock)
   prefixed(block === undefined ? [] : [new Piece(block.memory, block)], rest).close()
   t.equal(pool.used, 0, 'their memory is let go')
   t.equal(closed, 1)

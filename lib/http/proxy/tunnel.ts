@@ -9,6 +9,7 @@
 import type { Duplex } from 'node:stream'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { socketBlock } from '../../bytes/block-pool.ts'
 import { Landing } from '../../bytes/landing.ts'
 import type { Reader, Transport } from '../client/transport.ts'
 
@@ -42,7 +43,7 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
 }
 
 /** So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. */
-const mostUntaken = 512 * 1024
+const mostUntaken = 2 * socketBlock
 /** For a byte once one side has ended and nothing waits to be taken by the other. */
 const halfClosed: Milliseconds = 15_000
 

@@ -1,7 +1,7 @@
 /** Content in every framing and size, over TCP and TLS, read fast, slowly and not at all. */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
+import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import type { Piece } from '../../../lib/bytes/piece.ts'
 import { iterate, type Source } from '../../../lib/bytes/source.ts'
 import { makeAuthority } from '../../fixtures/certificates/certificate.ts'
@@ -42,7 +42,7 @@ t.test('every byte arrives, whatever its framing, over TCP and TLS', async t => 
   for (const options of [{}, { tls }]) {
     const origin = await ScriptedOrigin.listen(t, options)
     for (const limit of [0, 64]) {
-      const blocks = new BlockPool({ limit: limit * blockBytes })
+      const blocks = new BlockPool({ limit: limit * socketBlock })
       const { client } = makeClient(t, { ca: [authority.cert], blocks })
       for (const size of [0, 1, 1000, 65_535, 65_536, 65_537, 300_000, 5_000_000]) {
         const content = noise.bytes(size)
@@ -138,12 +138,12 @@ t.test('readers that are stuck keep their blocks, and the others go on without',
   const origin = await ScriptedOrigin.listen(t)
   const content = new Noise('stuck').bytes(3_000_000)
   origin.at('/f', reply({ content }))
-  const blocks = new BlockPool({ limit: 2 * blockBytes })
+  const blocks = new BlockPool({ limit: 2 * socketBlock })
   const { client } = makeClient(t, { blocks, limits: { perOrigin: 10 } })
   const stuck = await Promise.all([1, 2, 3].map(() => client.request(asking(origin.url('/f')))))
   const held = stuck.map(answer => iterate(answer.content))
   for (const one of held) await one.next()
-  await until(() => blocks.used === 2 * blockBytes)
+  await until(() => blocks.used === 2 * socketBlock)
   const other = await client.request(asking(origin.url('/f')))
   t.equal(await digestOf(other.content), sha256(content))
   for (const one of held) await one.return?.()

@@ -4,7 +4,7 @@ import { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { BlockPool, blockBytes } from '../../../lib/bytes/block-pool.ts'
+import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Transport } from '../../../lib/http/client/transport.ts'
 import { join, openTunnel, type TunnelOptions } from '../../../lib/http/proxy/tunnel.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
@@ -37,7 +37,7 @@ async function joined(
   const near = await listener(t)
   const distant = await listener(t)
   const [client, clientSide] = await Promise.all([RawClient.connect(t, near.port), near.accepted()])
-  const blocks = new BlockPool({ limit: 8 * blockBytes })
+  const blocks = new BlockPool({ limit: 8 * socketBlock })
   const far = Transport.connect({ port: distant.port, host: '127.0.0.1' }, blocks)
   const [farEnd] = await Promise.all([distant.accepted(), once(far.socket, 'connect')])
   const farClient = RawClient.over(farEnd)

@@ -7,7 +7,7 @@
  * when the only reader has taken it; with several readers it is kept for those behind (shared-blocks.ts). A short range, the
  * end of a file that still grows, and a reader for whom there is no block read what they want alone, into ordinary memory.
  */
-import { type Block, blockBytes } from '../../../bytes/block-pool.ts'
+import { type Block, fileBlock } from '../../../bytes/block-pool.ts'
 import { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import type { DiskFile } from '../disk/disk.ts'
@@ -150,7 +150,7 @@ export class OpenContent {
     for (const chunk of chunks) this.#chunks.set(chunk.number, chunk)
     this.#file.read(
       buffers,
-      number * blockBytes,
+      number * fileBlock,
       (error, read = 0) => {
         let rest = read
         for (const [i, chunk] of chunks.entries()) {
@@ -184,8 +184,8 @@ export class OpenContent {
   /** Bytes of a chunk; 0 when it is not yet whole. */
   #length(number: number): number {
     const { readable, whole } = this.#extent()
-    const length = Math.min(blockBytes, readable - number * blockBytes)
-    return whole || length === blockBytes ? Math.max(0, length) : 0
+    const length = Math.min(fileBlock, readable - number * fileBlock)
+    return whole || length === fileBlock ? Math.max(0, length) : 0
   }
 }
 
@@ -225,8 +225,8 @@ class ChunkReader implements Source {
   }
 
   #go(): void {
-    const number = Math.floor(this.#position / blockBytes)
-    const last = Math.floor((this.#end - 1) / blockBytes)
+    const number = Math.floor(this.#position / fileBlock)
+    const last = Math.floor((this.#end - 1) / fileBlock)
     const chunk = this.#short ? undefined : this.#content.want(number, last)
     if (chunk === undefined) return this.#alone()
     const { piece } = chunk
@@ -235,7 +235,7 @@ class ChunkReader implements Source {
       chunk.waiting.add(this.#arrived)
       return
     }
-    const start = number * blockBytes
+    const start = number * fileBlock
     const to = Math.min(piece.bytes.length, this.#end - start)
     const part = piece.slice(this.#position - start, to)
     this.#content.taken(chunk)

@@ -4,14 +4,14 @@
  * Copying a block out of the page cache is two fifths of what it costs to send it, so readers of one file who are near each
  * other get the same block by reference. When blocks are scarce none is kept.
  */
-import type { Block, BlockPool } from '../../../bytes/block-pool.ts'
+import { type Block, type BlockPool, fileBlock } from '../../../bytes/block-pool.ts'
 
 /** A block that was read, as its file keeps it. */
 export interface Kept {
   drop(): void
 }
 
-/** 16 MiB. */
+/** 32 MiB. */
 const mostKept = 64
 
 export class SharedBlocks {
@@ -30,7 +30,7 @@ export class SharedBlocks {
   /** A block to read into; undefined when there is none, even for what is kept. */
   take(): Block | undefined {
     for (;;) {
-      const block = this.#pool.take()
+      const block = this.#pool.take(fileBlock)
       const [oldest] = this.#kept
       if (block !== undefined || oldest === undefined) return block
       this.#evict(oldest)

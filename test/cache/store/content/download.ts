@@ -1,6 +1,6 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { BlockPool } from '../../../../lib/bytes/block-pool.ts'
+import { BlockPool, socketBlock } from '../../../../lib/bytes/block-pool.ts'
 import { Piece } from '../../../../lib/bytes/piece.ts'
 import { Layout } from '../../../../lib/cache/store/disk/layout.ts'
 import { type Grown, grown, hand, KiB, pieceIn, settle } from '../../../fixtures/store/growing.ts'
@@ -94,7 +94,7 @@ t.test('single bytes of one block that do not lie together are copied together',
   const reader = hand(download)
   const pool = new BlockPool({ limit: 1 << 20 })
   const content = bytesOf(5_000)
-  const block = pool.take()
+  const block = pool.take(socketBlock)
   if (block === undefined) throw new Error('there is no block')
   for (const [i, byte] of content.entries()) {
     block.memory[i * 6] = byte

@@ -1,7 +1,7 @@
 import { truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { BlockPool, blockBytes } from '../../../../lib/bytes/block-pool.ts'
+import { BlockPool, fileBlock, socketBlock } from '../../../../lib/bytes/block-pool.ts'
 import { iterate, type Source } from '../../../../lib/bytes/source.ts'
 import { type Extent, OpenContent } from '../../../../lib/cache/store/content/open-content.ts'
 import { SharedBlocks } from '../../../../lib/cache/store/content/shared-blocks.ts'
@@ -94,7 +94,7 @@ function stepwise(source: Source) {
 }
 
 trial('the whole and every part come as they are, in large reads', async (t, make) => {
-  const size = 10 * blockBytes + 77
+  const size = 10 * fileBlock + 77
   const { content, bytes, reads } = await make(size)
   t.ok((await all(content.read(0, size))).equals(bytes))
   t.equal(reads(), 3)
@@ -102,10 +102,10 @@ trial('the whole and every part come as they are, in large reads', async (t, mak
     [0, 1],
     [size - 1, size],
     [5, 5],
-    [blockBytes - 1, blockBytes + 1],
-    [blockBytes, 3 * blockBytes],
+    [fileBlock - 1, fileBlock + 1],
+    [fileBlock, 3 * fileBlock],
     [100, size - 100],
-    [3 * blockBytes + 5, size],
+    [3 * fileBlock + 5, size],
   ]
   for (const [first, end] of parts) {
     t.ok(
@@ -116,7 +116,7 @@ trial('the whole and every part come as they are, in large reads', async (t, mak
 })
 
 trial('readers who are near each other share what was read', async (t, make) => {
-  const size = 12 * blockBytes
+  const size = 12 * fileBlock
   const { content, bytes, reads } = await make(size)
   const found = await Promise.all(Array.from({ length: 6 }, () => all(content.read(0, size))))
   t.ok(found.every(one => one.equals(bytes)))
@@ -126,16 +126,16 @@ trial('readers who are near each other share what was read', async (t, make) => 
 trial(
   'one that is a little behind takes what was kept, one far behind reads again',
   async (t, make) => {
-    const size = 100 * blockBytes
+    const size = 100 * fileBlock
     const { content, reads, pool } = await make(size)
     const ahead = stepwise(content.read(0, size))
     const behind = stepwise(content.read(0, size))
-    await ahead.upTo(40 * blockBytes)
+    await ahead.upTo(40 * fileBlock)
     const before = reads()
-    await behind.upTo(30 * blockBytes)
+    await behind.upTo(30 * fileBlock)
     t.equal(reads(), before)
     await ahead.upTo(size)
-    t.ok(pool.used <= 70 * blockBytes, 'memory stays bounded')
+    t.ok(pool.used <= 70 * fileBlock, 'memory stays bounded')
     await behind.upTo(size)
     t.ok(reads() > 25)
     await ahead.leave()
@@ -146,11 +146,11 @@ trial(
 trial(
   'a reader alone keeps nothing, and one that leaves takes along what was read for it',
   async (t, make) => {
-    const size = 40 * blockBytes
+    const size = 40 * fileBlock
     const { content, pool } = await make(size)
     const reader = stepwise(content.read(0, size))
-    await reader.upTo(20 * blockBytes)
-    t.ok(pool.used <= 8 * blockBytes)
+    await reader.upTo(20 * fileBlock)
+    t.ok(pool.used <= 8 * fileBlock)
     await reader.leave()
     const leaving = content.read(0, size)
     leaving.next(() => t.fail('it has left'))
@@ -161,21 +161,22 @@ trial(
 )
 
 trial('without blocks reading goes on in small pieces', async (t, make) => {
-  const size = 5 * blockBytes + 9
+  const size = 5 * fileBlock + 9
   const { content, bytes, pool } = await make(size, 0)
-  const taken = [pool.take(), pool.take()]
+  const taken = [pool.take(socketBlock), pool.take(socketBlock)]
   t.ok((await all(content.read(3, size))).equals(bytes.subarray(3)))
   for (const block of taken) block?.release()
   t.ok((await all(content.read(3, size))).equals(bytes.subarray(3)), 'one at a time')
 })
 
 trial('what others keep gives way to what is needed now', async (t, make) => {
-  const size = 8 * blockBytes
-  const { content, bytes, pool } = await make(size, 16 * blockBytes)
+  const size = 8 * fileBlock
+  const { content, bytes, pool } = await make(size, 16 * fileBlock)
   const [one, other] = [stepwise(content.read(0, size)), stepwise(content.read(0, size))]
-  await one.upTo(4 * blockBytes)
+  await one.upTo(4 * fileBlock)
   const taken = []
-  for (let block = pool.take(); block !== undefined; block = pool.take()) taken.push(block)
+  for (let block = pool.take(socketBlock); block !== undefined; block = pool.take(socketBlock))
+    taken.push(block)
   t.ok((await all(content.read(0, size))).equals(bytes))
   for (const block of taken) block.release()
   await one.leave()
@@ -183,21 +184,21 @@ trial('what others keep gives way to what is needed now', async (t, make) => {
 })
 
 trial('a file that is too short breaks off, and says so', async (t, make) => {
-  const size = 20 * blockBytes
+  const size = 20 * fileBlock
   const { content, path } = await make(size)
   const failures: Error[] = []
   const reader = stepwise(content.read(0, size, error => failures.push(error)))
-  await reader.upTo(blockBytes)
-  await truncate(path, 10 * blockBytes + 10)
+  await reader.upTo(fileBlock)
+  await truncate(path, 10 * fileBlock + 10)
   await t.rejects(reader.upTo(size), {
     name: 'ShortFile',
-    message: `the file ends at byte ${10 * blockBytes + 10} and should reach ${size}`,
+    message: `the file ends at byte ${10 * fileBlock + 10} and should reach ${size}`,
   })
   t.equal(failures.length, 1)
 })
 
 trial('a read that gives fewer bytes is gone on with', async (t, make) => {
-  const size = 6 * blockBytes
+  const size = 6 * fileBlock
   const { content, bytes, scripted } = await make(size)
   scripted.decide = (call, _about, count) =>
     call === 'readv' && count % 3 !== 0 ? { part: 100_000 } : 'done'
@@ -205,7 +206,7 @@ trial('a read that gives fewer bytes is gone on with', async (t, make) => {
 })
 
 trial('an error is told to those who wait for it, and to no one later', async (t, make) => {
-  const size = 6 * blockBytes
+  const size = 6 * fileBlock
   const { content, bytes, scripted } = await make(size)
   for (const code of ['EIO', 'ESTALE']) {
     scripted.decide = () => ({ code })
@@ -217,22 +218,22 @@ trial('an error is told to those who wait for it, and to no one later', async (t
 })
 
 trial('a block is not used again while a read into it hangs', async (t, make) => {
-  const size = 6 * blockBytes
+  const size = 6 * fileBlock
   const { content, scripted, pool } = await make(size)
   scripted.decide = call => (call === 'readv' ? 'hang' : 'done')
   const source = content.read(0, size)
   source.next(() => t.fail('it has left'))
   source.close()
-  t.equal(pool.used, 4 * blockBytes)
+  t.equal(pool.used, 4 * fileBlock)
   scripted.release()
   await until(() => pool.used === 0)
 })
 
 trial('a file that grows is read as far as it goes', async (t, make) => {
-  const size = 5 * blockBytes + 100
+  const size = 5 * fileBlock + 100
   const made1 = await make(size)
   const { content, bytes } = made1
-  for (const readable of [10, blockBytes + 5, 3 * blockBytes, size]) {
+  for (const readable of [10, fileBlock + 5, 3 * fileBlock, size]) {
     made1.extent = { readable, whole: false }
     t.ok(
       (await all(content.read(0, readable))).equals(bytes.subarray(0, readable)),
