@@ -10,8 +10,10 @@
 import { type Block, type BlockPool, socketBlock } from './block-pool.ts'
 import { Piece } from './piece.ts'
 
-/** Bytes of the shared memory, and of what stands in for a block when the pool has none. */
-const scratchBytes = 64 * 1024
+/** Bytes of the shared memory: a response of 100 KB comes with one read. */
+const scratchBytes = 256 * 1024
+/** Bytes of what stands in for a block when the pool has none. */
+const standInBytes = 64 * 1024
 /** A rest up to this size gets memory of its own. */
 const smallRest = 64 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
@@ -95,7 +97,7 @@ export class Landing {
     if (most === undefined && (this.#pace < busyRead || this.#pool.scarce)) return scratch()
     this.#block = this.#pool.take(socketBlock)
     return (
-      this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(scratchBytes, most ?? scratchBytes))
+      this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(standInBytes, most ?? standInBytes))
     )
   }
 }

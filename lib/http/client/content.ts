@@ -23,6 +23,8 @@ export interface ContentOwner {
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
 const worthReading = 65_536
+/** What came whole with the head is copied into memory of its own up to this size, and into a block beyond. */
+const worthBlock = 65_536
 /** Stretches of chunked content shorter than this are moved together. */
 const worthMoving = 16_384
 const brokenFraming = 'its content breaks the framing'
@@ -40,6 +42,8 @@ export class OriginContent implements Source, Reader {
   /** Read and not asked for. */
   readonly #pieces: Piece[] = []
   #take: Take | undefined
+  /** All of it is in one piece of memory of its own. */
+  #whole = false
   /** `left`: the reader wants no more, and a small rest is read. */
   #state: 'open' | 'left' | 'ended' | 'failed' = 'open'
   #failure: OriginFailure | undefined
@@ -59,8 +63,9 @@ export class OriginContent implements Source, Reader {
     transport.handTo(this)
     const { length } = behind
     const rest = this.#rest ?? length + 1
-    if (length < rest) return transport.give(behind)
+    if (length < rest || rest > worthBlock) return transport.give(behind)
     // All of it is here.
+    this.#whole = true
     this.#received = rest
     this.#rest = 0
     if (rest > 0)
@@ -68,10 +73,9 @@ export class OriginContent implements Source, Reader {
     this.#end(length === rest)
   }
 
-  /** All of it, when it came with the head: it is read then. */
+  /** All of it, when it is small and came with the head: it is read then. */
   whole(): Buffer | undefined {
-    if (this.#state !== 'ended' || this.#framing.kind !== 'length') return undefined
-    return this.#pieces.shift()?.bytes
+    return this.#whole && this.#framing.kind === 'length' ? this.#pieces.shift()?.bytes : undefined
   }
 
   /** Trailer fields (RFC 9110 section 6.5); none before the content has ended. */
