@@ -100,6 +100,26 @@ t.test(
   },
 )
 
+t.test(
+  'content that came whole with its head is one piece, which gives its block back',
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    const { client, blocks } = makeClient(t)
+    for (const size of [10, 65_536, 65_537, 200_000]) {
+      const content = new Noise('whole').bytes(size)
+      const head = Buffer.from(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`)
+      origin.at('/f', answer => answer.write(Buffer.concat([head, content])))
+      const answer = await client.request(asking(origin.url('/f')))
+      const whole = answer.content.whole?.()
+      if (size > 65_536) t.equal(whole, undefined, 'a block is handed on as a piece alone')
+      const rest = await digestOf(answer.content)
+      t.equal(whole === undefined ? rest : sha256(whole), sha256(content))
+      await until(() => client.counts().busy === 0)
+      t.equal(blocks.used, 0)
+    }
+  },
+)
+
 t.test('content that is not asked for yet waits in memory, and the connection is free', async t => {
   const origin = await ScriptedOrigin.listen(t)
   origin.at('/small', reply({ content: 'hello' }))
