@@ -42,8 +42,12 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
   return new Promise(resolve => new Tunnel(options, resolve).begin())
 }
 
-/** So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. */
+/**
+ * So many bytes wait for the client before the far side is stopped: one piece is taken while the next is read. The second when
+ * blocks are scarce.
+ */
 const mostUntaken = 2 * socketBlock
+const mostUntakenScarce = 64 * 1024
 /** For a byte once one side has ended and nothing waits to be taken by the other. */
 const halfClosed: Milliseconds = 15_000
 
@@ -104,9 +108,14 @@ class Tunnel implements Reader {
       if (error) return
       this.#down += count
       this.#passed('down', count)
-      if (this.#untaken < mostUntaken) far.resume()
+      if (this.#wantsMore) far.resume()
     })
-    return this.#untaken < mostUntaken
+    return this.#wantsMore
+  }
+
+  get #wantsMore(): boolean {
+    const { scarce } = this.#options.far.blocks
+    return this.#untaken < (scarce ? mostUntakenScarce : mostUntaken)
   }
 
   ended(): void {
