@@ -111,6 +111,33 @@ t.test('a side that does not read stops the other', async t => {
   t.match(await tunnel, { up: total * block.length, because: 'ended' })
 })
 
+t.test('a client that does not read holds little, and less when blocks are scarce', async t => {
+  for (const [scarce, most] of [
+    [false, 3 * socketBlock],
+    [true, 512 * 1024],
+  ] as const) {
+    const { client, far, tunnel, blocks, sockets } = await joined(t, { idle: 60_000 })
+    const taken = scarce ? Array.from({ length: 8 }, () => blocks.take(socketBlock)) : []
+    const block = Buffer.alloc(1 << 20, 'x')
+    const writing = (async () => {
+      for (let i = 0; i < 64; i += 1) await far.write(block)
+      far.end()
+    })()
+    let held = 0
+    for (let i = 0; i < 300; i += 1) {
+      await client.bytes(1)
+      await nextTurn()
+      held = Math.max(held, sockets[0]?.writableLength ?? 0)
+    }
+    t.ok(held > 0 && held <= most, `${held} bytes wait`)
+    t.equal((await client.rest()).length, 64 * block.length - 300)
+    await writing
+    client.end()
+    t.match(await tunnel, { down: 64 * block.length, because: 'ended' })
+    for (const one of taken) one?.release()
+  }
+})
+
 t.test('silence in both directions ends the tunnel, and a byte in either puts it off', async t => {
   const clock = new ManualClock(0)
   const { client, far, tunnel, sockets } = await joined(t, { clock, idle: 1000 })
