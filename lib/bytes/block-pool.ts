@@ -50,9 +50,9 @@ export class BlockPool {
   #spareBytes = 0
   #used = 0
 
-  /** `limit` is the memory for blocks in bytes; there is always enough for two. */
+  /** `limit` is the memory for blocks in bytes; one block for a socket fits in any case. */
   constructor({ limit }: { readonly limit: number }) {
-    this.#limit = Math.max(2 * socketBlock, limit)
+    this.#limit = Math.max(socketBlock, limit)
   }
 
   /** Bytes of blocks that are held. */
