@@ -78,7 +78,7 @@ function finish(
   })
 }
 
-/** So many bytes wait in the connection before the next piece is asked for: one is being sent while the next is made. */
+/** While fewer bytes than this wait in the connection the next piece is asked for. */
 const mostUntaken = 512 * 1024
 
 /** A response whose content comes piece by piece. */
