@@ -62,7 +62,7 @@ export class BlockPool {
 
   /** Whether so little is left that holders should let go of blocks they can spare. */
   get scarce(): boolean {
-    return this.#used > this.#limit - this.#limit / 4
+    return this.#used > this.#limit - Math.max(socketBlock, this.#limit / 4)
   }
 
   /** A block, held once by the caller; undefined when the limit is reached. */
@@ -70,10 +70,22 @@ export class BlockPool {
     if (this.#used + bytes > this.#limit) return undefined
     this.#used += bytes
     const spare = this.#spare[bytes]?.pop()
-    if (spare === undefined) return new Block(Buffer.allocUnsafeSlow(bytes), this)
+    if (spare === undefined) {
+      this.#makeRoom()
+      return new Block(Buffer.allocUnsafeSlow(bytes), this)
+    }
     this.#spareBytes -= bytes
     spare.retain()
     return spare
+  }
+
+  /** Spare blocks of the other size count as well. */
+  #makeRoom(): void {
+    for (const spare of Object.values(this.#spare)) {
+      while (this.#used + this.#spareBytes > this.#limit && spare.length > 0) {
+        this.#spareBytes -= spare.pop()?.memory.length ?? 0
+      }
+    }
   }
 
   /** For `Block.release` alone. */

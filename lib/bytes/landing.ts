@@ -17,7 +17,9 @@ const standInBytes = 64 * 1024
 /** A rest up to this size gets memory of its own. */
 const smallRest = 64 * 1024
 /** Reads of this size are worth a block when it is not known how much comes. */
-const busyRead = 32 * 1024
+const busyRead = 128 * 1024
+/** From this size on what lies in the shared memory is copied into a block: large ordinary memory costs more to make. */
+const worthBlock = 32 * 1024
 /** With less room than this in a block the next one is begun. */
 const leastRoom = 16 * 1024
 
@@ -51,7 +53,9 @@ export class Landing {
       memory = this.#renew(most)
       this.#memory = memory
     }
-    const end = most === undefined ? memory.length : Math.min(memory.length, this.#at + most)
+    const scarce = memory === shared && this.#pool.scarce
+    const room = scarce ? standInBytes : memory.length
+    const end = most === undefined ? room : Math.min(room, this.#at + most)
     return memory.subarray(this.#at, end)
   }
 
@@ -66,9 +70,16 @@ export class Landing {
 
   /** A part of what has landed as a piece: by reference, or copied out of the shared memory. */
   piece(bytes: Buffer): Piece {
-    if (this.#memory === shared) return new Piece(Buffer.from(bytes))
+    if (this.#memory === shared) return this.#copy(bytes)
     this.#block?.retain()
     return new Piece(bytes, this.#block)
+  }
+
+  #copy(bytes: Buffer): Piece {
+    const block = bytes.length < worthBlock ? undefined : this.#pool.take(socketBlock)
+    if (block === undefined) return new Piece(Buffer.from(bytes))
+    bytes.copy(block.memory)
+    return new Piece(block.memory.subarray(0, bytes.length), block)
   }
 
   /** Whether the next read needs no further memory, and what has landed stays where it is. */

@@ -13,6 +13,11 @@ export class Piece {
     this.#block = block
   }
 
+  /** Whether it keeps a block from being used again. */
+  get keepsBlock(): boolean {
+    return this.#block !== undefined
+  }
+
   /** Bytes `from` up to and without `to` as a piece with a hold of its own. */
   slice(from = 0, to = this.bytes.length): Piece {
     this.#block?.retain()

@@ -15,8 +15,8 @@ export interface Source {
 }
 
 /**
- * What `make` yields, as a source. Its signal fires at `close`. A block may be filled again by its maker only when the next one
- * is asked for, and that is once the piece was released.
+ * What `make` yields, as a source. Its signal fires at `close`. A buffer that was yielded must not be written again: the taker may
+ * ask for the next while it still holds the piece. So not what `iterate` gives: `concatenated` hands pieces on with their holds.
  */
 export function sourceOf(make: (signal: AbortSignal) => AsyncIterable<Buffer>): Source {
   const gone = new AbortController()
@@ -64,6 +64,61 @@ export function prefixed(pieces: readonly Piece[], rest: Source): Source {
     close() {
       for (const piece of waiting.splice(0)) piece.release()
       rest.close()
+    },
+  }
+}
+
+/** These bytes, which must not be written again. */
+export function ofBytes(bytes: Buffer): Source {
+  let left: Piece | undefined = new Piece(bytes)
+  return {
+    next(take) {
+      const piece = left
+      left = undefined
+      take(undefined, piece)
+    },
+    close() {
+      left = undefined
+    },
+  }
+}
+
+/** What these sources have, one after the other, each opened when its turn comes. */
+export function concatenated(parts: readonly (() => Source | Promise<Source>)[]): Source {
+  const waiting = [...parts]
+  let present: Source | undefined
+  let closed = false
+  const next = (take: Take): void => {
+    if (present === undefined) return open(take)
+    present.next((error, piece) => {
+      if (error !== undefined || piece !== undefined) return take(error, piece)
+      present = undefined
+      open(take)
+    })
+  }
+  const open = (take: Take): void => {
+    const part = waiting.shift()
+    if (part === undefined) return take(undefined, undefined)
+    Promise.resolve()
+      .then(part)
+      .then(
+        source => {
+          if (closed) return source.close()
+          present = source
+          next(take)
+        },
+        (error: unknown) => {
+          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
+        },
+      )
+  }
+  return {
+    next,
+    close() {
+      closed = true
+      waiting.length = 0
+      present?.close()
+      present = undefined
     },
   }
 }

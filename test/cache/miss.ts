@@ -1,8 +1,11 @@
 /**
  * The miss, on the wire: one fetch for everybody, streamed while it grows, finished whoever leaves.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
+import { Noise } from '../fixtures/chance/noise.ts'
+import type { RawClient } from '../fixtures/http/raw-client.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 
@@ -186,29 +189,39 @@ t.test('a passthrough host is fetched and not stored, its answers are its own', 
   t.equal((await cache.totals()).traffic_down, 2)
 })
 
-t.test('a page or nothing in the place of a package is passed on and not stored', async t => {
-  const origin = await ScriptedOrigin.listen(t)
-  const cache = await TestCache.start(t, { origins: [origin] })
-  const login = { content: '<html>please log in', fields: { 'Content-Type': 'text/html' } }
-  for (const [n, script] of [reply(login), reply({ content: '' })].entries()) {
-    const path = `/debian/pool/main/h/hello_${n}_all.deb`
-    origin.at(path, script)
-    const answer = await cache.warm(origin.url(path))
-    t.equal(answer.text, n === 0 ? login.content : '')
-    t.match(
-      answer.fields.get('Cache-Status'),
-      /^cachesvc; fwd=uri-miss; fwd-status=200; detail=absent$/,
-    )
-    origin.at(path, file({ content: '!<arch>\npackage', etag: '"1"' }))
-    t.equal(
-      (await cache.warm(origin.url(path))).text,
-      '!<arch>\npackage',
-      'the package comes later',
-    )
-    t.equal((await cache.get(origin.url(path))).fields.get('X-Cache'), 'HIT')
-  }
-  t.equal(await cache.metric('cachesvc_impostor_responses_total'), 2)
-})
+t.test(
+  'a client that reads slowly gets every byte of what is passed on, and of ranges',
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    const large = new Noise('slow').bytes(24_000_000)
+    origin.at('*', file({ content: large, etag: '"1"' }))
+    const slowly = async (client: RawClient, count: number): Promise<Buffer> => {
+      const parts: Buffer[] = []
+      for (let left = count; left > 0; left -= 40_000) {
+        parts.push(await client.bytes(Math.min(40_000, left)))
+        await nextTurn()
+      }
+      return Buffer.concat(parts)
+    }
+    const passed = { passthrough_domains: [`127.0.0.1:${origin.port}`] }
+    const passing = await TestCache.start(t, { settings: passed })
+    const client = await passing.client()
+    await client.request('GET', origin.url(deb))
+    await client.head()
+    t.ok((await slowly(client, large.length)).equals(large), 'passed on')
+
+    const cache = await TestCache.start(t, { origins: [origin] })
+    await cache.warm(origin.url(deb))
+    const other = await cache.client()
+    await other.request('GET', origin.url(deb), { Range: 'bytes=10-8000009,16000000-' })
+    const { fields } = await other.head()
+    const parts = await slowly(other, Number(fields.get('Content-Length')))
+    const first = parts.indexOf('\r\n\r\n') + 4
+    t.ok(parts.subarray(first, first + 8_000_000).equals(large.subarray(10, 8_000_010)), 'a range')
+    const second = parts.indexOf('\r\n\r\n', first + 8_000_000) + 4
+    t.ok(parts.subarray(second, second + 8_000_000).equals(large.subarray(16_000_000)), 'the next')
+  },
+)
 
 t.test('a page in the place of a stored index leaves the index where it is', async t => {
   const origin = await ScriptedOrigin.listen(t)

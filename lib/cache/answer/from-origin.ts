@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { within } from '../../async/deadline.ts'
-import { iterate, sourceOf } from '../../bytes/source.ts'
+import type { Source } from '../../bytes/source.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
@@ -144,7 +144,7 @@ export async function passed(
     const announcement = request.method === 'HEAD' ? announced(response.fields) : {}
     return { status, fields, content: noContent, facts, ...announcement }
   }
-  const open = () => sourceOf(() => counted(iterate(response.content), onFetched))
+  const open = () => counted(response.content, onFetched)
   const content: Content = { kind: 'stream', length, open }
   return { status, fields, content, facts }
 }
@@ -174,17 +174,25 @@ function basic(userinfo: string): string {
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
 }
 
-async function* counted(
-  content: AsyncIterable<Buffer>,
-  onFetched: (bytes: number) => void,
-): AsyncGenerator<Buffer> {
+/** The same content; tells once how many bytes came of it. */
+function counted(content: Source, onFetched: (bytes: number) => void): Source {
   let bytes = 0
-  try {
-    for await (const block of content) {
-      bytes += block.length
-      yield block
-    }
-  } finally {
-    onFetched(bytes)
+  let told = false
+  const tell = (): void => {
+    if (!told) onFetched(bytes)
+    told = true
+  }
+  return {
+    next(take) {
+      content.next((error, piece) => {
+        bytes += piece?.bytes.length ?? 0
+        if (piece === undefined) tell()
+        take(error, piece)
+      })
+    },
+    close() {
+      content.close()
+      tell()
+    },
   }
 }

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { whenReady } from '../../async/ready.ts'
-import { iterate, sourceOf } from '../../bytes/source.ts'
+import { concatenated, ofBytes, type Source } from '../../bytes/source.ts'
 import type { Facts } from '../../errors.ts'
 import { frameByteRanges } from '../../http/message/byteranges.ts'
 import type { RequestDirectives } from '../../http/message/cache-control.ts'
@@ -123,20 +123,24 @@ function severalRanges(
     contentType: fields.get('Content-Type'),
     boundary: randomBytes(16).toString('hex'),
   })
-  async function* parts(signal: AbortSignal): AsyncGenerator<Buffer> {
-    for (const { head, range } of frame.parts) {
-      yield head
-      const content = await open(range.first, range.last)
-      if (content === undefined) throw new Error('the stored content is gone')
-      if (content.kind === 'bytes') yield content.bytes
-      else if (content.kind === 'stream') yield* iterate(content.open(), signal)
-    }
-    yield frame.end
+  const of = async (first: number, last: number): Promise<Source> => {
+    const content = await open(first, last)
+    if (content === undefined) throw new Error('the stored content is gone')
+    if (content.kind === 'stream') return content.open()
+    return ofBytes(content.kind === 'bytes' ? content.bytes : Buffer.alloc(0))
   }
+  const parts = frame.parts.flatMap(({ head, range }) => [
+    () => ofBytes(head),
+    () => of(range.first, range.last),
+  ])
   return {
     status: 206,
     fields: fields.with('Content-Type', frame.contentType),
-    content: { kind: 'stream', length: frame.length, open: () => sourceOf(parts) },
+    content: {
+      kind: 'stream',
+      length: frame.length,
+      open: () => concatenated([...parts, () => ofBytes(frame.end)]),
+    },
     facts,
   }
 }

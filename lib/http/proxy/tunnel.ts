@@ -48,6 +48,8 @@ export function join(options: TunnelOptions): Promise<TunnelReport> {
  */
 const mostUntaken = 2 * socketBlock
 const mostUntakenScarce = 64 * 1024
+/** What a piece that keeps a block counts for at least. */
+const leastUntaken = 256 * 1024
 /** For a byte once one side has ended and nothing waits to be taken by the other. */
 const halfClosed: Milliseconds = 15_000
 
@@ -101,10 +103,11 @@ class Tunnel implements Reader {
   read(count: number): boolean {
     const { client, far } = this.#options
     const piece = this.#landing.piece(this.#landing.landed(count))
-    this.#untaken += count
+    const weight = piece.keepsBlock ? Math.max(count, leastUntaken) : count
+    this.#untaken += weight
     client.write(piece.bytes, error => {
       piece.release()
-      this.#untaken -= count
+      this.#untaken -= weight
       if (error) return
       this.#down += count
       this.#passed('down', count)

@@ -38,12 +38,16 @@ export function send(
   done: (sent: Sent) => void,
 ): void {
   const { status, reason, fields, content } = response
-  if (request.over) return done(nothing)
+  if (request.over) {
+    discard(response)
+    return done(nothing)
+  }
   const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
     const length = hasContent ? lengthOf(content) : response.announcedLength
     out.head({ status, reason, fields, length, hasContent })
   } catch (error) {
+    discard(response)
     out.destroy()
     return done({ ...nothing, error })
   }
@@ -51,6 +55,11 @@ export function send(
     new Streaming(out, request, content, options, done).run()
   } else
     finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
+}
+
+/** What is not sent lets go of its memory and of its connection. */
+function discard({ content }: Response): void {
+  if (content.kind === 'stream') content.open().close()
 }
 
 /** Statuses whose responses end with their fields (RFC 9110 section 6.4.1). */
