@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Block, BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
+import { type Block, BlockPool, fileBlock, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
 
 function taken(pool: BlockPool): Block {
@@ -31,6 +31,35 @@ t.test('there are no more blocks than the limit, and who waits is told in turn',
   first?.release()
   second?.release()
   t.notOk(pool.scarce)
+  t.end()
+})
+
+t.test('spare blocks of one size give way to the other', t => {
+  const limit = 4 * socketBlock
+  const pool = new BlockPool({ limit })
+  const small = Array.from({ length: 8 }, () => pool.take(fileBlock))
+  t.equal(pool.used, limit)
+  for (const block of small) block?.release()
+  const [large] = [pool.take(socketBlock)]
+  const again = Array.from({ length: 6 }, () => pool.take(fileBlock))
+  t.equal(
+    new Set([...small, ...again].map(block => block?.memory)).size,
+    8,
+    'six are left of eight',
+  )
+  t.equal(pool.take(fileBlock), undefined)
+  for (const block of again) block?.release()
+  large?.release()
+  t.end()
+})
+
+t.test('it is scarce as soon as no block for a socket fits', t => {
+  const pool = new BlockPool({ limit: socketBlock })
+  t.notOk(pool.scarce)
+  const block = pool.take(fileBlock)
+  t.equal(pool.take(socketBlock), undefined)
+  t.ok(pool.scarce)
+  block?.release()
   t.end()
 })
 

@@ -1,7 +1,15 @@
 import t from 'tap'
 import { BlockPool, socketBlock } from '../../lib/bytes/block-pool.ts'
 import { Piece } from '../../lib/bytes/piece.ts'
-import { iterate, prefixed, type Source, sourceOf, type Take } from '../../lib/bytes/source.ts'
+import {
+  concatenated,
+  iterate,
+  ofBytes,
+  prefixed,
+  type Source,
+  sourceOf,
+  type Take,
+} from '../../lib/bytes/source.ts'
 
 function next(source: Source): Promise<Piece | undefined> {
   return new Promise((resolve, reject) => {
@@ -136,3 +144,53 @@ t.test('leaving while a block is awaited ends at once', async t => {
   t.strictSame(await waiting, { done: true, value: undefined })
   t.strictSame(await blocks.next(), { done: true, value: undefined })
 })
+
+t.test('sources follow each other, each opened in its turn', async t => {
+  const opened: number[] = []
+  const part = (n: number, source: Source) => () => {
+    opened.push(n)
+    return n % 2 === 0 ? source : Promise.resolve(source)
+  }
+  const all = concatenated([
+    part(0, ofBytes(Buffer.from('a'))),
+    part(
+      1,
+      sourceOf(() => blocks()),
+    ),
+    part(
+      2,
+      sourceOf(() => blocks('b', 'c')),
+    ),
+  ])
+  t.strictSame(opened, [])
+  t.equal((await next(all))?.bytes.toString(), 'a')
+  t.strictSame(opened, [0])
+  t.equal((await next(all))?.bytes.toString(), 'b')
+  t.strictSame(opened, [0, 1, 2])
+  t.equal((await next(all))?.bytes.toString(), 'c')
+  t.equal(await next(all), undefined)
+})
+
+t.test(
+  'one that cannot be opened breaks off, and closing closes the present one alone',
+  async t => {
+    const broken = concatenated([() => Promise.reject(new Error('gone'))])
+    await t.rejects(next(broken), /gone/)
+    const closed: number[] = []
+    const part = (n: number) => () => ({
+      next: (take: Take) => take(undefined, new Piece(Buffer.from('x'))),
+      close: () => void closed.push(n),
+    })
+    const all = concatenated([part(0), part(1)])
+    await next(all)
+    all.close()
+    t.strictSame(closed, [0])
+    const late = concatenated([
+      () => new Promise<Source>(resolve => setImmediate(() => resolve(part(2)()))),
+    ])
+    late.next(() => t.fail('it is closed'))
+    late.close()
+    await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
+    t.strictSame(closed, [0, 2], 'what opens afterwards is closed at once')
+  },
+)
