@@ -264,7 +264,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   }
 }
 
-/** Bounds of the public listener. Requests may take any time as long as bytes move; backend.ts and `taking` see to that. */
+/** Bounds of the public listener. Requests may take any time as long as pieces of content move; backend.ts and `taking` see to that. */
 function limitsOf({ limits, timeouts }: Config): HttpServerLimits {
   return {
     head: limits.head,

@@ -23,7 +23,7 @@ export interface ContentOwner {
 
 /** So much is read to the end, rather than giving the connection up, when the reader leaves early. */
 const worthReading = 65_536
-/** What came whole with the head is copied into memory of its own up to this size, and into a block beyond. */
+/** What came whole with the head is copied into memory of its own up to this size; more goes where all content goes. */
 const worthBlock = 65_536
 /** Stretches of chunked content shorter than this are moved together. */
 const worthMoving = 16_384

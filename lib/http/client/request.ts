@@ -62,7 +62,7 @@ export interface OriginRequest {
 
 /** The content of a response. */
 export interface OriginSource extends Source {
-  /** All of it, when it came with the head and there is some; asking for it reads it. */
+  /** All of it, when it came with the head and is small, but not nothing; asking for it reads it. */
   whole?(): Buffer | undefined
 }
 
