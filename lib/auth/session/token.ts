@@ -138,6 +138,8 @@ export class SessionTokens {
       },
       clock.now(),
     )
+    // The key it was verified with may be one that has just been taken away.
+    if (generation !== keys.generation) return this.verify(token)
     if (typeof claims === 'string') return claims
     const session = sessionOf(claims, signedBy)
     if (session === undefined) return 'malformed'

@@ -36,6 +36,30 @@ t.test('a token is verified once, as long as its session is remembered', async t
   t.equal(await tokens.verify(token), session)
 })
 
+t.test(
+  'a key that is taken away while its token is verified verifies nothing any more',
+  async t => {
+    const ring = { generation: 0, keys: [key] }
+    const changing = new SessionTokens({
+      keys: {
+        get generation() {
+          return ring.generation
+        },
+        session: () => ring.keys,
+      },
+      clock: new ManualClock(now),
+      entityId,
+    })
+    const token = await changing.issue(sessionWith(10, 0), now + 60_000)
+    const verifying = changing.verify(token)
+    ring.generation = 1
+    ring.keys = [{ ...key, kid: 'other', key: randomBytes(32) }]
+    await changing.verify('another token')
+    t.equal(await verifying, 'unknown-key')
+    t.equal(await changing.verify(token), 'unknown-key', 'nor is it remembered')
+  },
+)
+
 t.test('claims that do not say what a session says are none, whoever has signed them', async t => {
   const seconds = now / 1000
   const claims = {
