@@ -125,9 +125,14 @@ export class PendingRequest implements Lessee, ExchangeOwner, Holder, Member {
       this.#onAbort = () => this.cancel(signal.reason)
       signal.addEventListener('abort', this.#onAbort)
     }
-    this.#asked.within?.onceOver(() => this.cancel())
     this.#parts.underWay.add(this)
-    this.#lease()
+    let gone = false
+    this.#asked.within?.onceOver(() => {
+      gone = true
+      this.cancel()
+    })
+    if (gone) this.#fail(this.#aborted(undefined))
+    else this.#lease()
   }
 
   /** Ends it in whatever phase it is, its content included. */

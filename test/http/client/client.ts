@@ -248,3 +248,11 @@ t.test('nothing is repeated once the client is closed', async t => {
   t.match(client.counts(), { opened: 1, reused: 1, retried: 0, busy: 0 })
   gate.open()
 })
+
+t.test('a request of a client who has gone already is not sent', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const { client } = makeClient(t)
+  const within = { onceOver: (act: () => void) => act() }
+  await t.rejects(client.request(asking(origin.url('/f'), { within })), { code: 'ORIGIN_ABORTED' })
+  t.match(client.counts(), { busy: 0, waiting: 0, opened: 0 })
+})
