@@ -92,6 +92,7 @@ export function concatenated(parts: readonly (() => Source | Promise<Source>)[])
     if (present === undefined) return open(take)
     present.next((error, piece) => {
       if (error !== undefined || piece !== undefined) return take(error, piece)
+      present?.close()
       present = undefined
       open(take)
     })

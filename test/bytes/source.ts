@@ -194,3 +194,15 @@ t.test(
     t.strictSame(closed, [0, 2], 'what opens afterwards is closed at once')
   },
 )
+
+t.test('a source that has ended is closed before the next one is opened', async t => {
+  const told: string[] = []
+  const part = (name: string) => () => {
+    told.push(`open ${name}`)
+    const source = ofBytes(Buffer.from(name))
+    return { ...source, close: () => void told.push(`close ${name}`) }
+  }
+  const all = concatenated([part('a'), part('b')])
+  for (let piece = await next(all); piece !== undefined; piece = await next(all)) piece.release()
+  t.strictSame(told, ['open a', 'close a', 'open b', 'close b'])
+})

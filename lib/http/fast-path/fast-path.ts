@@ -86,6 +86,7 @@ class FastConnection implements HeadReading, ResponseOwner {
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
     socket.on('data', this.#onData)
+    socket.once('close', this.#onClose)
   }
 
   get awaitsHead(): boolean {
@@ -169,6 +170,7 @@ class FastConnection implements HeadReading, ResponseOwner {
     // The error that ended it may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError)
+    socket.off('close', this.#onClose)
     socket.pause()
     socket.unshift(this.#unread.take())
     this.#exits.toNode()
@@ -185,6 +187,11 @@ class FastConnection implements HeadReading, ResponseOwner {
   readonly #onEnd = (): void => {
     if (this.#state === 'reading' && this.#unread.length > 0) this.#giveUp('HPE_INVALID_EOF_STATE')
     else this.socket.end()
+  }
+
+  /** What responses hold until their turn is told that it will not be written, and lets go of its memory. */
+  readonly #onClose = (): void => {
+    for (const out of [...this.#due]) out.turn()
   }
 
   readonly #onError = (): void => {

@@ -3,6 +3,8 @@
  * path is `fast-path/fast-response.ts`.
  */
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import type { Fields } from '../message/field.ts'
 import type { Response, SendInterim } from '../message/message.ts'
 import { type ResponseHead, responseText } from '../wire/message-writer.ts'
@@ -26,9 +28,18 @@ export interface ResponseWriter {
   destroy(): void
 }
 
+/**
+ * Writers of each connection that wait for a write. Node forgets what it holds of the later responses of a pipeline when the
+ * connection closes: those who wait are told here.
+ */
+const waiting = new WeakMap<Socket, Set<NodeResponseWriter>>()
+
 /** A response written by Node. */
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
+  readonly #untaken = new Set<Taken>()
+  /** Only the end of the connection tells the end of the content. */
+  #untilClose = false
 
   constructor(out: ServerResponse) {
     this.#out = out
@@ -38,11 +49,12 @@ export class NodeResponseWriter implements ResponseWriter {
     this.#out.shouldKeepAlive = false
   }
 
-  head({ status, reason, fields, length }: ResponseHead): void {
+  head({ status, reason, fields, length, hasContent }: ResponseHead): void {
     const flat = [...fields.flat]
     if (length !== undefined) flat.push('Content-Length', String(length))
     if (reason === undefined) this.#out.writeHead(status, flat)
     else this.#out.writeHead(status, reason, flat)
+    this.#untilClose = hasContent && length === undefined && !this.chunked
   }
 
   get chunked(): boolean {
@@ -50,7 +62,29 @@ export class NodeResponseWriter implements ResponseWriter {
   }
 
   write(block: Buffer, taken: Taken): void {
-    this.#out.write(block, taken)
+    const told: Taken = error => {
+      if (!this.#untaken.delete(told)) return
+      if (this.#untaken.size === 0) waiting.get(this.#out.req.socket)?.delete(this)
+      taken(error)
+    }
+    this.#untaken.add(told)
+    this.#watch(this.#out.req.socket)
+    this.#out.write(block, told)
+  }
+
+  #watch(socket: Socket): void {
+    let writers = waiting.get(socket)
+    if (writers === undefined) {
+      const all = new Set<NodeResponseWriter>()
+      writers = all
+      waiting.set(socket, all)
+      socket.once('close', () => {
+        for (const writer of all) {
+          for (const told of writer.#untaken) told(new Error('the connection has closed'))
+        }
+      })
+    }
+    writers.add(this)
   }
 
   trailers(fields: Fields): void {
@@ -64,6 +98,11 @@ export class NodeResponseWriter implements ResponseWriter {
   }
 
   destroy(): void {
+    const { socket } = this.#out
+    // A plain end would look like that of the content. TLS leaves out its own end (close_notify).
+    if (this.#untilClose && socket !== null && !(socket instanceof TLSSocket)) {
+      socket.resetAndDestroy()
+    }
     this.#out.destroy()
   }
 }

@@ -1,9 +1,14 @@
 /** What becomes of content that cannot be sent. */
 import t from 'tap'
+import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
+import { Piece } from '../../../lib/bytes/piece.ts'
+import { type Source, sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request, Response } from '../../../lib/http/message/message.ts'
+import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 t.test(
   'content that comes after its client has gone, or cannot be announced, is closed',
@@ -42,3 +47,58 @@ t.test(
     }
   },
 )
+
+t.test('pieces that wait behind another response are let go when their client leaves', async t => {
+  for (const fastPath of [true, false]) {
+    const blocks = new BlockPool({ limit: 8 * socketBlock })
+    /** One piece, and then silence. */
+    const source = (): Source => {
+      const block = blocks.take(socketBlock)
+      let piece = block && new Piece(block.memory.subarray(0, 100), block)
+      return {
+        next(take) {
+          if (piece === undefined) return
+          take(undefined, piece)
+          piece = undefined
+        },
+        close() {
+          piece?.release()
+          piece = undefined
+        },
+      }
+    }
+    const handler = async (): Promise<Response> => ({
+      status: 200,
+      fields: Fields.empty,
+      content: { kind: 'stream', length: 1000, open: source },
+    })
+    const { port } = await serveForTest(t, handler, { fastPath })
+    const client = await RawClient.connect(t, port)
+    for (let i = 0; i < 4; i += 1) await client.request('GET', '/')
+    await client.head()
+    await until(() => blocks.used === 3 * socketBlock)
+    await client.reset()
+    await until(() => blocks.used === 0)
+    t.equal(blocks.used, 0)
+  }
+})
+
+t.test('content whose end only the connection tells is never cut by a plain end', async t => {
+  const gate = new Gate()
+  const broken = async function* () {
+    yield Buffer.from('half of it')
+    await gate.pass()
+    throw new Error('it broke')
+  }
+  const { port } = await serveForTest(t, async () => ({
+    status: 200,
+    fields: Fields.empty,
+    content: { kind: 'stream', length: undefined, open: () => sourceOf(broken) },
+  }))
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.0\r\nHost: a\r\n\r\n')
+  await client.head()
+  t.equal((await client.bytes(10)).toString(), 'half of it')
+  gate.open()
+  t.equal(await client.ended, 'reset')
+})
