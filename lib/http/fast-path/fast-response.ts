@@ -41,6 +41,8 @@ export class FastResponse implements ResponseWriter {
   #last = false
   #chunked = false
   #begun = false
+  /** Some of it has been given to the connection. */
+  #left = false
 
   constructor(to: ResponseOwner) {
     this.#to = to
@@ -103,6 +105,7 @@ export class FastResponse implements ResponseWriter {
     if (this.#held !== undefined) return void this.#held.push(() => this.write(block, taken))
     // A chunk of no bytes would be the last one.
     if (block.length === 0) return taken()
+    this.#left = true
     FastResponse.flush()
     const { socket } = this.#to
     const before = this.#chunked ? `${this.#head}${block.length.toString(16)}\r\n` : this.#head
@@ -142,9 +145,12 @@ export class FastResponse implements ResponseWriter {
     this.#to.written()
   }
 
+  /** As long as none of it has left, what waits in the connection belongs to the responses before it: they are sent. */
   destroy(): void {
-    if (this.#held === undefined) this.#to.socket.destroy()
-    else this.#held.push(() => this.destroy())
+    if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
+    if (this.#left) return void this.#to.socket.destroy()
+    FastResponse.flush()
+    this.#to.socket.destroySoon()
   }
 
   #gather(text: string, bytes: Buffer | undefined, taken: Taken): void {

@@ -102,3 +102,32 @@ t.test('content whose end only the connection tells is never cut by a plain end'
   gate.open()
   t.equal(await client.ended, 'reset')
 })
+
+t.test('a response that fails does not cut the one before it', async t => {
+  for (const fastPath of [true, false]) {
+    const size = 16 * 1024 * 1024
+    const failing = async function* () {
+      await Promise.resolve()
+      yield* []
+      throw new Error('it broke')
+    }
+    const handler = async ({ target }: Request): Promise<Response> => ({
+      status: 200,
+      fields: Fields.empty,
+      content:
+        target.form === 'origin' && target.path === '/long'
+          ? { kind: 'bytes', bytes: Buffer.alloc(size, 'a') }
+          : { kind: 'stream', length: 10, open: () => sourceOf(failing) },
+    })
+    const { port, exchanges } = await serveForTest(t, handler, { fastPath })
+    const client = await RawClient.connect(t, port)
+    await client.write(
+      'GET /long HTTP/1.1\r\nHost: a\r\n\r\nGET /short HTTP/1.1\r\nHost: a\r\n\r\n',
+    )
+    if (fastPath) await until(() => exchanges.some(({ complete }) => !complete))
+    await client.head()
+    const { length } = await client.bytes(size)
+    t.equal(length, size)
+    t.equal((await client.rest()).length, 0)
+  }
+})
