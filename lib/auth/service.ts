@@ -274,7 +274,7 @@ function limitsOf({ limits, timeouts }: Config): HttpServerLimits {
     headTime: timeouts.clientHead,
     requestTime: 0,
     idle: timeouts.clientIdle,
-    stalled: 0,
     taking: timeouts.clientTaking,
+    stalled: 0,
   }
 }

@@ -26,6 +26,7 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
     headTime: timeouts.clientHead,
     requestTime: Math.max(requestTime, timeouts.clientHead),
     idle: timeouts.clientIdle,
+    taking: timeouts.clientStalled,
     stalled: timeouts.clientStalled,
   }
 }

@@ -45,7 +45,7 @@ interface Moved {
 }
 
 /** Time limits for clients. 0 is no limit. */
-type ClientTimes = Pick<HttpServerLimits, 'headTime' | 'idle' | 'stalled'>
+type ClientTimes = Pick<HttpServerLimits, 'headTime' | 'idle' | 'taking' | 'stalled'>
 
 /** Keeps the table of open connections. */
 export class Connections {
@@ -67,14 +67,13 @@ export class Connections {
   }
 
   #enter(socket: Socket, ends: Ends): Connection {
-    const moved = { taken: 0, takenSince: Number.POSITIVE_INFINITY, all: -1, allSince: 0 }
+    const moved = { taken: -1, takenSince: 0, all: -1, allSince: 0 }
     const begun = { requests: 0, underWay: new Members<LiveRequest>(), over: false, moved }
     const connection: Connection = { ...ends, ...begun, takenOver: false }
     this.#open.set(socket, connection)
     socket.once('close', () => {
       this.#open.delete(socket)
-      for (const exchange of connection.underWay) exchange.gone()
-      connection.underWay.clear()
+      tell(connection)
     })
     return connection
   }
@@ -101,7 +100,7 @@ export class Connections {
    * line now and then would never be cut.
    */
   watch(clock: Clock, times: ClientTimes): () => void {
-    const set = [times.headTime, times.idle, times.stalled].filter(time => time > 0)
+    const set = [times.headTime, times.idle, times.taking, times.stalled].filter(time => time > 0)
     const interval = Math.min(5000, ...set.map(time => time / 4))
     let cancel = (): void => undefined
     const look = (): void => {
@@ -117,30 +116,43 @@ export class Connections {
 
   #look(socket: Socket, connection: Connection, now: Milliseconds, times: ClientTimes): void {
     const { moved, fast, underWay } = connection
-    const { idle, stalled } = times
+    const { idle, taking, stalled } = times
     const taken = socket.bytesWritten - socket.writableLength
     const all = taken + socket.bytesRead
     const takenSince = taken === moved.taken && socket.writableLength > 0 ? moved.takenSince : now
     const allSince = all === moved.all ? moved.allSince : now
     connection.moved = { taken, takenSince, all, allSince }
-    if (stalled > 0 && now - takenSince >= stalled) return void socket.destroy()
+    if (taking > 0 && now - takenSince >= taking) return cut(socket, connection)
     if (fast === undefined) return
     const limit = underWay.size > 0 ? stalled : idle
     if (fast.awaitsHead) fast.refuseSlowHead(now, times.headTime)
-    else if (limit > 0 && now - allSince >= limit) socket.destroy()
+    else if (limit > 0 && now - allSince >= limit) cut(socket, connection)
   }
 
   /** The requests under way on all connections, each with what cuts its connection. */
   *underWay(): Generator<{ readonly request: LiveRequest; readonly cut: () => void }> {
-    for (const [socket, { underWay }] of this.#open) {
-      for (const request of underWay) yield { request, cut: () => socket.destroy() }
+    for (const [socket, connection] of this.#open) {
+      for (const request of connection.underWay) {
+        yield { request, cut: () => cut(socket, connection) }
+      }
     }
   }
 
   /** Cuts every connection, whatever is under way. */
   destroyAll(): void {
-    for (const socket of this.#open.keys()) socket.destroy()
+    for (const [socket, connection] of this.#open) cut(socket, connection)
   }
+}
+
+/** Tells what is under way before Node does: it calls a write back without an error when its socket has been destroyed. */
+function cut(socket: Socket, connection: Connection): void {
+  socket.destroy()
+  tell(connection)
+}
+
+function tell({ underWay }: Connection): void {
+  for (const exchange of underWay) exchange.gone()
+  underWay.clear()
 }
 
 /** Does it when no request is under way. */

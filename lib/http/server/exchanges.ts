@@ -13,18 +13,17 @@ import type { LoopShare } from './loop-share.ts'
 import type { HttpServerOptions } from './options.ts'
 import { MalformedContent } from './request-content.ts'
 import type { ResponseWriter } from './response-writer.ts'
-import { type SendOptions, type Sent, send } from './send.ts'
+import { type Sent, send } from './send.ts'
 
 export class Exchanges {
   readonly #options: HttpServerOptions
-  readonly #sending: SendOptions
+  readonly #share: LoopShare
   /** Whether the server is about to stop: the last answer on each connection closes it. */
   draining = false
 
   constructor(options: HttpServerOptions, share: LoopShare) {
     this.#options = options
-    const { clock, limits } = options
-    this.#sending = { clock, taking: limits.taking, share }
+    this.#share = share
   }
 
   /** The handler's response, or the one for its failure. Never throws or rejects. */
@@ -62,7 +61,7 @@ export class Exchanges {
     const begin = (ready: Response): void => {
       // Requests in the pipeline were accepted before the server began to stop: the last response closes the connection.
       if (this.draining && connection.underWay.newest === request) out.last()
-      send(out, request, ready, this.#sending, sent => {
+      send(out, request, ready, this.#share, sent => {
         connection.underWay.delete(request)
         this.report(request, ready, sent)
         done()

@@ -55,10 +55,10 @@ export interface HttpServerLimits {
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /** Without the client taking a byte of what waits for it, or without a byte moving either way; 0 for any time. */
+  /** Without the client taking what waits for it; 0 for any time. What is written at once, up to 1 MiB, counts when all of it is taken. */
+  readonly taking: Milliseconds
+  /** Without a byte moving either way while a request is under way; 0 for any time. */
   readonly stalled: Milliseconds
-  /** For a client to take a piece of content; any time unless told. */
-  readonly taking?: Milliseconds
 }
 
 /** Answers CONNECT or a change of protocol (RFC 9110 sections 9.3.6, 7.8): refuses it, or reports when the connection has ended. */

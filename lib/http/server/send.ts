@@ -2,7 +2,6 @@
  * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that
  * no client takes a part for the whole.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { Source } from '../../bytes/source.ts'
 import { lengthOf, type Response, type StreamedContent } from '../message/message.ts'
@@ -19,22 +18,18 @@ export interface Sent {
   readonly error?: unknown
 }
 
-export interface SendOptions {
-  readonly clock: Clock
-  /** How long a client may take over one piece of content; without it, any time. */
-  readonly taking: Milliseconds | undefined
-  /** Without it content never waits for new connections. */
-  readonly share?: LoopShare
-}
-
 const nothing: Sent = { bytes: 0, complete: false }
 
-/** Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone. Never throws. */
+/**
+ * Writes the response. Calls `done` once, when its last byte is with the kernel or the connection has gone; who watches the
+ * connections (connections.ts) sees to it that one of the two comes. Without `share` content never waits for new connections.
+ * Never throws.
+ */
 export function send(
   out: ResponseWriter,
   request: LiveRequest,
   response: Response,
-  options: SendOptions,
+  share: LoopShare | undefined,
   done: (sent: Sent) => void,
 ): void {
   const { status, reason, fields, content } = response
@@ -52,7 +47,7 @@ export function send(
     return done({ ...nothing, error })
   }
   if (hasContent && content.kind === 'stream') {
-    new Streaming(out, request, content, options, done).run()
+    new Streaming(out, request, content, share, done).run()
   } else
     finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
 }
@@ -95,7 +90,7 @@ class Streaming {
   readonly #out: ResponseWriter
   readonly #request: LiveRequest
   readonly #content: StreamedContent
-  readonly #options: SendOptions
+  readonly #share: LoopShare | undefined
   readonly #done: (sent: Sent) => void
   readonly #source: Source
   /** Bytes handed to the connection, and those the kernel has taken. */
@@ -105,19 +100,18 @@ class Streaming {
   #looping = false
   #broken: Error | undefined
   #over = false
-  #cancelTimer: (() => void) | undefined
 
   constructor(
     out: ResponseWriter,
     request: LiveRequest,
     content: StreamedContent,
-    options: SendOptions,
+    share: LoopShare | undefined,
     done: (sent: Sent) => void,
   ) {
     this.#out = out
     this.#request = request
     this.#content = content
-    this.#options = options
+    this.#share = share
     this.#done = done
     this.#source = content.open()
   }
@@ -143,9 +137,8 @@ class Streaming {
     if (this.#over) return piece?.release()
     if (error !== undefined) return this.#break(error)
     if (piece === undefined) return this.#end()
-    const { share } = this.#options
-    if (share === undefined || this.#written === 0) this.#write(piece)
-    else share.take(piece.bytes.length, () => this.#write(piece))
+    if (this.#share === undefined || this.#written === 0) this.#write(piece)
+    else this.#share.take(piece.bytes.length, () => this.#write(piece))
   }
 
   #write(piece: Piece): void {
@@ -157,27 +150,16 @@ class Streaming {
       return this.#break(new RangeError('more content than was announced'))
     }
     this.#written += size
-    this.#watch()
     this.#out.write(piece.bytes, error => {
       piece.release()
       if (error) return this.#over ? undefined : this.#fail(error)
       this.#taken += size
-      this.#cancelTimer?.()
-      this.#cancelTimer = undefined
       if (this.#over) return
-      if (this.#taken < this.#written) this.#watch()
-      else if (this.#broken !== undefined) return this.#fail(this.#broken)
-      this.#ask()
+      if (this.#broken !== undefined && this.#taken === this.#written) this.#fail(this.#broken)
+      else this.#ask()
     })
     this.#asking = false
     this.#ask()
-  }
-
-  /** The client has to take the next piece in time. */
-  #watch(): void {
-    const { clock, taking } = this.#options
-    if (taking === undefined || this.#cancelTimer !== undefined) return
-    this.#cancelTimer = clock.after(taking, () => this.#fail(new Error('the client takes nothing')))
   }
 
   #end(): void {
@@ -207,7 +189,6 @@ class Streaming {
   #finish(how: Omit<Sent, 'bytes'>): void {
     if (this.#over) return
     this.#over = true
-    this.#cancelTimer?.()
     this.#source.close()
     this.#done({ bytes: how.complete ? this.#written : this.#taken, ...how })
   }

@@ -184,6 +184,7 @@ export class HttpServer {
     const { connection, request, refusal } = handed
     const { upgrade = this.#options.connect } = this.#options
     let answer: Response | TakenOver
+    connection.takenOver = true
     if (refusal !== undefined) answer = refusal
     else if (hasContent(request)) {
       answer = textResponse(400, 'A request with content cannot change the protocol here.')
@@ -191,6 +192,7 @@ export class HttpServer {
       answer = await this.#takeOver(upgrade, request, { socket, head })
     } else answer = await this.#exchanges.handle(request)
     if ('fields' in answer) {
+      connection.takenOver = false
       const response = new ServerResponse(message)
       response.assignSocket(socket)
       const out = new NodeResponseWriter(response)

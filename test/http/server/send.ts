@@ -9,6 +9,7 @@ import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test(
   'content that comes after its client has gone, or cannot be announced, is closed',
@@ -129,5 +130,56 @@ t.test('a response that fails does not cut the one before it', async t => {
     const { length } = await client.bytes(size)
     t.equal(length, size)
     t.equal((await client.rest()).length, 0)
+  }
+})
+
+t.test('a client that takes nothing of a response in memory is cut', async t => {
+  for (const fastPath of [true, false]) {
+    const clock = new ManualClock(0)
+    const content = { kind: 'bytes', bytes: Buffer.alloc(32 * 1024 * 1024) } as const
+    const { port, exchanges } = await serveForTest(
+      t,
+      async () => ({ status: 200, fields: Fields.empty, content }),
+      { fastPath, clock, limits: { taking: 1000, stalled: 0, idle: 0, headTime: 0 } },
+    )
+    const client = await RawClient.connect(t, port)
+    await client.request('GET', '/')
+    await client.head()
+    for (let passed = 0; passed < 3000; passed += 250) await clock.advance(250)
+    await until(() => exchanges.length === 1)
+    t.match(exchanges, [{ complete: false, sent: 0 }])
+  }
+})
+
+t.test('a response may wait behind another for any time', async t => {
+  for (const fastPath of [true, false]) {
+    const clock = new ManualClock(0)
+    const gate = new Gate()
+    const first = async function* () {
+      yield Buffer.from('one')
+      await gate.pass()
+      yield Buffer.from('two')
+    }
+    const second = async function* () {
+      await Promise.resolve()
+      yield Buffer.from('behind')
+    }
+    const { port } = await serveForTest(
+      t,
+      async ({ target }) => {
+        const leads = target.form === 'origin' && target.path === '/first'
+        const open = () => sourceOf(leads ? first : second)
+        return { status: 200, fields: Fields.empty, content: { kind: 'stream', length: 6, open } }
+      },
+      { fastPath, clock, limits: { taking: 1000, stalled: 0, idle: 0, headTime: 0 } },
+    )
+    const client = await RawClient.connect(t, port)
+    await client.write('GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await client.head()
+    t.equal((await client.bytes(3)).toString(), 'one')
+    for (let passed = 0; passed < 3000; passed += 250) await clock.advance(250)
+    gate.open()
+    t.equal((await client.bytes(3)).toString(), 'two')
+    t.equal((await client.response()).text, 'behind')
   }
 })

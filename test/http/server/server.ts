@@ -151,7 +151,7 @@ t.test('a client that takes nothing is cut, whatever it sends meanwhile', async 
       streamed(undefined, async function* () {
         for (;;) yield Buffer.alloc(64 * 1024)
       }),
-    { limits: { stalled: 400 } },
+    { limits: { taking: 400 } },
   )
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
