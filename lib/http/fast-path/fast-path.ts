@@ -94,13 +94,21 @@ class FastConnection implements HeadReading, ResponseOwner {
   }
 
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void {
-    if (this.#headSince === undefined || limit <= 0) return
+    // What the client has sent may lie in the kernel as long as it is not read.
+    if (this.#headSince === undefined || limit <= 0 || this.socket.isPaused()) return
     if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
   written(): void {
     this.#due.shift()
     this.#due[0]?.turn()
+  }
+
+  /** A refusal of what follows would be read as the answer to the request that failed. */
+  broken(): void {
+    this.#state = 'over'
+    this.#unread.take()
+    delete this.#connection.afterLast
   }
 
   readonly #onData = (block: Buffer): void => {
@@ -130,6 +138,7 @@ class FastConnection implements HeadReading, ResponseOwner {
   }
 
   readonly #onDrain = (): void => {
+    if (this.#headSince !== undefined) this.#headSince = this.path.options.clock.elapsed()
     this.socket.resume()
   }
 

@@ -22,6 +22,8 @@ export interface ResponseOwner {
   readonly reading: boolean
   /** Told when everything of the response has been written. */
   written(): void
+  /** Told when a response has failed: the connection ends with it. */
+  broken(): void
 }
 
 /** The shared buffer, and what of it waits to be written: responses of one connection. */
@@ -147,6 +149,7 @@ export class FastResponse implements ResponseWriter {
 
   /** As long as none of it has left, what waits in the connection belongs to the responses before it: they are sent. */
   destroy(): void {
+    this.#to.broken()
     if (this.#held !== undefined) return void this.#held.push(() => this.destroy())
     if (this.#left) return void this.#to.socket.destroy()
     FastResponse.flush()

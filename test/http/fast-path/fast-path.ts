@@ -7,6 +7,7 @@ import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 // A busy machine has a minute for what takes seconds.
 t.setTimeout(60_000)
@@ -208,4 +209,52 @@ t.test('a client says its last during an answer, with a head behind it: nothing 
   await t.rejects(client.bytes(2 ** 30))
   t.ok(await eventually(() => exchanges.length === 1))
   t.match(exchanges, [{ complete: false }])
+})
+
+t.test('a head has its time only while it is read', async t => {
+  const clock = new ManualClock(0)
+  const block = Buffer.alloc(16 << 20)
+  const { port, malformed } = await serveForTest(
+    t,
+    () => ({ status: 200, fields: Fields.empty, content: { kind: 'bytes', bytes: block } }),
+    { clock, limits: { headTime: 1000, idle: 0, taking: 0, stalled: 0 } },
+  )
+  const client = await RawClient.connect(t, port)
+  await client.write(`${get('/1')}GET /2 HTTP/1.1\r\nHo`)
+  await client.head()
+  for (let passed = 0; passed < 3000; passed += 250) clock.advance(250)
+  await client.write('st: a\r\n\r\n')
+  t.equal((await client.bytes(block.length)).length, block.length)
+  t.equal((await client.response()).status, 200)
+  t.strictSame(malformed, [])
+})
+
+t.test('what follows a response that failed is not refused in its place', async t => {
+  const clock = new ManualClock(0)
+  const gate = new Gate()
+  const failing = async function* () {
+    await Promise.resolve()
+    yield* []
+    throw new Error('it broke')
+  }
+  const { port, exchanges, malformed } = await serveForTest(
+    t,
+    async ({ target }) => {
+      if (target.form === 'origin' && target.path === '/1') {
+        await gate.pass()
+        return text('one')
+      }
+      const open = () => sourceOf(failing)
+      return { status: 200, fields: Fields.empty, content: { kind: 'stream', length: 5, open } }
+    },
+    { clock, limits: { headTime: 1000, idle: 0, taking: 0, stalled: 0 } },
+  )
+  const client = await RawClient.connect(t, port)
+  await client.write(`${get('/1')}${get('/2')}GET /3 HTT`)
+  t.ok(await eventually(() => exchanges.length === 1))
+  for (let passed = 0; passed < 3000; passed += 250) clock.advance(250)
+  gate.open()
+  t.equal((await client.response()).text, 'one')
+  t.equal((await client.rest()).length, 0)
+  t.strictSame(malformed, [])
 })
