@@ -247,6 +247,8 @@ export class HttpServer {
   #refuseBytes(error: Error, socket: Socket): void {
     const connection = this.#connections.of(socket)
     const code = systemCode(error) ?? ''
+    // Node says it again of each packet that follows.
+    if (connection?.content?.malformed) return
     if (connection === undefined || code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else if (connection.content?.refuse(code)) {
       this.#options.onMalformed(connection.client, 400, code)

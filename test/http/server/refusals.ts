@@ -2,8 +2,10 @@ import t from 'tap'
 import { sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
+import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
+import { Gate } from '../../fixtures/time/gate.ts'
 
 function text(words: string): Response {
   return {
@@ -169,4 +171,23 @@ t.test('a malformed chunk that no handler reads ends the connection behind the a
   const { text: said } = await client.response()
   t.match(said, /unread|malformed|understood/)
   t.ok(await client.ended)
+})
+
+t.test('a malformed chunk is reported once, whatever follows it', async t => {
+  const gate = new Gate()
+  const { port, malformed } = await serveForTest(t, async () => {
+    await gate.pass()
+    return text('good')
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxx\r\n')
+  for (let i = 0; i < 20; i += 1) {
+    await client.write('x')
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  await until(() => malformed.length > 0)
+  gate.open()
+  t.equal((await client.response()).text, 'good')
+  t.ok(await client.ended)
+  t.equal(malformed.length, 1)
 })
