@@ -39,7 +39,7 @@ export function send(
   }
   const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
-    const length = hasContent ? lengthOf(content) : response.announcedLength
+    const length = hasContent ? lengthOf(content) : announcedBy(response)
     out.head({ status, reason, fields, length, hasContent })
   } catch (error) {
     discard(response)
@@ -50,6 +50,11 @@ export function send(
     new Streaming(out, request, content, share, done).run()
   } else
     finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
+}
+
+/** RFC 9110 section 8.6: a 204 has no Content-Length. */
+function announcedBy({ status, announcedLength }: Response): number | undefined {
+  return status === 204 ? undefined : announcedLength
 }
 
 /** What is not sent lets go of its memory and of its connection. */

@@ -4,7 +4,7 @@ import { BlockPool, socketBlock } from '../../../lib/bytes/block-pool.ts'
 import { Piece } from '../../../lib/bytes/piece.ts'
 import { type Source, sourceOf } from '../../../lib/bytes/source.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import type { Request, Response } from '../../../lib/http/message/message.ts'
+import { noContent, type Request, type Response } from '../../../lib/http/message/message.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { serveForTest } from '../../fixtures/http/server.ts'
@@ -145,7 +145,7 @@ t.test('a client that takes nothing of a response in memory is cut', async t => 
     const client = await RawClient.connect(t, port)
     await client.request('GET', '/')
     await client.head()
-    for (let passed = 0; passed < 3000; passed += 250) await clock.advance(250)
+    for (let passed = 0; passed < 3000; passed += 250) clock.advance(250)
     await until(() => exchanges.length === 1)
     t.match(exchanges, [{ complete: false, sent: 0 }])
   }
@@ -177,9 +177,18 @@ t.test('a response may wait behind another for any time', async t => {
     await client.write('GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await client.head()
     t.equal((await client.bytes(3)).toString(), 'one')
-    for (let passed = 0; passed < 3000; passed += 250) await clock.advance(250)
+    for (let passed = 0; passed < 3000; passed += 250) clock.advance(250)
     gate.open()
     t.equal((await client.bytes(3)).toString(), 'two')
     t.equal((await client.response()).text, 'behind')
   }
+})
+
+t.test('a 204 has no Content-Length, whatever an origin said', async t => {
+  const bare = { status: 204, fields: Fields.empty, announcedLength: 5, content: noContent }
+  const { port } = await serveForTest(t, async () => bare)
+  const client = await RawClient.connect(t, port)
+  const { status, fields } = await client.get('/')
+  t.equal(status, 204)
+  t.notOk(fields.has('Content-Length'))
 })
