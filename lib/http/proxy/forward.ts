@@ -136,11 +136,11 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
   const length = text === undefined ? undefined : Number(text)
   const waits = length !== undefined && length <= SMALL && !request.fields.has('Expect')
   if (waits && to.room.take(length)) {
-    try {
-      return { kind: 'bytes', bytes: await whole(request, to) }
-    } finally {
-      to.room.give(length)
-    }
+    const give = () => to.room.give(length)
+    // The bytes are held until the origin has them, and they may wait for a connection to it.
+    if (request.onceOver !== undefined) request.onceOver(give)
+    else request.signal.addEventListener('abort', give, { once: true })
+    return { kind: 'bytes', bytes: await whole(request, to) }
   }
   return {
     kind: 'stream',
