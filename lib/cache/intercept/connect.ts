@@ -97,7 +97,7 @@ async function tunnel(
         onOpen()
         return transport
       },
-      onBytes: (_direction, count) => onBytes(count),
+      onBytes,
     })
     const facts = { outcome: 'tunnel', because, origin, received: up }
     return { status: 200, sent: down, facts }

@@ -11,7 +11,13 @@
 import type { Socket } from 'node:net'
 import { Fields } from '../message/field.ts'
 import { hintsOf, type ResponseWriter, type Taken } from '../server/response-writer.ts'
-import { type ResponseHead, responseText } from '../wire/message-writer.ts'
+import {
+  chunkEnd,
+  chunkStart,
+  lastChunk,
+  type ResponseHead,
+  responseText,
+} from '../wire/message-writer.ts'
 
 /** The connection a response goes to. */
 export interface ResponseOwner {
@@ -26,6 +32,8 @@ export interface ResponseOwner {
   broken(): void
 }
 
+const noTrailers = lastChunk(Fields.empty)
+
 /** The shared buffer, and what of it waits to be written: responses of one connection. */
 const batchBytes = 64 * 1024
 let batch = Buffer.allocUnsafeSlow(batchBytes)
@@ -39,7 +47,7 @@ export class FastResponse implements ResponseWriter {
   #held: Array<() => void> | undefined = []
   /** Written with the first bytes of content. */
   #head = ''
-  #trailers = ''
+  #lastChunk = noTrailers
   #last = false
   #chunked = false
   #begun = false
@@ -110,26 +118,26 @@ export class FastResponse implements ResponseWriter {
     this.#left = true
     FastResponse.flush()
     const { socket } = this.#to
-    const before = this.#chunked ? `${this.#head}${block.length.toString(16)}\r\n` : this.#head
+    const before = this.#chunked ? this.#head + chunkStart(block.length) : this.#head
     this.#head = ''
     if (before === '') return void socket.write(block, taken)
     socket.cork()
     socket.write(before, 'latin1')
     if (this.#chunked) {
       socket.write(block)
-      socket.write('\r\n', 'latin1', taken)
+      socket.write(chunkEnd, 'latin1', taken)
     } else socket.write(block, taken)
     socket.uncork()
   }
 
   trailers(fields: Fields): void {
-    this.#trailers = fields.lines
+    this.#lastChunk = lastChunk(fields)
   }
 
   end(bytes: Buffer | undefined, taken: Taken): void {
     if (this.#held !== undefined) return void this.#held.push(() => this.end(bytes, taken))
     const { socket } = this.#to
-    const text = this.#chunked ? `${this.#head}0\r\n${this.#trailers}\r\n` : this.#head
+    const text = this.#chunked ? this.#head + this.#lastChunk : this.#head
     const length = bytes?.length ?? 0
     if (text === '' && length === 0) taken()
     else if (text.length + length <= batchBytes) this.#gather(text, bytes, taken)

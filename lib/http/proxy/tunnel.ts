@@ -25,8 +25,8 @@ export interface TunnelOptions {
   readonly idle: Milliseconds
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Told of bytes as they are passed on: `up` from the client to the far side, `down` back. */
-  readonly onBytes?: (direction: 'up' | 'down', count: number) => void
+  /** Told of bytes as they are passed on, either way. */
+  readonly onBytes?: (count: number) => void
 }
 
 export interface TunnelReport {
@@ -110,7 +110,7 @@ class Tunnel implements Reader {
       this.#untaken -= weight
       if (error) return
       this.#down += count
-      this.#passed('down', count)
+      this.#passed(count)
       if (this.#wantsMore) far.resume()
     })
     return this.#wantsMore
@@ -138,7 +138,7 @@ class Tunnel implements Reader {
       const room = socket.write(block, error => {
         if (error) return
         this.#up += block.length
-        this.#passed('up', block.length)
+        this.#passed(block.length)
       })
       if (!room) client.pause()
     }
@@ -150,10 +150,10 @@ class Tunnel implements Reader {
     if (client.readableEnded) socket.end()
   }
 
-  #passed(direction: 'up' | 'down', count: number): void {
+  #passed(count: number): void {
     if (this.#over) return
     this.#watch()
-    this.#options.onBytes?.(direction, count)
+    this.#options.onBytes?.(count)
   }
 
   #watch(): void {
