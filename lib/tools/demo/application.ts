@@ -60,11 +60,11 @@ export function createApplication(): Server {
   ])
   // As large as the gateway forwards them.
   const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 }, async (request, response) => {
-    const { pathname, searchParams } = urlOf(request)
+    const { path, query } = targetOf(request)
     try {
-      const answer = routes.get(pathname)
+      const answer = routes.get(path)
       if (answer === undefined) page(response, 'application', pageView(request))
-      else await answer(request, response, searchParams)
+      else await answer(request, response, query)
     } catch {
       response.destroy()
     }
@@ -75,14 +75,16 @@ export function createApplication(): Server {
   return server
 }
 
-function urlOf(request: IncomingMessage): URL {
-  return new URL(request.url ?? '/', 'http://application.invalid')
+/** Never throws: a request may have any target, such as `//`. */
+function targetOf({ url = '/' }: IncomingMessage) {
+  const [path = '', query] = url.split(/\?(.*)/s)
+  return { path, query: new URLSearchParams(query) }
 }
 
 function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-  const { pathname, searchParams } = urlOf(request)
-  const refusal = searchParams.get('refuse')
-  if (pathname === '/socket' && refusal === null) {
+  const { path, query } = targetOf(request)
+  const refusal = query.get('refuse')
+  if (path === '/socket' && refusal === null) {
     echo(request, socket, head, JSON.stringify({ identity: identityOf(request) }))
     return
   }

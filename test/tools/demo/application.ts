@@ -1,0 +1,26 @@
+import t from 'tap'
+import { createApplication } from '../../../lib/tools/demo/application.ts'
+import { listening } from '../../../lib/tools/dev-idp/command.ts'
+import { RawClient } from '../../fixtures/http/raw-client.ts'
+
+t.test('a target that is no URL, such as //, is answered like any other', async t => {
+  const application = createApplication()
+  const port = await listening(application, 0)
+  t.teardown(() => {
+    application.closeAllConnections()
+    application.close()
+  })
+  const client = await RawClient.connect(t, port)
+  for (const target of ['//', '//?a=b', '/fields']) {
+    t.equal((await client.get(target)).status, 200, target)
+  }
+  const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket' }
+  for (const [target, status] of [
+    ['//', 404],
+    ['//?refuse=403', 403],
+  ] as const) {
+    const asking = await RawClient.connect(t, port)
+    await asking.request('GET', target, upgrade)
+    t.equal((await asking.response()).status, status, `${target}, asking for an upgrade`)
+  }
+})
