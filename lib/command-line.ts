@@ -26,6 +26,8 @@ export interface Option {
 interface Command {
   /** `URL`, or `[PATTERN]` for one that may be left out; several are separated by spaces. */
   readonly operands?: string
+  /** Operands that say nothing. */
+  readonly ignores?: RegExp
   /** Whether it reads what follows its name itself. */
   readonly readsTheRest?: true
   readonly summary: string
@@ -204,8 +206,9 @@ function commandOf(
   const [typed = '', ...others] = words
   const named = Object.hasOwn(commands, typed)
   const run = named ? typed : (names[0] ?? '')
-  const operands = named ? others : words
-  const expected = commands[run]?.operands?.split(' ') ?? []
+  const { operands: form, ignores } = commands[run] ?? {}
+  const operands = (named ? others : words).filter(word => ignores?.test(word) !== true)
+  const expected = form?.split(' ') ?? []
   if (!named && words.length > expected.length) {
     const near = nearest(typed, [...names, ...Object.keys(ownOptions)])
     const option = near !== undefined && Object.hasOwn(ownOptions, near)

@@ -128,7 +128,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const page = pageMaker(random, () => rules.brand)
   const opener = { keys, clock, config: () => rules.config.saml }
   const failurePage = failurePageMaker({
-    ...{ ...tools, page, records, clientAddress },
+    ...{ ...tools, page, instance: config.instance, records, clientAddress },
     sender: request => {
       if (lastOwner(opener, request) !== undefined) return 'user'
       return stateOf(opener, request).found === 'state' ? 'login' : 'other'

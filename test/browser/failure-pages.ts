@@ -100,7 +100,7 @@ async function serve(t: Test, brand: Brand): Promise<string> {
     () => brand,
   )
   const failurePage = failurePageMaker({
-    ...{ page, records, clock, log },
+    ...{ page, instance: 'app', records, clock, log },
     clientAddress: () => '192.0.2.77',
     sender: () => 'other',
   })

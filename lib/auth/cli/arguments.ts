@@ -19,7 +19,12 @@ export const authproxy = program({
   commands: {
     serve: { operands: '[INSTANCE]', summary: 'run the gateway; this is the default' },
     doctor: { operands: '[INSTANCE]', summary: 'find what is wrong and say how to mend it' },
-    explain: { operands: 'REQUEST-ID [INSTANCE]', summary: 'say why a request or a login failed' },
+    explain: {
+      operands: 'REQUEST-ID [INSTANCE]',
+      // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
+      ignores: /^(?:SAML|PROXY)-ERROR:?$/,
+      summary: 'say why a request or a login failed',
+    },
     'rotate-keys': { operands: '[INSTANCE]', summary: 'make new keys; the old ones retire later' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },

@@ -18,7 +18,7 @@ export async function explain(
       systemCode(error) === 'ENOENT' ? 'no failure has been kept yet' : 'it cannot be read'
     return { found: false, lines: [`${file}: ${why}`] }
   }
-  // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
+  // In quotes, the category and the ID are one operand.
   const id = requestId.replace(/^(?:SAML|PROXY)-ERROR[\s:]*/, '').trim()
   const failure = failures.findLast(candidate => candidate.id === id)
   if (failure === undefined) {

@@ -43,6 +43,8 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
 
 export interface FailurePageTools {
   readonly page: PageMaker
+  /** What `authproxy explain` calls this instance. */
+  readonly instance: string
   readonly records: FailureRecords
   readonly clientAddress: (request: Request) => string
   /** Who sent a request, as far as its cookies prove. */
@@ -53,7 +55,7 @@ export interface FailurePageTools {
 
 /** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
-  const { page, records, clientAddress, sender, clock, log } = tools
+  const { page, instance, records, clientAddress, sender, clock, log } = tools
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
     const said = textOf(report)
@@ -74,7 +76,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
       ? page({
           ...{ request, template: 'failure', ...answered },
           view: say => ({
-            ...{ ...textOf(report, say), category, requestId, time: timeText(now) },
+            ...{ ...textOf(report, say), category, requestId, instance, time: timeText(now) },
             askingForHelp: say('If you ask for help, give this reference:'),
             contactLabel: say('You can ask here for help:'),
             forTheAdministrator: say('For the administrator'),

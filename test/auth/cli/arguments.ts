@@ -2,6 +2,12 @@ import t from 'tap'
 import { authproxy, instanceOf } from '../../../lib/auth/cli/arguments.ts'
 import { helpText, readArguments } from '../../../lib/command-line.ts'
 
+const lineOf = (...argv: string[]) => {
+  const invocation = readArguments(authproxy, argv, '/here')
+  if (invocation.run !== 'command') throw new Error('no command')
+  return invocation.line
+}
+
 const read = (...argv: string[]) => {
   const invocation = readArguments(authproxy, argv, '/here')
   if (invocation.run !== 'command') return invocation
@@ -28,6 +34,13 @@ t.test('what is asked for', t => {
   t.match(read('doctor'), { run: 'doctor', options: { groups: undefined }, ...instance('default') })
   t.match(read('doctor', 'app', '--groups', '150'), { run: 'doctor', options: { groups: 150 } })
   t.match(read('explain', 'abc-1', 'app'), { run: 'explain', ...instance('app') })
+  // A failure page says `SAML-ERROR abc-1`; people copy what they see.
+  for (const category of ['SAML-ERROR', 'PROXY-ERROR', 'SAML-ERROR:']) {
+    const { run, operands } = lineOf('explain', category, 'abc-1', 'app')
+    t.match({ run, operands }, { run: 'explain', operands: ['abc-1', 'app'] })
+  }
+  t.match(read('explain', 'SAML-ERROR', 'abc-1', 'app'), instance('app'))
+  t.match(read('explain', 'SAML-ERROR', 'abc-1'), instance('default'))
   t.match(read('-c', 'x/wiki.yaml'), { instance: 'wiki', file: '/here/x/wiki.yaml' })
   t.match(read('app', '--config-dir=conf'), { instance: 'app', configDirectory: '/here/conf' })
   t.same(read('dev-idp', '--port', '1'), { run: 'dev-idp', operands: ['--port', '1'] })
@@ -45,6 +58,8 @@ t.test('what is wrong is said in one sentence', t => {
     [['rotate-key', 'app'], /did you mean rotate-keys/],
     [['../etc/passwd'], /no name of an instance/],
     [['explain'], /REQUEST-ID/],
+    [['explain', 'SAML-ERROR'], /REQUEST-ID/],
+    [['explain', 'SAML-ERROR', 'abc-1', 'app', 'wiki'], /takes REQUEST-ID \[INSTANCE\]/],
     [['doctor', '--groups', 'many'], /--groups: found "many", expected a number/],
     [['doctor', '--groups'], /--groups needs a value: --groups NUMBER/],
     [['app', '--groups', '150'], /an option of doctor/],
