@@ -6,11 +6,14 @@ import { authproxy } from '../../../lib/auth/cli/arguments.ts'
 import { configCheck } from '../../../lib/auth/config/load-config.ts'
 import { authproxyManual } from '../../../lib/auth/config/manual.ts'
 import { settings } from '../../../lib/auth/config/settings.ts'
+import { failuresFile } from '../../../lib/auth/pages/failure-records.ts'
+import { revocationsFile } from '../../../lib/auth/session/revocation.ts'
 import { helpText } from '../../../lib/command-line.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { manualFiles } from '../../../lib/config/manual.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 import { packageRoot } from '../../../lib/package.ts'
+import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 import { startPatient } from '../../fixtures/gateway/patient.ts'
 
 t.test('the manuals in the repository are those of the settings', async t => {
@@ -61,6 +64,26 @@ t.test('authproxy(8) knows every command and option', async t => {
   t.ok(words.length > 10)
   for (const [, word = ''] of words) t.ok(manual.includes(word), word)
 })
+
+t.test(
+  'authproxy(8) says how values are encoded unless told, and names the files beside the keys',
+  async t => {
+    const manual = await readFile(join(packageRoot(), 'man/authproxy.8'), 'utf8')
+    const { identityFields, saml, configPath } = gatewayConfig({
+      domain: 'app.example.org',
+      idpMetadataFile: '/idp.xml',
+      proxy: { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' },
+    })
+    const said = { utf8: 'UTF-8', percent: 'percent-encoded' }[identityFields.encoding]
+    t.match(manual, new RegExp(`^Values are ${said}[,;. ]`, 'm'))
+    const { metadataCacheFile, usedIdsFile } = saml
+    const beside = [failuresFile(configPath), revocationsFile(configPath)]
+    for (const file of [...beside, metadataCacheFile, usedIdsFile]) {
+      const ending = file.slice(configPath.length)
+      t.ok(manual.includes(`( ${ending} )`), ending)
+    }
+  },
+)
 
 t.test('the sample in authproxy(8) has the checks there are', async t => {
   const manual = await readFile(join(packageRoot(), 'man/authproxy.8'), 'utf8')
