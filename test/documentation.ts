@@ -6,6 +6,7 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync 
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { claims } from '../lib/auth/identity/claim.ts'
+import { OUTCOMES } from '../lib/auth/metrics.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
 import { readArguments } from '../lib/command-line.ts'
@@ -175,6 +176,20 @@ t.test('every reason word of authproxy is explained', t => {
       explained(word).some(text => life.includes(`\`${text}\``)),
       word,
     )
+  }
+  t.end()
+})
+
+t.test('every outcome of a request to authproxy is explained and counted', t => {
+  const [, log = ''] = read('docs/life-of-a-request.md').split('\n## 6. The log\n')
+  const explained = [...log.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word),
+  )
+  t.same(explained.sort(), [...OUTCOMES].sort())
+  for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
+    for (const [, word = ''] of read(path).matchAll(/\boutcome: '([a-z-]+)'/g)) {
+      t.ok(OUTCOMES.has(word), `${path}: ${word}`)
+    }
   }
   t.end()
 })

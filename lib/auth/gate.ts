@@ -40,7 +40,7 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
-/** Decides, in the order that is the argument: loop, SAML, path, token, session. */
+/** Decides, in the order that is the argument: loop, SAML, own documents, path, token, session. */
 export function gate(
   asked: {
     readonly request: Pick<Request, 'method' | 'fields' | 'version'>

@@ -50,8 +50,10 @@ const READINGS: readonly Reading[] = [
   moment('own_certificate_ends', 'When our own certificate ends.', 'ownCertificateEnds'),
 ]
 
-const OUTCOMES: ReadonlySet<unknown> = new Set([
-  ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'failed', 'saml', 'key-set'],
+/** What becomes of requests; docs/life-of-a-request.md explains each. */
+export const OUTCOMES: ReadonlySet<unknown> = new Set([
+  ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
+  ...['refused', 'failed', 'client-gone'],
 ])
 
 export class AuthMetrics {
