@@ -30,7 +30,9 @@ async function factsOf(path: string): Promise<FileFacts | undefined> {
 }
 
 export async function owners({ config: { configPath, saml } }: Examination): Promise<Answer> {
-  const beside = [failuresFile(configPath), revocationsFile(configPath), saml.metadataCacheFile]
+  const { metadataCacheFile, usedIdsFile } = saml
+  const own = [failuresFile(configPath), revocationsFile(configPath)]
+  const beside = [...own, metadataCacheFile, usedIdsFile]
   try {
     const found = await Promise.all([dirname(configPath), configPath, ...beside].map(factsOf))
     const [directory, keys, ...others] = found

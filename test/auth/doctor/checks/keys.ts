@@ -72,6 +72,12 @@ t.test(
     const patient = await startPatient(t)
     await chown(patient.gateway.config.configPath, 65_534, 65_534)
     t.match(await patient.find('owner of files'), { state: 'wrong', found: /user 65534/ })
+    await chown(patient.gateway.config.configPath, 0, 0)
+    t.match(await patient.find('owner of files'), undefined)
+    const { usedIdsFile } = patient.gateway.config.saml
+    await writeFile(usedIdsFile, '')
+    await chown(usedIdsFile, 65_534, 65_534)
+    t.match(await patient.find('owner of files'), { state: 'wrong', found: /used\.json belongs/ })
   },
 )
 
