@@ -24,21 +24,30 @@ export async function startListening(
     const { address, port } = place
     return await server.listen(address === undefined ? { port } : { host: address, port })
   } catch (cause) {
-    const where =
-      'fd' in place
-        ? `the socket ${place.name} (descriptor ${place.fd})`
-        : formatAuthority({ host: place.address ?? '*', port: place.port })
-    const reasons: Readonly<Record<string, string>> = {
-      EADDRINUSE: inUse,
-      EACCES: 'ports below 1024 need a privilege this process does not have',
-      EADDRNOTAVAIL: 'this machine does not have the address',
-    }
-    const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
-    throw new Failure(`cannot listen on ${where}: ${reason}`, {
-      code: 'LISTEN',
-      fault: 'internal',
-      publicText: 'The service cannot start.',
-      cause,
-    })
+    throw cannotListen(cause, place, inUse)
   }
+}
+
+/** Where a listener could not be opened, and why. */
+export function cannotListen(
+  cause: unknown,
+  place: ListenAddress | InheritedSocket,
+  inUse: string,
+): Failure {
+  const where =
+    'fd' in place
+      ? `the socket ${place.name} (descriptor ${place.fd})`
+      : formatAuthority({ host: place.address ?? '*', port: place.port })
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: inUse,
+    EACCES: 'ports below 1024 need a privilege this process does not have',
+    EADDRNOTAVAIL: 'this machine does not have the address',
+  }
+  const reason = reasons[systemCode(cause) ?? ''] ?? explainError(cause)
+  return new Failure(`cannot listen on ${where}: ${reason}`, {
+    code: 'LISTEN',
+    fault: 'internal',
+    publicText: 'The service cannot start.',
+    cause,
+  })
 }

@@ -47,11 +47,11 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
   stopping('remove the temporary directory', () => rm(directory, { recursive: true, force: true }))
   try {
     const application = createApplication()
-    const applicationPort = await listening(application, 0)
+    const anyPort = { address: '127.0.0.1', port: 0 }
+    const applicationPort = await listening(application, anyPort, '--port')
     stopping('close the application', async () => application.closeAllConnections())
 
     let certificate: string | undefined
-    const anyPort = { address: '127.0.0.1', port: 0 }
     const idp = await startDevIdp(anyPort, {
       ...{ profile, people, wantSigned: false, hosts: [] },
       ...{ encryptTo: () => certificate, encryptParts: false },
@@ -61,7 +61,7 @@ async function startDemo(settings: Demo, start: Start): Promise<Service> {
     // The edge comes first: the gateway has to know the public port.
     let inside = 0
     const edge = await createTlsEdge(() => inside)
-    const port = await listening(edge.server, settings.port)
+    const port = await listening(edge.server, { ...anyPort, port: settings.port }, '--port')
     stopping('close the TLS edge', edge.close)
 
     const domain = port === 443 ? 'localhost' : `localhost:${port}`

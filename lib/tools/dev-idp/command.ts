@@ -1,16 +1,16 @@
 /**
  * Runs `authproxy dev-idp`, an identity provider for development.
  */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:net'
 import { day, systemClock } from '../../async/clock.ts'
 import { obey } from '../../command-line.ts'
 import { type Service, serve, stopStep } from '../../daemon.ts'
-import { Failure, systemCode } from '../../errors.ts'
+import { Failure, whyUnreadable } from '../../errors.ts'
 import { formatAuthority } from '../../http/message/target.ts'
-import type { ListenAddress } from '../../http/server/listen.ts'
+import { cannotListen, type ListenAddress } from '../../http/server/listen.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { selfSigned } from '../../x509/self-signed.ts'
@@ -44,13 +44,24 @@ async function serveDevIdp(options: DevIdpOptions): Promise<ExitCode> {
   })
 }
 
+/** The certificate in a file. Throws a Failure when assertions cannot be encrypted to it. */
 async function certificateIn(file: string): Promise<string> {
+  const refuse = (why: string): never => {
+    const publicText = 'The certificate cannot be used.'
+    const details = { code: 'unusable-certificate', fault: 'internal', publicText } as const
+    throw new Failure(`assertions cannot be encrypted to ${file}: ${why}`, details)
+  }
+  const text = await readFile(file, 'utf8').catch(error => refuse(whyUnreadable(error)))
+  const type = keyTypeOf(text)
+  if (type === undefined) return refuse('it is no certificate in PEM')
+  return type === 'rsa' ? text : refuse('its key is not RSA')
+}
+
+function keyTypeOf(certificate: string): string | undefined {
   try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    const publicText = 'The certificate cannot be read.'
-    const details = { code: 'unreadable-certificate', fault: 'internal', publicText } as const
-    throw new Failure(`the certificate ${file} cannot be read (${systemCode(error)})`, details)
+    return new X509Certificate(certificate).publicKey.asymmetricKeyType
+  } catch {
+    return undefined
   }
 }
 
@@ -71,7 +82,7 @@ export async function startDevIdp(
   let provider: DevProvider | undefined
   // The server comes first: the addresses in the metadata need its port.
   const server = createDevIdpServer(() => provider)
-  const port = await listening(server, wanted, address)
+  const port = await listening(server, { address, port: wanted }, '--listen')
   const baseUrl = `http://${formatAuthority({ host: address, port })}`
   const [key, strangerKey] = await Promise.all([makeKey('dev-idp'), makeKey('stranger')])
   provider = new DevProvider({
@@ -94,10 +105,22 @@ function makeKey(name: string) {
   })
 }
 
-/** Listens, and answers with the port. */
-export async function listening(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
-  server.listen(port, host)
-  await once(server, 'listening')
+/** Listens, and answers with the port. Throws a Failure that says why not, and which option names another port. */
+export async function listening(
+  server: Server,
+  place: ListenAddress,
+  option: string,
+): Promise<number> {
+  try {
+    server.listen(place.port, place.address)
+    await once(server, 'listening')
+  } catch (cause) {
+    throw cannotListen(
+      cause,
+      place,
+      `another process listens there; name another port with ${option}`,
+    )
+  }
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('not listening')
   return address.port

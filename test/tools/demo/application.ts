@@ -5,7 +5,7 @@ import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 t.test('a target that is no URL, such as //, is answered like any other', async t => {
   const application = createApplication()
-  const port = await listening(application, 0)
+  const port = await listening(application, { address: '127.0.0.1', port: 0 }, '--port')
   t.teardown(() => {
     application.closeAllConnections()
     application.close()
