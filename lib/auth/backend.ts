@@ -25,7 +25,7 @@ import { identityFields } from './identity/identity-fields.ts'
 import type { IdentityTokens } from './identity/identity-token.ts'
 import type { Session } from './session/token.ts'
 
-export interface BackendOptions {
+interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string

@@ -5,7 +5,7 @@ import type { Exchange } from '../http/message/message.ts'
 import { Metrics } from '../metrics.ts'
 import type { SamlReadings } from './saml/service.ts'
 
-export interface MetricSources {
+interface MetricSources {
   readonly connections: () => number
   readonly backend: () => {
     readonly busy: number

@@ -41,7 +41,7 @@ interface FailureFacts extends Pick<FailureText, 'details'> {
   readonly findings?: readonly Finding[]
 }
 
-export interface FailurePageTools {
+interface FailurePageTools {
   readonly page: PageMaker
   /** What `authproxy explain` calls this instance. */
   readonly instance: string

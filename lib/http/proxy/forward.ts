@@ -66,7 +66,7 @@ function exchange(request: Request, content: Content, to: Forwarding): Promise<R
   return to.origin.request(asked).then(response => answerOf(request, response))
 }
 
-export interface UpgradeForwarding extends Forwarding {
+interface UpgradeForwarding extends Forwarding {
   readonly socket: Socket
   readonly head: Buffer
   /** The longest silence in both directions. */

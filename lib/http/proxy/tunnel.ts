@@ -29,7 +29,7 @@ export interface TunnelOptions {
   readonly onBytes?: (count: number) => void
 }
 
-export interface TunnelReport {
+interface TunnelReport {
   /** Bytes passed from the client to the far side. */
   readonly up: number
   /** Bytes passed from the far side to the client. */
@@ -194,7 +194,7 @@ class Tunnel implements Reader {
   }
 }
 
-export interface OpenTunnelOptions extends Omit<TunnelOptions, 'far'> {
+interface OpenTunnelOptions extends Omit<TunnelOptions, 'far'> {
   /** Connects to the far side; ends the attempt when the signal fires. */
   readonly dial: (signal: AbortSignal) => Promise<Transport>
 }

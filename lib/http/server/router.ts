@@ -7,7 +7,7 @@ import type { Request, Response } from '../message/message.ts'
 import { textResponse, withoutContent } from '../message/reply.ts'
 
 /** A handler that is also told what the caller of the router knows, such as the query. */
-export type RouteHandler<Context> = (request: Request, context: Context) => Promise<Response>
+type RouteHandler<Context> = (request: Request, context: Context) => Promise<Response>
 
 export interface Route<Context = undefined> {
   readonly method: 'GET' | 'POST'
