@@ -149,7 +149,7 @@ t.test('an answer without a change of protocol is relayed', async t => {
 })
 
 t.test(
-  '56: other protocols are not changed to: the request is answered as if it had not asked',
+  '56: other protocols are not changed to: a request is answered as if it had not asked, one with content is refused',
   async t => {
     const { target, seen } = await socketBackend(t)
     const gateway = await startGateway(t, { target })
