@@ -5,7 +5,7 @@
  * language of the browser. What the administrator reads is in English, like the log, the settings and the manuals.
  */
 import type { Sentence } from './language.ts'
-import { samlFailures } from './saml-failures.ts'
+import { again, samlFailures } from './saml-failures.ts'
 
 export interface FailureText {
   readonly category: 'SAML-ERROR' | 'PROXY-ERROR'
@@ -25,7 +25,6 @@ export interface FailureText {
   readonly details?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
-const again = 'If it happens again, tell your administrator the reference below.'
 /** Of requests on their way between the client, this service and the backend. */
 const proxying = (text: Omit<FailureText, 'category'>): FailureText => {
   return { category: 'PROXY-ERROR', ...text }

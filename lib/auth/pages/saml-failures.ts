@@ -5,7 +5,8 @@
  * where the person, the administrator or the IdP can do something about them.
  */
 
-const reference = 'If it happens again, tell your administrator the reference below.'
+/** Advice to a person when trying again may help. */
+export const again = 'If it happens again, tell your administrator the reference below.'
 
 const clocked = [
   ['Address of this service', '{base}/'],
@@ -49,7 +50,7 @@ const logout = {
   status: 403,
   title: 'Signing out was not completed',
   text: 'A message about signing out came from the identity provider and could not be accepted. It has signed out no user.',
-  person: ['Sign out in the application, then close the browser.', reference],
+  person: ['Sign out in the application, then close the browser.', again],
   action: { href: '{base}/', label: 'Go to the application' },
   details: clocked,
 } as const
@@ -103,7 +104,7 @@ export const samlFailures = {
 
   login_refused: {
     ...login,
-    person: [...login.person, reference],
+    person: [...login.person, again],
     administrator: 'authproxy explain says what was wrong with the answer.',
   },
   /** The time is signed by the IdP and no secret, and the administrator can correct it. */
