@@ -15,7 +15,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import { pathAndQuery } from '../../http/message/target.ts'
+import { originForm, pathAndQuery } from '../../http/message/target.ts'
 import { asksForWebSocket } from '../../http/message/upgrade.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
@@ -161,7 +161,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       config: fingerprint(config),
       waiting: waiting(),
       method,
-      target: targetOf(request).slice(0, MOST),
+      target: pathAndQuery(originForm(request.target)).slice(0, MOST),
       host: field('Host'),
       forwardedProto: field('X-Forwarded-Proto'),
       forwardedFor: field('X-Forwarded-For'),
@@ -176,11 +176,6 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       facts: { outcome: 'probe' },
     })
   }
-}
-
-function targetOf({ target }: Request): string {
-  if (target.form === 'origin') return pathAndQuery(target)
-  return target.form === 'absolute' ? pathAndQuery(target.uri) : '*'
 }
 
 function padding(bytes: number): ReadonlyArray<readonly [string, string]> {

@@ -9,6 +9,7 @@ import { explainError, type Facts, Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { originForm } from '../../http/message/target.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { ClientGone } from '../../http/server/gather.ts'
 import { MalformedContent } from '../../http/server/request-content.ts'
@@ -58,6 +59,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   const { page, instance, records, clientAddress, sender, clock, log } = tools
   return report => {
     const { request, code, cause, facts, findings = [], fields } = report
+    const { path } = originForm(request.target)
     const said = textOf(report)
     const { category, status, reason, title } = said
     const client = clientAddress(request)
@@ -66,7 +68,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
     log.warn(`${category} ${code}`, { ...about, ...facts, ...error })
     const now = clock.now()
     records.add({
-      ...{ ...about, at: now, title, method: request.method, path: pathOf(request), findings },
+      ...{ ...about, at: now, title, method: request.method, path, findings },
       facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
       sender: sender(request),
     })
@@ -112,11 +114,6 @@ const tellAdministrator: readonly Sentence[] = ['Tell your administrator the ref
 /** A person gets a page; so does a form that was posted, whatever it accepts. */
 function wantsPage(request: Request): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
-}
-
-function pathOf({ target }: Request): string {
-  if (target.form === 'origin') return target.path
-  return target.form === 'absolute' ? target.uri.path : '*'
 }
 
 /** The answer to a request during which an error was thrown: by the client, the backend or this service. */

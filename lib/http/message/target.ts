@@ -109,6 +109,12 @@ export function pathAndQuery(of: { readonly path: string; readonly query?: strin
   return of.query === undefined ? of.path : `${of.path}?${of.query}`
 }
 
+/** The path and the query that a target names; `*` for one that names none. */
+export function originForm(target: Target): { readonly path: string; readonly query?: string } {
+  if (target.form === 'origin') return target
+  return target.form === 'absolute' ? target.uri : { path: '*' }
+}
+
 /** 80 for http, 443 for https (RFC 9110 sections 4.2.1 and 4.2.2). */
 export function defaultPort(scheme: Scheme): number {
   return scheme === 'http' ? 80 : 443
