@@ -53,6 +53,8 @@ export class Sessions {
   #toldTransient = false
   /** When the newest tokens of sessions lapse, by their IDs: what an older one let through goes on until then. */
   readonly #renewed = new LRUCache<string, Milliseconds>({ max: 20_000 })
+  /** IDs of sessions whose cookies were removed: without a list of ended sessions nothing else tells of their end. */
+  readonly #removed = new LRUCache<string, true>({ max: 20_000 })
   /**
    * Sessions of field blocks that have come before. A browser says the same about itself with hundreds of requests, and a
    * connection hands equal blocks on as one object. What may have ended meanwhile is asked each time: keys, time, revocation.
@@ -133,8 +135,13 @@ export class Sessions {
     return age >= Math.max(idle / 10, 30_000) && session.lapses < session.expires - 1000
   }
 
-  /** Set-Cookie lines that keep a used session alive; undefined when they would be too large. */
+  /**
+   * Set-Cookie lines that keep a used session alive; undefined when they would be too large, or the session has ended while its
+   * answer was under way.
+   */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
+    // No wait between this question and the choice of the key, or a session whose key is gone would get a token of the new one.
+    if (this.#removed.has(session.id) || this.whyEnded(session) !== undefined) return undefined
     const lapses = this.#nextLapse(session)
     const written = await this.#write(session, request)
     if ('tooLarge' in written) return undefined
@@ -149,8 +156,13 @@ export class Sessions {
     return this.#whyOver(session, lapses)
   }
 
-  /** Set-Cookie lines that remove every session cookie the browser may hold. */
+  /**
+   * Set-Cookie lines that remove every session cookie the browser may hold. Answers that are under way do not renew the session
+   * that was read of these fields.
+   */
   end(request: Request): Fields {
+    const known = this.#known.get(request.fields)
+    if (known !== undefined) this.#removed.set(known.session.id, true)
     return clearingLines(request.fields, this.#options.config().domain)
   }
 

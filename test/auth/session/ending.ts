@@ -138,3 +138,71 @@ t.test(
     t.same(await gone(), ['/download', '/events', '/socket'])
   },
 )
+
+/** What ends a session while the backend takes its time; `revocation` is the setting. */
+const endings: Array<
+  [string, { revocation: boolean; end: (of: Gateway, cookie: Fields) => Promise<unknown> }]
+> = [
+  [
+    'its key is gone',
+    {
+      revocation: true,
+      async end({ service, directory }) {
+        await rm(join(directory, 'app.json'))
+        await service.reload()
+      },
+    },
+  ],
+  [
+    'it is revoked',
+    {
+      revocation: true,
+      async end({ sessions }, cookie) {
+        const session = await sessions.read(requestWith(cookie))
+        await sessions.revoke({ sessionId: session?.id ?? '' })
+      },
+    },
+  ],
+  [
+    'its user signs out, without a list of ended sessions',
+    {
+      revocation: false,
+      async end({ sessions }, cookie) {
+        await sessions.read(requestWith(cookie))
+        sessions.end(requestWith(cookie))
+      },
+    },
+  ],
+]
+
+for (const [name, { revocation, end }] of endings) {
+  t.test(`an answer that is under way when ${name} does not renew the session`, async t => {
+    const asked = new EventEmitter()
+    const target = await nodeBackend(t, (_, response) => {
+      response.setHeader('Cache-Control', 'no-store')
+      asked.emit('asked', response)
+    })
+    const clock = new ManualClock(Date.UTC(2030, 0, 1))
+    const settings = { session: { lifetime: '12h', idle: '1h', revocation } }
+    const gateway = await startGateway(t, { target, clock, settings })
+    const answered = async (cookie: string, meanwhile: () => Promise<unknown>) => {
+      const client = await RawClient.connect(t, gateway.port)
+      const held = once(asked, 'asked')
+      await client.request('GET', '/slow', { Host: domain, Cookie: cookie })
+      const [response] = await held
+      await meanwhile()
+      response.end('slow')
+      return client.head()
+    }
+    const ended = await gateway.logIn({ email: ['ada@example.org'] })
+    const other = await gateway.logIn({ email: ['bob@example.org'] })
+    clock.advance(10 * minute)
+    t.match(
+      (await answered(other, async () => {})).fields.get('Set-Cookie'),
+      /^__authproxy_session=/,
+    )
+    const head = await answered(ended, () => end(gateway, Fields.of(['Cookie', ended])))
+    t.equal(head.status, 200)
+    t.notOk(head.fields.has('Set-Cookie'))
+  })
+}
