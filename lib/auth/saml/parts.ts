@@ -2,7 +2,7 @@
  * What the steps of login and logout share: the parts the service was given, and those it has made.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../../async/clock.ts'
+import { type Clock, hour } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
@@ -61,12 +61,20 @@ export class Outcomes {
 /** Wrong guesses that a login may send; reading one byte from an encrypted assertion by its padding takes 128 on average. */
 const MOST_TRIES = 32
 
-/** Counts, for each login, the messages that could not be decrypted. CBC makes every such answer a hint at the plain text. */
+/**
+ * Counts the messages that could not be decrypted, for each login, or for each network when no login is under way. CBC makes
+ * every such answer a hint at the plain text. A count is forgotten an hour after its first try; no login lasts longer.
+ */
 export class DecryptionTries {
-  readonly #failed = new LRUCache<string, number>({ max: 50_000 })
+  readonly #failed: LRUCache<string, number>
+
+  constructor(clock: Clock) {
+    const forgetting = { ttl: hour, noUpdateTTL: true, ttlResolution: 0, perf: clock }
+    this.#failed = new LRUCache({ max: 50_000, ...forgetting })
+  }
 
   /**
-   * What `work` answers; undefined when one of the logins has used up its tries. A try counts from its start, so that many at
+   * What `work` answers; undefined when one of the logins or networks has used up its tries. A try counts from its start, so that many at
    * once are no more than one after the other.
    */
   async within<T extends { readonly ok: boolean; readonly refusal?: { readonly code: string } }>(
@@ -81,7 +89,9 @@ export class DecryptionTries {
   }
 
   #add(logins: readonly string[], difference: number): void {
-    for (const login of logins) this.#failed.set(login, (this.#failed.get(login) ?? 0) + difference)
+    for (const login of logins) {
+      this.#failed.set(login, Math.max(0, (this.#failed.get(login) ?? 0) + difference))
+    }
   }
 }
 

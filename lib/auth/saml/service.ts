@@ -80,7 +80,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     ...parts,
     source,
     verifiers,
-    tries: new DecryptionTries(),
+    tries: new DecryptionTries(clock),
     replayCache:
       substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsFile, clock, log })),
     forms: new KeptForms(clock, parts.random),

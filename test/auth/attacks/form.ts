@@ -87,3 +87,17 @@ t.test(
     t.equal(lab.subjects.length, 1, 'another login is not concerned')
   },
 )
+
+t.test('38: a network has so many tries in an hour for answers without a login', async t => {
+  const lab = await SamlLab.open(t, 'okta', { config: { idpInitiated: true } })
+  const guess = () => lab.idp.respond({ encryptTo: rsaPair('stranger').certificate })
+  const deliver = () => lab.browser.deliver(lab.idp.respond({}))
+  await lab.browser.deliver(guess())
+  lab.clock.advance(59 * 60_000)
+  for (let i = 0; i < 31; i += 1) await lab.browser.deliver(guess())
+  await deliver()
+  t.equal(lab.codes.at(-1), 'encryption_tries')
+  lab.clock.advance(61_000)
+  await deliver()
+  t.equal(lab.subjects.length, 1, 'later guesses do not make the hour longer')
+})
