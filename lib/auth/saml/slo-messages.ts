@@ -39,11 +39,14 @@ export async function answerRequest(
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
   if (problem !== undefined) return refuse(problem)
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
-  if (!(await saml.replayCache.consume([`logout ${message.id}`], until))) return refuse('replay')
+  const used = [`logout ${message.id}`]
+  // What any stranger can send must not fill the replay cache, or no login would be taken any more.
+  if (signed && !(await saml.replayCache.consume(used, until))) return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const session = await saml.sessions.read(request)
-  const everywhere = await saml.sessions.revoke({ issuer, nameId: nameId.value, sessionIndexes })
+  const named = { issuer, nameId: nameId.value, sessionIndexes }
+  const everywhere = await saml.sessions.revoke(named, signed ? 'known' : 'anyone')
   // This browser's own session ends when the message names it, and stays when it is another person's. A post from the IdP's
   // site comes without the session's cookie (SameSite=Lax): then a signed message takes whichever there is away.
   const meant =

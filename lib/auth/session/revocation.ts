@@ -12,7 +12,8 @@
  * # In doubt
  * - A file that cannot be read may have named any session: all that were made before are over, every user logs in once more.
  * - When the file cannot be written, a logout still holds here, and is written when that is possible again.
- * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over.
+ * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over. Unsigned LogoutRequests,
+ *   which any stranger can send, fill half of the list at most.
  */
 import { createHash } from 'node:crypto'
 import { rename } from 'node:fs/promises'
@@ -29,6 +30,9 @@ import type { Session } from './token.ts'
 export type Revocation =
   | { readonly sessionId: string }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
+
+/** Who asks for a revocation: a person or an IdP that is known, or anyone, by a LogoutRequest without a signature. */
+export type Revoker = 'known' | 'anyone'
 
 interface RevocationOptions {
   readonly path: string
@@ -127,18 +131,28 @@ export class RevocationList {
     return this.#entries.size
   }
 
-  /** Enters a revocation, which holds at once; settles when it is on disk, or cannot be, which the log tells. Never throws. */
-  async add(which: Revocation): Promise<void> {
-    const { clock, lifetime } = this.#options
+  /**
+   * Enters a revocation, which holds at once; settles when it is on disk, or cannot be, which the log tells. Never throws. False,
+   * and nothing is entered, when `anyone` asks and the list is half full.
+   */
+  async add(which: Revocation, by: Revoker = 'known'): Promise<boolean> {
+    const { clock, log, lifetime, most = MOST } = this.#options
     const now = clock.now()
+    const marks = marksToRevoke(which)
+    this.#prune(now)
+    if (by === 'anyone' && this.#entries.size + marks.length > most / 2) {
+      log.warn('an unsigned LogoutRequest ends no session: the list of ended sessions is half full')
+      return false
+    }
     this.#longest = Math.max(this.#longest, lifetime())
     const entry = { before: now, until: now + this.#longest }
-    for (const mark of marksToRevoke(which)) {
+    for (const mark of marks) {
       this.#entries.delete(mark)
       this.#entries.set(mark, entry)
     }
     this.#prune(now)
     await this.#file.write()
+    return true
   }
 
   /** Looks at the file now. Never throws. */

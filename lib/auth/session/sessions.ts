@@ -21,7 +21,7 @@ import {
   tokensIn,
   writeToken,
 } from './cookie.ts'
-import type { Revocation, RevocationList } from './revocation.ts'
+import type { Revocation, RevocationList, Revoker } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type Established =
@@ -167,13 +167,11 @@ export class Sessions {
   }
 
   /**
-   * Ends sessions everywhere, copies included; false when the revocation list is off, and nothing has ended. Settles when that
-   * is on disk.
+   * Ends sessions everywhere, copies included; false when the revocation list is off, or too full for `anyone`, and nothing has
+   * ended. Settles when that is on disk.
    */
-  async revoke(which: Revocation): Promise<boolean> {
-    const { revocations } = this.#options
-    await revocations?.add(which)
-    return revocations !== undefined
+  async revoke(which: Revocation, by?: Revoker): Promise<boolean> {
+    return (await this.#options.revocations?.add(which, by)) ?? false
   }
 
   /** The session cookies a request carries, for pages that explain. No values. */

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { logoutResponseXml } from '../../../lib/auth/saml/binding/message-xml.ts'
 import { nameIdFormats, status } from '../../../lib/auth/saml/core/vocabulary.ts'
+import type { UsedIds } from '../../../lib/auth/saml/replay-cache.ts'
 import { signElement } from '../../../lib/auth/saml/signature/sign.ts'
 import { formOf, hrefOf, htmlOf, inputsOf } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
@@ -208,10 +209,29 @@ t.test('5, 33, 35: logout messages that are not taken touch no session', async t
 })
 
 t.test('unsigned LogoutRequests are taken when that is switched on, loudly', async t => {
-  const lab = await SamlLab.open(t, 'entra', { config: { allowUnsignedLogout: true } })
+  const used: string[] = []
+  const usedIds: UsedIds = {
+    async consume(ids) {
+      used.push(...ids)
+      return true
+    },
+    close: async () => {},
+  }
+  const lab = await SamlLab.open(t, 'entra', {
+    config: { allowUnsignedLogout: true },
+    substitutes: { usedIds },
+  })
   await signIn(lab)
   await lab.browser.get(byRedirect('SAMLRequest', request(lab), 'unsigned'))
   t.equal(lab.browser.cookies.has('session'), false)
+  t.match(lab.revoked, [{ nameId: 'alice@example.org', by: 'anyone' }])
+  t.notOk(
+    used.some(id => id.startsWith('logout')),
+    'or strangers could fill the replay cache, and keep all users from logging in',
+  )
+  await lab.browser.get(byRedirect('SAMLRequest', request(lab, { id: '_signed' })))
+  t.equal(used.at(-1), 'logout _signed')
+  t.match(lab.revoked.at(-1), { by: 'known' })
   t.ok(
     lab.log.lines.some(
       line => line.level === 'warn' && /unsigned LogoutRequest/.test(line.message),

@@ -1,6 +1,7 @@
 /**
  * The whole gateway with nothing staged: real HTTP, real sessions, a scripted IdP, the machine's clock.
  */
+import { rmSync } from 'node:fs'
 import t from 'tap'
 import type { DevUser } from '../../../lib/tools/dev-idp/profile.ts'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
@@ -91,3 +92,25 @@ t.test('a forged answer gets the page, the log gets the code, and there is no se
   t.equal((await browser.navigate('/')).status, 200)
   t.strictSame(backend.requests, [])
 })
+
+t.test(
+  'a logout that cannot be written down clears the cookie and ends the session all the same',
+  async t => {
+    const directory = t.testdir()
+    const { backend, browser, idp, newBrowser, log } = await startWhole(t, {
+      directory,
+      profile: 'entra',
+    })
+    await browser.signIn(idp)
+    const thief = newBrowser()
+    for (const [name, value] of browser.cookies) thief.cookies.set(name, value)
+    await thief.navigate('/copied')
+    t.equal(backend.seen('/copied').length, 1, 'a copy is as good as the session')
+    rmSync(directory, { recursive: true })
+    t.ok((await browser.navigate('/saml/slo')).status < 400)
+    t.notOk(browser.cookies.has('__authproxy_session'))
+    await thief.navigate('/copied')
+    t.equal(backend.seen('/copied').length, 1, 'and ends with it')
+    t.ok(log.lines.some(({ message }) => /could not be written down/.test(message)))
+  },
+)
