@@ -39,7 +39,10 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
 
   const state = stateOf(saml, request)
   const open = state.flows.filter(flow => !flow.done)
-  if (open.length === 0 && !saml.config().idpInitiated) {
+  const { idpInitiated } = saml.config()
+  // Its RelayState says that it answers a login begun here, so it is not one begun at the IdP.
+  const heldBack = state.found === 'absent' && flowIdIn(posted.relayState) !== undefined
+  if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
     return withoutLogin(saml, request, { found: state.found, posted })
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
@@ -146,20 +149,26 @@ async function withoutLogin(
 ): Promise<Response> {
   const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
-  const again = request.target.form === 'origin' && request.target.query === 'again'
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
   const heldBack = !signedIn && (found === 'absent' || (found === 'state' && !sent))
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
-  if (heldBack && !again && isPlain) {
+  if (heldBack && !isAgain(request) && isPlain) {
     return formPage(saml, {
       request,
       title: 'Signing in',
       label: 'Continue to sign in',
-      action: '/saml/acs?again',
+      action: `/saml/acs?${AGAIN}`,
       values: { SAMLResponse: encoded, RelayState: relayState },
     })
   }
   return resumed(saml, request, { code: codes[found], posted, signedIn })
+}
+
+const AGAIN = 'again'
+
+/** Whether a page of ours has posted the answer once more. */
+function isAgain({ target }: Request): boolean {
+  return target.form === 'origin' && target.query === AGAIN
 }
 
 /**

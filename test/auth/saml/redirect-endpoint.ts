@@ -198,19 +198,26 @@ t.test('whose form it is, and whether it can be kept, is known before it is read
   t.equal(asks(lab.browser), 'unknown', 'only we can write the cookie')
 })
 
-t.test('an answer whose cookie was held back is posted once more from our own site', async t => {
-  const lab = await SamlLab.open(t, 'entra')
-  const asked = await lab.browser.login('/x')
-  const without = lab.browser.other()
-  const xml = lab.idp.respond({ inResponseTo: asked.id })
-  const page = await without.deliver(xml, asked.relayState)
-  t.match(htmlOf(page), 'action="/saml/acs?again"')
-  const answer = await lab.browser.deliverRaw(formOf(inputsOf(htmlOf(page))), '/saml/acs?again')
-  t.equal(answer.status, 303)
-  const lost = await without.deliverRaw(formOf(inputsOf(htmlOf(page))), '/saml/acs?again')
-  t.match(hrefOf(lost), 'resume=1', 'then the login begins again')
-  t.strictSame(lab.codes, [])
-})
+for (const idpInitiated of [false, true]) {
+  t.test(
+    `an answer whose cookie was held back is posted once more from our own site (idpInitiated: ${idpInitiated})`,
+    async t => {
+      const lab = await SamlLab.open(t, 'entra', { config: { idpInitiated } })
+      const asked = await lab.browser.login('/x')
+      const without = lab.browser.other()
+      const xml = lab.idp.respond({ inResponseTo: asked.id })
+      const page = await without.deliver(xml, asked.relayState)
+      t.match(htmlOf(page), 'action="/saml/acs?again"')
+      const again = formOf(inputsOf(htmlOf(page)))
+      const answer = await lab.browser.deliverRaw(again, '/saml/acs?again')
+      t.equal(answer.status, 303)
+      t.equal(lab.subjects.length, 1)
+      const lost = await without.deliverRaw(again, '/saml/acs?again')
+      t.match(hrefOf(lost), 'resume=1', 'then the login begins again')
+      t.strictSame(lab.codes, [])
+    },
+  )
+}
 
 t.test(
   'an answer that comes late from another site, without the session cookie, lets a signed-in user through',
