@@ -74,7 +74,7 @@ export class RevocationList {
   readonly #file: WatchedFile
   #entries = new Map<string, RevocationEntry>()
   #allBefore = noRevocations.allBefore
-  /** The longest lifetime so far: sessions made under it may still be in use. */
+  /** The longest lifetime so far, of the setting and of sessions in use: a reload may have made the setting shorter. */
   #longest: Milliseconds = 0
 
   private constructor(options: RevocationOptions) {
@@ -118,6 +118,7 @@ export class RevocationList {
   }
 
   has(session: Session): boolean {
+    this.#longest = Math.max(this.#longest, session.expires - session.created)
     if (session.created <= this.#allBefore) return true
     if (this.#entries.size === 0) return false
     return marksOf(session).some(mark => {

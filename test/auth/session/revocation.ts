@@ -226,6 +226,19 @@ t.test('a lifetime that is made shorter lets no ended session live again', async
   t.ok(list.has(session('a')))
 })
 
+t.test('one made shorter and longer again does not either', async t => {
+  const { open, clock } = lab(t)
+  let lifetime = 12 * hour
+  const list = await open({ lifetime: () => lifetime })
+  t.notOk(list.has(session('a')), 'a session of 12 hours is in use')
+  lifetime = hour
+  await list.add({ sessionId: 'a' })
+  clock.advance(2 * hour)
+  lifetime = 12 * hour
+  await list.add({ sessionId: 'other' })
+  t.ok(list.has(session('a')))
+})
+
 t.test('two processes with one file lose nothing of each other', async t => {
   const { open, path, errors } = lab(t)
   const one = await open()
