@@ -6,6 +6,7 @@ import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
@@ -124,10 +125,9 @@ function likelyCause(
   { count, ahead }: Pick<CookieDiagnosis, 'count'> & { readonly ahead: Milliseconds },
 ): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
-  // A public port other than 443 is part of `domain`.
-  const host = fields.get('Host')?.toLowerCase().replace(/:443$/, '') ?? ''
-  if (host !== domain) return 'wrong_host'
-  if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
+  if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
+  // Session cookies come over TLS alone, whatever the edge says.
   if (count > 0) return 'cookie_invalid'
+  if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
   return Math.abs(ahead) > clockSkew ? 'clock' : 'cookie_missing'
 }

@@ -59,6 +59,8 @@ t.test(
     t.equal(await without('app.example.org', { secure: false, proto: 'http' }), 'http_edge')
     lab.diagnosis = { count: 1, bytes: 10, because: 'signature' }
     t.equal(await without('app.example.org'), 'cookie_invalid')
+    const saysHttp = { secure: false, proto: 'http' }
+    t.equal(await without('app.example.org', saysHttp), 'cookie_invalid', 'so it came by TLS')
   },
 )
 
