@@ -8,17 +8,14 @@
  * - An IdP that sends transient names sends another subject at every login: such a form has no sender afterwards.
  */
 import { createHash } from 'node:crypto'
-import type { Seconds } from '../../async/clock.ts'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import type { Saml } from '../saml/parts.ts'
-import { ownValues } from '../session/cookie.ts'
+import { longestSession, ownValues } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
 
 const COOKIE = '__Host-authproxy_last'
-/** As long as the longest session may last. */
-const MAX_AGE: Seconds = 30 * 86_400
 
 /** The user of a session as a hash. */
 export function ownerOf(session: Pick<Session, 'issuer' | 'subject'>): string {
@@ -33,7 +30,7 @@ export function ownerCookie(
 ): string {
   const plain = Buffer.from(ownerOf(session))
   const value = seal(plain, purposeOf(saml), saml.keys.sealing(), saml.random)
-  return setCookie(COOKIE, value, { maxAge: MAX_AGE })
+  return setCookie(COOKIE, value, { maxAge: longestSession })
 }
 
 /** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */

@@ -93,7 +93,7 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
 }
 
 /** What the cookies of this file are opened with. */
-export type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
+type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
 
 /** The logins of the browser that sent a request. */
 export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): LoginState {

@@ -56,8 +56,8 @@ export function withoutOwnCookies(fields: Fields): Fields {
 }
 
 const BROWSER = '__Host-authproxy_browser'
-/** As long as the longest session may last. */
-const BROWSER_AGE: Seconds = 30 * 86_400
+/** As long as the longest session may last: what is known of a browser outlives its sessions. */
+export const longestSession: Seconds = 30 * 86_400
 
 /** The browser of a request by its cookie, for `browserLine` and `browserHash`; undefined when it has no name yet. */
 export function browserIn(fields: Fields): string | undefined {
@@ -71,7 +71,7 @@ export function newBrowser(random: (size: number) => Buffer): string {
 
 /** The Set-Cookie value that gives a browser its name. The IdP's answer has to bring it, so it is SameSite=None. */
 export function browserLine(name: string): string {
-  return setCookie(BROWSER, name, { maxAge: BROWSER_AGE, sameSite: 'None' })
+  return setCookie(BROWSER, name, { maxAge: longestSession, sameSite: 'None' })
 }
 
 /** What a token keeps of the name of its browser: the name itself is no one's to read there. */

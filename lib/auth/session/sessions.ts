@@ -37,7 +37,7 @@ export interface CookieDiagnosis {
   readonly because: string | undefined
 }
 
-export interface SessionsOptions {
+interface SessionsOptions {
   readonly config: () => Config
   readonly tokens: SessionTokens
   /** Undefined: a copied cookie stays valid after a logout. */

@@ -15,6 +15,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { isRecord } from '../../json.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
+import type { NameId } from '../saml/core/read-assertion.ts'
 
 export interface Session {
   /** The browser it was made in (cookie.ts). */
@@ -25,20 +26,13 @@ export interface Session {
   /** Attributes by canonical name (claim.ts), empty ones left out. Groups are among them as `groups`. */
   readonly attributes: ReadonlyMap<string, readonly string[]>
   readonly issuer: string
-  readonly nameId: SessionNameId | undefined
+  /** What a LogoutRequest of ours has to repeat exactly. */
+  readonly nameId: NameId | undefined
   readonly sessionIndex: string | undefined
   /** Moments since the epoch: of the login at the IdP, of the login here, of the absolute end. */
   readonly authenticated: Milliseconds
   readonly created: Milliseconds
   readonly expires: Milliseconds
-}
-
-/** What a LogoutRequest of ours has to repeat exactly. */
-export interface SessionNameId {
-  readonly value: string
-  readonly format: string | undefined
-  readonly nameQualifier: string | undefined
-  readonly spNameQualifier: string | undefined
 }
 
 const TYPE = 'authproxy-session'
@@ -211,7 +205,7 @@ function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {
 
 const NAME_ID = ['value', 'format', 'nameQualifier', 'spNameQualifier'] as const
 
-function nameIdOf(found: unknown): SessionNameId {
+function nameIdOf(found: unknown): NameId {
   const [value, ...others] = list(found)
   const [format, nameQualifier, spNameQualifier] = others.map(part =>
     typeof part === 'string' ? part : undefined,

@@ -47,8 +47,8 @@ export function verifySignature(
   element: XmlElement,
   { certificates, allowSha1 }: SignatureRules,
 ) {
-  const signature = checkForm(element)
-  const info = signedInfo(root, signature)
+  const { signature, info: unread } = checkForm(element)
+  const info = signedInfo(root, unread)
   checkReference(root, element, info.root)
   const { method, digest, inclusive } = checkAlgorithms(info.root, allowSha1)
   const fail = (): never =>
@@ -73,8 +73,8 @@ const MOST_ELEMENTS = 64
 /** Elements of SignedInfo: SAML has at most eleven. */
 const MOST_INFO = 16
 
-/** The signature in `element`, whose parts are as SAML wants them. Needs no key and computes nothing. */
-function checkForm(element: XmlElement): XmlElement {
+/** The signature in `element` and its SignedInfo, whose parts are as SAML wants them. Needs no key and computes nothing. */
+function checkForm(element: XmlElement) {
   if (!isSigned(element)) refuse('signature_missing', `${element.name} is not signed`)
   const signature = only(element, 'Signature')
   if (allElements(signature).length > MOST_ELEMENTS) {
@@ -95,7 +95,7 @@ function checkForm(element: XmlElement): XmlElement {
     refuse('signature_reference', `${references.length} references instead of one`)
   }
   if (parts.length > MOST_INFO) refuse('signature_form', 'too much inside SignedInfo')
-  return signature
+  return { signature, info }
 }
 
 function only(parent: XmlElement, name: string): XmlElement {
@@ -106,8 +106,7 @@ function only(parent: XmlElement, name: string): XmlElement {
 }
 
 /** SignedInfo, read from the canonical bytes that the signature is over. */
-function signedInfo(root: XmlElement, signature: XmlElement): XmlDocument {
-  const info = only(signature, 'SignedInfo')
+function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const inclusive = prefixesOf(childOf(info, ns.signature, 'CanonicalizationMethod'))
   return readMessage(canonicalText(root, info, { inclusive }), signedLimits)
 }
