@@ -97,6 +97,10 @@ export async function serve(options: DaemonOptions): Promise<ExitCode> {
   }
 }
 
+function factsOf({ code, cause, facts }: Failure) {
+  return { code, ...(cause === undefined ? {} : { because: explainError(cause) }), ...facts }
+}
+
 type LifeParts = Required<Pick<DaemonOptions, 'log' | 'start' | 'clock' | 'notifier'>>
 
 function lifeOf({ log, start, clock, notifier }: LifeParts) {
@@ -124,7 +128,7 @@ function lifeOf({ log, start, clock, notifier }: LifeParts) {
     } catch (error) {
       // An expected failure has its own sentence; others are logged with a trace.
       if (!(error instanceof Failure)) log.error('cannot start', { error })
-      else log.error(`cannot start: ${error.message}`, { code: error.code, ...error.facts })
+      else log.error(`cannot start: ${error.message}`, factsOf(error))
       return exitCodes.failure
     }
     if (service === undefined) {

@@ -200,13 +200,21 @@ t.test('a start that fails, and one that is told to stop', async t => {
     { message: 'cannot start', facts: { error: { message: 'address in use' } } },
   ])
 
-  const foreseen = { code: 'LISTEN', fault: 'internal', publicText: 'No.' } as const
+  const publicText = 'No.'
+  const cause = new Error('EADDRINUSE')
+  const foreseen = { code: 'LISTEN', fault: 'internal', publicText, cause } as const
   const refused = daemon({}, { start: () => Promise.reject(new Failure('port taken', foreseen)) })
   t.equal(await refused.code, 1)
   t.strictSame(
     refused.log.lines,
-    [{ level: 'error', message: 'cannot start: port taken', facts: { code: 'LISTEN' } }],
-    'one sentence and no trace for what was foreseen',
+    [
+      {
+        level: 'error',
+        message: 'cannot start: port taken',
+        facts: { code: 'LISTEN', because: 'EADDRINUSE' },
+      },
+    ],
+    'one sentence, its reason, and no trace for what was foreseen',
   )
 
   let aborted = false

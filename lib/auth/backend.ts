@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
 import { whenReady } from '../async/ready.ts'
 import type { Source, Take } from '../bytes/source.ts'
-import { Failure } from '../errors.ts'
+import { Failure, whyUnreadable } from '../errors.ts'
 import { OriginClient } from '../http/client/client.ts'
 import { Fields } from '../http/message/field.ts'
 import type { Request, Response } from '../http/message/message.ts'
@@ -245,7 +245,7 @@ export function targetAuthorities({ targetCertificates: file }: Config): readonl
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new Failure(`cannot read ${setting}`, { ...about, cause })
+    throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { ...about, cause })
   }
   // Node would pass over anything else in silence, and every request would fail.
   if (/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return [text]

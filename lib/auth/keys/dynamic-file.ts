@@ -16,7 +16,7 @@ import { dirname } from 'node:path'
 import type { Milliseconds } from '../../async/clock.ts'
 import { writeFileAtomically } from '../../atomic-file.ts'
 import { readBounded } from '../../bounded-file.ts'
-import { Failure, systemCode } from '../../errors.ts'
+import { explainError, Failure, systemCode, whyUnreadable } from '../../errors.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import type { DynamicConfig, IdentityKey, Key, SamlKeyPair, SecretKey } from './dynamic-config.ts'
 
@@ -31,15 +31,12 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
   try {
     const { bytes, stats } = await readBounded(path, LARGEST)
     await checkOwner(path, stats)
-    // What JSON.parse quotes of the text may be a key.
-    const found = quietly((): unknown => JSON.parse(bytes.toString()))
-    if (found === undefined) throw new Error('it is not JSON')
-    return decode(found)
+    return contentOf(bytes)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
-    const mend = systemCode(error) === undefined ? '; delete it to have new keys made' : ''
+    const why = whyUnreadable(error)
     const details = { ...about, cause: error }
-    throw new Failure(`failed to load dynamic configuration ${path}${mend}`, details)
+    throw new Failure(`failed to load dynamic configuration ${path}: ${why}`, details)
   }
 }
 
@@ -47,11 +44,15 @@ export async function readDynamicConfig(path: string): Promise<DynamicConfig | u
 async function checkOwner(path: string, { uid, mode }: Stats): Promise<void> {
   if ((mode & 0o022) !== 0) {
     const octal = (mode & 0o777).toString(8)
-    throw new Error(`others may write it (mode ${octal}), and so make sessions of their own`)
+    throw new Error(
+      `others may write it (mode ${octal}), and so make sessions of their own; if none of them has, chmod 600 ${path}`,
+    )
   }
   const trusted = [process.geteuid?.() ?? uid, 0, (await stat(dirname(path))).uid]
   if (!trusted.includes(uid)) {
-    throw new Error(`it belongs to another user (${uid}), who could make sessions of their own`)
+    throw new Error(
+      `it belongs to another user (${uid}), who could make sessions of their own; if they have not, give it to the service user`,
+    )
   }
 }
 
@@ -99,7 +100,7 @@ function cannotSave(path: string, error: unknown): Failure {
     ENOSPC: 'the disk is full',
     EEXIST: 'a link of that name leads nowhere; mend it or remove it',
   }
-  const why = mend[systemCode(error) ?? ''] ?? 'see the cause'
+  const why = mend[systemCode(error) ?? ''] ?? explainError(error)
   const details = { ...about, cause: error }
   return new Failure(`failed to save dynamic configuration ${path}: ${why}`, details)
 }
@@ -110,16 +111,26 @@ function encode(config: DynamicConfig): string {
   return `${JSON.stringify({ version: 2, ...config, session, sealing }, null, 2)}\n`
 }
 
+/** What the file says. Only where that is damaged is there nothing to lose by deleting it. */
+function contentOf(bytes: Buffer): DynamicConfig {
+  // What JSON.parse quotes of the text may be a key.
+  const found = quietly((): unknown => JSON.parse(bytes.toString()))
+  const version = isRecord(found) ? found['version'] : undefined
+  if (typeof version === 'number' && version > 2) {
+    throw new Error(`it has version ${version}, which a newer authproxy has written`)
+  }
+  try {
+    if (found === undefined) throw new Error('it is not JSON')
+    return decode(found)
+  } catch (error) {
+    throw new Error(`${explainError(error)}; delete it to have new keys made`)
+  }
+}
+
 function decode(found: unknown): DynamicConfig {
   const file = record(found, 'it')
   const { version, entityId } = file
-  if (version !== 1 && version !== 2) {
-    throw new Error(
-      typeof version === 'number' && version > 2
-        ? `it has version ${version}, which a newer authproxy has written`
-        : 'it names no version',
-    )
-  }
+  if (version !== 1 && version !== 2) throw new Error('it names no version')
   return {
     entityId: typeof entityId === 'string' ? entityId : '',
     session: list(file, 'session').map(secretOf),

@@ -54,6 +54,10 @@ function lab(t: Test, directory = t.testdir()) {
 
 /** Ways a file can be of no use, each made of a good one. */
 const broken: Readonly<Record<string, (path: string) => unknown>> = {
+  'of a newer version': path => {
+    const file = JSON.parse(readFileSync(path, 'utf8'))
+    writeFileSync(path, JSON.stringify({ ...file, version: 3 }))
+  },
   'cut off': path => writeFileSync(path, readFileSync(path).subarray(0, 700)),
   empty: path => writeFileSync(path, ''),
   'no JSON': path => writeFileSync(path, 'hunter2'),
@@ -84,6 +88,16 @@ const broken: Readonly<Record<string, (path: string) => unknown>> = {
     writeFileSync(path, JSON.stringify(file))
   },
 }
+/** What the operator is told of a file whose keys may still be good. */
+const reasons: Readonly<Record<string, RegExp>> = {
+  'of a newer version': /version 3, which a newer authproxy has written/,
+  'too large': /it is larger than 1 MiB/,
+  'a directory': /it is not a regular file/,
+  'a FIFO': /it is not a regular file/,
+  'a circle of links': /ELOOP/,
+  'writable by everybody': /others may write it \(mode 666\).*chmod 600/,
+  'writable by a group': /others may write it \(mode 660\).*chmod 600/,
+}
 for (const [what, breakIt] of Object.entries(broken)) {
   t.test(
     `a file of no use (${what}) stops a start, and leaves the keys in use to who runs`,
@@ -94,8 +108,12 @@ for (const [what, breakIt] of Object.entries(broken)) {
       breakIt(path)
       const again = open()
       await t.rejects(again, { code: 'DYNAMIC_CONFIG', message: /failed to load dynamic config/ })
-      const words = await again.then(undefined, error => `${error.message} ${error.cause?.message}`)
+      const message = await again.then(undefined, error => error.message)
+      const words = await again.then(undefined, error => `${message} ${error.cause?.message}`)
       t.notMatch(words, /hunter2|BEGIN/)
+      const reason = reasons[what]
+      t.match(message, reason ?? /; delete it to have new keys made$/)
+      if (reason !== undefined) t.notMatch(message, /delete/, 'its keys may still be good')
       await ring.check()
       t.equal(ring.session()[0]?.kid, made.session[0]?.kid)
       t.match(said('error'), [/keys in use stay/])
@@ -111,7 +129,10 @@ t.test('a file of another user is not believed', asRoot, async t => {
   const { path, open } = lab(t)
   await saveDynamicConfig(path, made)
   chownSync(path, 12_345, 12_345)
-  await t.rejects(open(), { cause: { message: /belongs to another user/ } })
+  await t.rejects(open(), {
+    message:
+      /failed to load dynamic configuration .*app\.json: it belongs to another user \(12345\)/,
+  })
   chownSync(path.replace(/\/app\.json$/, ''), 12_345, 12_345)
   t.ok(await open(), 'unless the directory is theirs as well')
 })
