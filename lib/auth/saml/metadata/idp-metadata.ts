@@ -2,7 +2,7 @@
  * Reads metadata of identity providers, saml-metadata-2.0-os: bytes in, what this gateway needs of one IdP out. Pure. The caller
  * compares the dates with the time; here they are only read.
  */
-import { X509Certificate } from 'node:crypto'
+import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import { agreed } from '../core/agreement.ts'
@@ -205,7 +205,9 @@ function readCertificate(text: string): IdpKey | string {
   }
   // OpenSSL stops reading where the certificate ends; two readers may then disagree on what it is.
   if (certificate.raw.length !== der.length) return 'a certificate has bytes behind its end'
-  const { publicKey, fingerprint256, validTo } = certificate
+  const { fingerprint256, validTo } = certificate
+  const publicKey = publicKeyOf(certificate)
+  if (publicKey === undefined) return 'a certificate has a key of an unknown kind'
   const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
   if (kind !== 'rsa' && (kind !== 'ec' || !CURVES.includes(details?.namedCurve ?? ''))) {
     return `a certificate has a key of kind ${details?.namedCurve ?? kind}; signatures are verified with RSA keys and those on the curves P-256, P-384 and P-521`
@@ -217,6 +219,15 @@ function readCertificate(text: string): IdpKey | string {
     certificate: certificate.toString(),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     ends: Date.parse(validTo),
+  }
+}
+
+/** Undefined for an algorithm that this OpenSSL does not know, or a damaged key: reading one throws. */
+function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
+  try {
+    return certificate.publicKey
+  } catch {
+    return undefined
   }
 }
 

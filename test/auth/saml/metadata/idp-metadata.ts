@@ -158,6 +158,17 @@ t.test('certificates survive what people do to base64', async t => {
 
 const noCertificate = keyDescriptor('signing', '').replace(/<(\w+:)?X509Data>.*X509Data>/s, '')
 
+/** The certificate with the key algorithm that no OpenSSL knows, as those of a later one are to an older. */
+function ofUnknownKind(der: Buffer): string {
+  const [rsa, unknown] = ['06092a864886f70d010101', '0609608648016503047f7f'].map(oid =>
+    Buffer.from(oid, 'hex'),
+  )
+  if (rsa === undefined || unknown === undefined) throw new Error('two object identifiers')
+  const changed = Buffer.from(der)
+  unknown.copy(changed, der.indexOf(rsa))
+  return changed.toString('base64')
+}
+
 t.test('keys of no use are named and the others taken', async t => {
   const der = Buffer.from(base64Of('idp'), 'base64')
   const long = Buffer.concat([der, Buffer.alloc(40)]).toString('base64')
@@ -181,6 +192,13 @@ t.test('keys of no use are named and the others taken', async t => {
     'no-key',
     'a key for encryption only',
   )
+})
+
+t.test('a certificate with a key of an unknown kind is told of', async t => {
+  const unknown = ofUnknownKind(Buffer.from(base64Of('idp'), 'base64'))
+  const idp = read(entity('https://i', keyDescriptor('signing', unknown) + key + sso))
+  t.equal(idp.keys.length, 1, 'the others are taken')
+  t.strictSame(idp.warnings, ['a certificate has a key of an unknown kind'])
 })
 
 t.test('a key of 512 bits signs nothing', async t => {
