@@ -5,6 +5,7 @@ import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
 import type { Refused } from './core/message.ts'
 import type { ResponseRules } from './core/verify-response.ts'
+import type { IdpMetadata } from './metadata/idp-metadata.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
 import type { Client } from './worker/fair-queue.ts'
@@ -15,16 +16,18 @@ export async function verify<Verified extends { readonly ok: true }>(
   saml: Saml,
   check: (rules: ResponseRules) => Promise<Verified | Refused>,
 ): Promise<Verified | { readonly ok: false; readonly refusal: Refusal }> {
-  const checkNow = () =>
+  const checkWith = (idp: IdpMetadata | undefined) =>
     check({
-      certificates: (saml.source.current()?.keys ?? []).map(key => key.certificate),
+      certificates: (idp?.keys ?? []).map(key => key.certificate),
       decryptionKeys: saml.keys.saml().map(pair => pair.privateKey),
       allowSha1: saml.config().allowSha1,
     })
   try {
-    let verdict = await checkNow()
+    const { source } = saml
+    const used = source.current()
+    let verdict = await checkWith(used)
     if (!verdict.ok && verdict.because === 'signature_invalid') {
-      if (await saml.source.refreshForUnknownKey()) verdict = await checkNow()
+      if (await source.refreshForUnknownKey(used)) verdict = await checkWith(source.current())
     }
     if (verdict.ok) return verdict
     const { ok, because: code, ...facts } = verdict

@@ -92,20 +92,22 @@ export class IdpMetadataSource {
   }
 
   /**
-   * Called when a signature was made with a key the metadata does not have. Settles with true when there are other keys now,
-   * so that verifying once more is worth it.
+   * Called when a signature was made with a key that the metadata `used` does not have. Settles with true when there are other
+   * keys now, so that verifying once more is worth it.
    */
-  async refreshForUnknownKey(): Promise<boolean> {
+  async refreshForUnknownKey(used: IdpMetadata | undefined): Promise<boolean> {
     const { clock, config } = this.#parts
     if (config().idpMetadata.from === 'file') return false
-    const before = keysOf(this.#idp)
+    const isOther = () => keysOf(this.current()) !== keysOf(used)
+    // Messages that waited for a thread meanwhile were checked with keys from before a refresh.
+    if (isOther()) return true
     const now = clock.now()
     if (this.#flight.size === 0) {
       if (now - this.#lastSuspicion < SUSPICION_INTERVAL) return false
       this.#lastSuspicion = now
     }
     await this.#refresh()
-    return keysOf(this.#idp) !== before
+    return isOther()
   }
 
   /** Ends the refresh loop and the thread. */

@@ -180,20 +180,34 @@ t.test('an unknown key brings one refresh, a minute apart at the least', async t
   const { clock, idp, origin, open } = await lab(t)
   origin.at('/metadata', reply({ content: idp.metadata() }))
   const source = await open()
-  t.equal(await source.refreshForUnknownKey(), false, 'nothing new')
+  const refresh = () => source.refreshForUnknownKey(source.current())
+  t.equal(await refresh(), false, 'nothing new')
   t.equal(origin.seen('/metadata').length, 2)
   const both = [rsaPair('idp').certificate, rsaPair('next').certificate]
   origin.at('/metadata', reply({ content: idp.metadata({ certificates: both }) }))
-  t.equal(await source.refreshForUnknownKey(), false, 'too soon')
+  t.equal(await refresh(), false, 'too soon')
   t.equal(origin.seen('/metadata').length, 2)
   clock.advance(minute)
-  t.strictSame(await Promise.all([source.refreshForUnknownKey(), source.refreshForUnknownKey()]), [
-    true,
-    true,
-  ])
+  const used = source.current()
+  t.strictSame(await Promise.all([refresh(), refresh()]), [true, true])
   t.equal(origin.seen('/metadata').length, 3, 'one for both')
   t.equal(source.current()?.keys.length, 2)
+  t.equal(await source.refreshForUnknownKey(used), true, 'checked with the old key meanwhile')
+  t.equal(origin.seen('/metadata').length, 3)
 })
+
+t.test(
+  'metadata with the same keys that was renewed after its end is worth a new look',
+  async t => {
+    const { clock, idp, origin, open } = await lab(t)
+    const validUntil = start + 10 * minute
+    origin.at('/metadata', reply({ content: idp.metadata({ validUntil }) }))
+    const source = await open()
+    clock.advance(10 * minute)
+    origin.at('/metadata', reply({ content: idp.metadata() }))
+    t.equal(await source.refreshForUnknownKey(source.current()), true)
+  },
+)
 
 t.test('local: read once, no cache, no refresh', async t => {
   const { clock, idp, origin, directory, cache, open } = await lab(t)
@@ -206,7 +220,7 @@ t.test('local: read once, no cache, no refresh', async t => {
   writeFileSync(path, '<changed/>')
   clock.advance(24 * 60 * minute)
   t.equal(source.current()?.entityId, idp.entityId)
-  t.equal(await source.refreshForUnknownKey(), false)
+  t.equal(await source.refreshForUnknownKey(source.current()), false)
   t.strictSame(origin.requests, [])
   t.throws(() => readFileSync(cache))
 })
