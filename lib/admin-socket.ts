@@ -6,7 +6,7 @@
  *   where numbers and start times mean something else.
  * - The kernel answers for a unix socket in the file system: a connection is accepted while its owner lives and refused after,
  *   kill -9 or not, and also across containers that share the directory.
- * - Who may write to the socket's file may ask: the owner's user and root.
+ * - Who may write to the socket's file may ask: its user and root. A socket of root's gets the owner of the directory.
  *
  * # Representation
  * Sockets `lock.1`, `lock.2`, … (or with another first part): the owner listens on the highest. A socket is bound under a name of
@@ -18,7 +18,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, type FileHandle, link, open, readdir, rm } from 'node:fs/promises'
+import { chmod, type FileHandle, lchown, link, open, readdir, rm, stat } from 'node:fs/promises'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -60,8 +60,8 @@ const maxLine = 256 * 1024
 const maxConnections = 16
 
 /**
- * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it. On a
- * file system without sockets or links it warns and goes on without.
+ * Takes the property for this process. Throws a Failure with code `directory-in-use` that names the process that has it, or with
+ * `lock-of-another-user` where that process may not be asked. On a file system without sockets or links it warns and goes on without.
  */
 export async function own(
   property: Property,
@@ -91,6 +91,11 @@ export async function own(
     // A later error of the listening socket changes nothing about who owns the directory.
     server.on('error', () => undefined)
     await chmod(bound, 0o600)
+    if (process.geteuid?.() === 0) {
+      // After a run as root the user of the service must be able to ask whether that process has ended.
+      const { uid, gid } = await stat(property.directory)
+      await lchown(bound, uid, gid)
+    }
     await claim(base, bound, { property, clock })
   } catch (error) {
     if (!cannotHoldSockets(error)) {
@@ -148,7 +153,7 @@ async function claim(
   const lock = join(base, property.lock)
   for (;;) {
     const held = await highest(lock)
-    const owner = held === 0 ? undefined : await ownerOf(`${lock}.${held}`, clock)
+    const owner = held === 0 ? undefined : await ownerOf(`${lock}.${held}`, { property, clock })
     if (owner !== undefined) throw inUse(property, owner)
     const mine = held + 1
     try {
@@ -180,13 +185,17 @@ async function highest(lock: string): Promise<number> {
 }
 
 /** The process that listens there, in words; undefined when none does. */
-async function ownerOf(path: string, clock: Clock): Promise<string | undefined> {
+async function ownerOf(
+  path: string,
+  { property, clock }: { readonly property: Property; readonly clock: Clock },
+): Promise<string | undefined> {
   try {
     const { owner } = await exchange(path, null, { clock, time: presenceTime })
     if (!isRecord(owner)) return 'another process'
     const { pid, host, since } = owner
     return `process ${pid} on ${host}, running since ${new Date(Number(since)).toISOString()}`
   } catch (error) {
+    if (systemCode(error) === 'EACCES') throw await notToBeAsked(property, path)
     return isUnowned(error) ? undefined : `another process (${explainError(error)})`
   }
 }
@@ -201,6 +210,18 @@ function inUse({ name, mend, directory }: Property, owner: string): Failure {
     fault: 'internal',
     publicText: 'Another process has what this one needs.',
     facts: { directory, owner },
+  })
+}
+
+async function notToBeAsked({ name, directory }: Property, path: string): Promise<Failure> {
+  const file = join(directory, basename(path))
+  const { uid } = await stat(path)
+  const sentence = `The file ${file} belongs to user ${uid}, so this one (${process.geteuid?.()}) cannot ask whether a process has the ${name}: if none runs as user ${uid}, remove the file.`
+  return new Failure(sentence, {
+    code: 'lock-of-another-user',
+    fault: 'internal',
+    publicText: 'Another user has what this process needs.',
+    facts: { directory, uid },
   })
 }
 

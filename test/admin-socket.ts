@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -88,6 +88,32 @@ t.test('an owner that does not answer still owns the directory', async t => {
   await t.rejects(own(cacheDirectory(directory), { clock: manual, log: createMemoryLog() }), {
     message: /in use by another process \(.* does not answer\)/,
   })
+})
+
+const asRoot = { skip: process.geteuid?.() === 0 ? false : 'needs root, to give files away' }
+
+t.test('a run as root does not keep the owner of the directory out', asRoot, async t => {
+  const directory = await mkdtemp(join(tmpdir(), 'lock-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  await chown(directory, 65_534, 65_534)
+  const socket = await own(cacheDirectory(directory), parts())
+  await socket.release()
+  t.match(await stat(join(directory, 'lock.1')), { uid: 65_534, gid: 65_534 })
+  const child = startChild(t, 'hold', { directory, uid: 65_534 })
+  t.equal(await child.line(), 'open')
+})
+
+t.test('a lock that may not be asked is named with its owner', asRoot, async t => {
+  const directory = await mkdtemp(join(tmpdir(), 'lock-'))
+  t.teardown(() => rm(directory, { recursive: true }))
+  const socket = await own(cacheDirectory(directory), parts())
+  await socket.release()
+  await chown(directory, 65_534, 65_534)
+  const child = startChild(t, 'hold', { directory, uid: 65_534 })
+  t.equal(
+    await child.line(),
+    `The file ${directory}/lock.1 belongs to user 0, so this one (65534) cannot ask whether a process has the cache directory ${directory}: if none runs as user 0, remove the file.`,
+  )
 })
 
 t.test('a path longer than a socket address may be is no obstacle', async t => {
