@@ -5,7 +5,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
-import { Failure, systemCode } from '../../errors.ts'
+import { systemCode } from '../../errors.ts'
 import { createLog } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -19,6 +19,7 @@ import { openSink } from '../bundle/sink.ts'
 import type { Config } from '../config/config.ts'
 import { count, countOf, size } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
+import { mustBeOwner } from '../store/owner.ts'
 import { openStore } from '../store/store.ts'
 import { withStore } from './list.ts'
 import { complain, ProgressLine } from './terminal.ts'
@@ -81,22 +82,6 @@ function summary({ files, bytes, known, leftOut }: Imported, dryRun: boolean): s
     if (these.length > mostListed) lines.push(`  and ${count(these.length - mostListed)} more`)
   }
   return `${lines.join('\n')}\n`
-}
-
-/** Root would leave files in the store that the service's own user can neither read nor remove. */
-async function mustBeOwner(directory: string): Promise<void> {
-  if (process.getuid?.() !== 0 || !(await exists(directory))) return
-  const { uid } = await stat(directory)
-  if (uid === 0) return
-  throw new Failure(
-    `The cache directory ${directory} belongs to the user ${uid}: import as that user, with sudo -u '#${uid}' cachesvc import.`,
-    {
-      code: 'not-the-owner',
-      fault: 'internal',
-      publicText: 'The cache directory belongs to another user.',
-      facts: { directory, uid },
-    },
-  )
 }
 
 async function exists(path: string): Promise<boolean> {

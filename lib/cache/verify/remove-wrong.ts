@@ -10,6 +10,7 @@ import { explainError, Failure } from '../../errors.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { isDigest } from '../store/disk/layout.ts'
+import { mustBeOwner } from '../store/owner.ts'
 import { openStore, type Store } from '../store/store.ts'
 import type { StoreOptions } from '../store/wiring.ts'
 import { isWrongBecause, type Wrong, warningWords } from './report.ts'
@@ -101,6 +102,7 @@ export class Evictor {
   }
 
   async #evictWaiting(): Promise<void> {
+    await mustBeOwner(this.#options.directory)
     const store = await openStore({ ...this.#options, memory: 0 })
     const settled: (() => void)[] = []
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {

@@ -1,4 +1,4 @@
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { chown, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { type ControlParts, control } from '../../../lib/cache/control/control.ts'
@@ -74,6 +74,22 @@ t.test('what was replaced meanwhile stays', async t => {
   const fate = await evictFrom(store, wrongOf(old.digest), createMemoryLog())
   t.strictSame(fate, { evicted: false, because: 'it was replaced meanwhile' })
   t.strictSame(await store.get(key), young)
+})
+
+const asRoot = { skip: process.geteuid?.() === 0 ? false : 'needs root, to give files away' }
+
+t.test('root leaves a store alone that belongs to another user', asRoot, async t => {
+  const { store, directory } = await opened(t)
+  const { digest } = await keep(store, key, bytesOf(100))
+  await store.close()
+  await chown(directory, 12_345, 12_345)
+  const before = await readdir(directory, { recursive: true })
+  const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
+  t.match(await evictor.evict(wrongOf(digest)), {
+    evicted: false,
+    because: /belongs to the user 12345: .*sudo -u '#12345'/,
+  })
+  t.strictSame(await readdir(directory, { recursive: true }), before)
 })
 
 t.test('beside an owner, the owner removes', async t => {
