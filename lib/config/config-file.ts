@@ -73,7 +73,11 @@ export function decodeConfig<T>(text: string, name: string, check: Check<T>): Lo
     found = document.toJS({ maxAliasCount: MOST_ALIAS_NODES, reviver: withoutEmpty })
   } catch (error) {
     const alias = /alias.*: (.*)$/.exec(explainError(error))?.[1]
-    if (alias !== undefined) return failed(`${name}: put *${alias} in quotes`)
+    if (alias !== undefined) {
+      return failed(
+        `${place(firstAlias(alias, document))}: a value that begins with * needs quotes`,
+      )
+    }
     return failed(`${name}: it is nested too deeply, or has too many aliases`)
   }
 
@@ -108,6 +112,19 @@ function offsetOf(document: Document, remark: Remark): number {
     offset = startOf(node) ?? offset
   }
   return offset
+}
+
+/** Where the first alias of this name stands. */
+function firstAlias(name: string, document: Document): number {
+  let found = 0
+  visit(document, {
+    Alias(_, alias) {
+      if (alias.source !== name) return undefined
+      found = startOf(alias) ?? found
+      return visit.BREAK
+    },
+  })
+  return found
 }
 
 function startOf(node: unknown): number | undefined {
@@ -154,13 +171,14 @@ function openedBefore(at: number, document: Document): number {
 }
 
 function yamlSentence(code: string, message: string): string {
-  if (code === 'TAG_RESOLVE_FAILED') return `${message}; tags are not used here, remove it`
   return yamlSentences[code] ?? `not YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
 }
 
 const notAKey = 'this is neither `key: value` nor part of the line above; is a colon missing?'
 
 const yamlSentences: Readonly<Record<string, string>> = {
+  TAG_RESOLVE_FAILED:
+    'tags are not used here: remove it, or put a value that begins with ! in quotes',
   DUPLICATE_KEY: 'this key is written twice in the same mapping; remove one of them',
   TAB_AS_INDENT: 'a tab cannot indent YAML; use spaces',
   MULTIPLE_DOCS: 'a second document begins here; a configuration file is one document',

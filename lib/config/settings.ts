@@ -5,6 +5,7 @@
  * # Facts
  * - A key is spelt in the file as its users know it, `cache_directory`; its value is named in camel case, `cacheDirectory`.
  * - A default is written as it would stand in the file, and is read and checked like it.
+ * - Problems are logged, so they quote no value of a setting whose path has a word such as `token` in it.
  */
 import { isRecord, type JsonObject } from '../json.ts'
 import {
@@ -216,7 +217,12 @@ function groupReader<M extends Members>(members: M, where: string): Reader<Group
     }
     for (const key of Object.keys(found)) {
       if (Object.hasOwn(members, key)) continue
-      const text = unknownKey(key, Object.keys(members), file.root)
+      const known = Object.keys(members)
+      if (holdsSecret(path) && nearest(key, known) === undefined) {
+        wrongAt(path, file, `has a key that is none of ${known.join(', ')}`)
+        continue
+      }
+      const text = unknownKey(key, known, file.root)
       file.problems.push({ path: [...path, key], at: 'key', text })
     }
     const values: Record<string, unknown> = {}
@@ -230,9 +236,18 @@ function groupReader<M extends Members>(members: M, where: string): Reader<Group
 }
 
 function wrongAt(path: Path, { problems }: FileReading, text: string): undefined {
-  problems.push({ path, at: 'value', text })
+  const told = holdsSecret(path) ? text.replace(FOUND_VALUE, 'found a value') : text
+  problems.push({ path, at: 'value', text: told })
   return undefined
 }
+
+/** Whether a secret stands here, or might by mistake: no message quotes what was found. */
+function holdsSecret(path: Path): boolean {
+  return path.some(step => /token|secret|password/i.test(String(step)))
+}
+
+/** Text or a number at the beginning of a sentence of `expected`. */
+const FOUND_VALUE = /^found (?:"(?:[^"\\]|\\.)*"|-?[\d.]+(?:e\S+)?(?=,))/
 
 function camelCase(key: string): string {
   return key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())

@@ -63,14 +63,13 @@ t.test('what is not YAML is told with its place', t => {
     ['a: b: c\n', /^f.yaml:1:4: .* a value with a colon and a space in it needs quotes/],
     ['a: b\nc = d\n', /^f.yaml:2:1: this is neither `key: value` nor part of the line above/],
     ['a: [1,,2]\n', /^f.yaml:1:7: this character is not expected here/],
-    ['a: *b\n', /^f.yaml: put \*b in quotes$/],
+    ['a: *b\n', /^f.yaml:1:4: a value that begins with \* needs quotes$/],
     ['a:\n  b: 1\n   c: 2\n', /^f.yaml:[23]:\d+: (this line is not indented|.*a colon missing)/],
     ['a 1\nb: 2\n', /^f.yaml:1:1: .*is a colon missing\?$/],
     ['a: @x\n', /^f.yaml:1:4: .*put the value in quotes$/],
     ['a: "\\q"\n', /^f.yaml:1:\d+: .*use single quotes$/],
     ['a: 1\n---\nb: 2\n', /^f.yaml:2:1: a second document/],
     ['a: !secret x\n', /^f.yaml:1:4: .*tags are not used/],
-    ['a: *nobody\n', /nobody/],
     ['[a]: 1\n', /^f.yaml:1:1/],
   ]
   for (const [text, expected] of table) {

@@ -122,6 +122,42 @@ t.test('what is wrong is told with its place and the mend', t => {
   t.end()
 })
 
+t.test('no problem quotes a token, wherever it was written by mistake', async t => {
+  const secret = 'c0ffee5ecret0123456789abcdef'
+  for (const tokens of [
+    `\n  - ${secret}`,
+    `\n  - 12345678901234567890`,
+    ` ${secret}`,
+    ` 12345678901234567890`,
+    `\n  - name: a\n    token: *${secret}`,
+    `\n  - name: a\n    token: !${secret}`,
+    `\n  - name: a\n    token: &${secret}`,
+    `\n  - name: a\n    token: '${secret}`,
+    `\n  - name: a\n    token:${secret}`,
+    `\n  - name: a\n    ${secret}`,
+    `\n  - ${secret}: a`,
+    `\n  - name: a\n    sha256: ${secret}`,
+    `\n  - name: a\n    token: ${secret}\n    expires: ${secret}`,
+  ]) {
+    const problems = problemsOf(`${least}passthroughTokens:${tokens}\n`).join('\n')
+    t.match(problems, /^app.yaml:\d+:\d+: /, tokens)
+    t.notMatch(problems, /c0ffee|123456/, tokens)
+  }
+  const environment = {
+    AUTHPROXY_DOMAIN: 'app.example.org',
+    AUTHPROXY_IDP_METADATA_URL: 'https://idp.example.org/metadata',
+    AUTHPROXY_PROXY_LISTEN_ADDRESS: '127.0.0.1:8080',
+    AUTHPROXY_PROXY_TARGET_URL: 'http://127.0.0.1:3000',
+  }
+  for (const name of ['PASSTHROUGH_TOKENS', 'IDENTITY_TOKEN']) {
+    const wrong = { ...environment, [`AUTHPROXY_${name}`]: secret }
+    const directory = { configDirectory: t.testdir(), file: undefined }
+    const loaded = await loadConfig({ instance: 'app', environment: wrong, ...directory })
+    t.notOk(loaded.ok, name)
+    t.notMatch(JSON.stringify(loaded), secret, name)
+  }
+})
+
 t.test('what is dangerous is said and done all the same', t => {
   const warned = (text: string) => load(text).warnings.join('\n')
   t.match(
