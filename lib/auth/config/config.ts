@@ -2,6 +2,7 @@
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and what is computed from
  * them. Durations are milliseconds, sizes bytes. Also which of them a reload cannot apply. Pure.
  */
+import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { tokenDigest } from '../access/passthrough.ts'
 import { nameIdFormats } from '../saml/core/vocabulary.ts'
@@ -54,8 +55,8 @@ export function configOf(values: SettingValues, instance: string) {
       idpMetadata: idpMetadataOf(values),
       idpEntityId: values.idpEntityID,
       idpMetadataCertificate: values.idpMetadataCertificate,
-      /** Where remote metadata is kept between starts. */
-      metadataCacheFile: `${configPath}.idp-metadata.xml`,
+      /** Where remote metadata is kept between starts, a file for each URL: another identity provider must not sign users in. */
+      metadataCacheFile: `${configPath}.idp-metadata-${digestOf(values.idpMetadataURL)}.xml`,
       /** Where IDs that were used up are kept between starts. */
       usedIdsFile: `${configPath}.used.json`,
       requestSigning: values.samlRequestSigning,
@@ -79,6 +80,10 @@ export function configOf(values: SettingValues, instance: string) {
 /** One of the two is set: others have been refused. */
 function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
   return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
+}
+
+function digestOf(url = ''): string {
+  return createHash('sha256').update(url).digest('hex').slice(0, 16)
 }
 
 /** Names of changed settings that wait for a restart, as they stand in the file. */

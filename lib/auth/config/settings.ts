@@ -44,7 +44,7 @@ export const settings = group('', {
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443.',
   ),
   idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
-    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached.',
+    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes. Only status 200 is accepted, within 30 seconds and up to 10 MiB. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
   idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',

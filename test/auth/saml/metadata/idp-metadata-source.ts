@@ -4,6 +4,7 @@ import t from 'tap'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import { IdpMetadataSource } from '../../../../lib/auth/saml/metadata/idp-metadata-source.ts'
 import { signElement } from '../../../../lib/auth/saml/signature/sign.ts'
+import { gatewayConfig } from '../../../fixtures/gateway/gateway.ts'
 import { makeClient, until } from '../../../fixtures/http/origin-client.ts'
 import { file, inTurn, reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
@@ -126,6 +127,22 @@ t.test('remote: a start without download needs a valid cache', async t => {
   t.equal(source.current()?.entityId, idp.entityId)
   t.equal(source.fetched, undefined)
   t.ok(warnings().includes('IdP metadata could not be downloaded; the cached metadata is used'))
+})
+
+t.test('remote: the cache of another URL is not taken', async t => {
+  const { idp, origin, directory, open } = await lab(t)
+  const at = (path: string): SamlConfig =>
+    gatewayConfig({
+      domain: 'app.example.org',
+      configPath: join(directory, 'app.json'),
+      proxy: { listenAddress: '127.0.0.1:0', targetURL: 'http://127.0.0.1:9' },
+      idpMetadataURL: origin.url(path),
+    }).saml
+  origin.at('/old', inTurn(reply({ content: idp.metadata() }), reply({ status: 503 })))
+  origin.at('/new', reply({ status: 503 }))
+  t.ok(await open(at('/old')))
+  await t.rejects(open(at('/new')), { message: /no valid cache/ })
+  t.equal((await open(at('/old'))).current()?.entityId, idp.entityId)
 })
 
 t.test('remote: a refresh that fails changes nothing and warns', async t => {
