@@ -94,6 +94,7 @@ export function needRestart(started: Config, wanted: Config): readonly string[] 
     ['idpEntityID', config => config.saml.idpEntityId],
     ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
     ['proxy.listenAddress', config => config.listen],
+    ['proxy.targetURL', config => waitingTarget(started, config)],
     ['configPath', config => config.configPath],
     ['session.revocation', config => config.session.revocation],
     ['admin.listenAddress', config => config.admin],
@@ -111,6 +112,7 @@ export function inForce(started: Config, wanted: Config): Config {
   return {
     ...wanted,
     ...{ domain, baseUrl, listen, configPath, admin },
+    ...waitingTarget(started, wanted),
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
@@ -120,6 +122,17 @@ export function inForce(started: Config, wanted: Config): Config {
     limits: { ...wanted.limits, ...fixedLimits(started) },
     timeouts: { ...wanted.timeouts, ...fixedTimeouts(started) },
   }
+}
+
+/**
+ * The backend as started, where another one is wanted together with another address or name of the gateway: whether it leads
+ * back here was checked with those, which wait for the restart. Undefined where the wanted one can be had at once.
+ */
+function waitingTarget(started: Config, { listen, domain, target: wanted }: Config) {
+  const moves = !isDeepStrictEqual([listen, domain], [started.listen, started.domain])
+  if (!moves || isDeepStrictEqual(wanted, started.target)) return undefined
+  const { target, targetVerify, targetCertificates } = started
+  return { target, targetVerify, targetCertificates }
 }
 
 /** Limits of the public listener, which are set when it is made. */

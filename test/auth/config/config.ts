@@ -33,6 +33,25 @@ t.test('what only a restart can change is named, and stays as it was', t => {
   t.end()
 })
 
+t.test('a backend that was checked with a new address waits with it for the restart', t => {
+  const moved = { listenAddress: '127.0.0.1:8081', targetURL: 'http://127.0.0.1:8080' }
+  for (const [name, more] of [
+    ['proxy.listenAddress', { proxy: { ...moved, targetCertificates: '/etc/new.pem' } }],
+    [
+      'domain',
+      { domain: 'new.example.org', proxy: { ...proxy, targetURL: 'https://app.example.org' } },
+    ],
+  ] as const) {
+    const wanted = configOf(more)
+    t.same(needRestart(started, wanted), [name, 'proxy.targetURL'])
+    t.same(inForce(started, wanted), started)
+  }
+  const other = configOf({ proxy: { ...moved, targetURL: proxy.targetURL, useBasicAuth: true } })
+  t.same(needRestart(started, other), ['proxy.listenAddress'])
+  t.ok(inForce(started, other).identityFields.basicAuth)
+  t.end()
+})
+
 t.test('everything else is in force at once', t => {
   const wanted = configOf({
     passthroughPaths: ['/new/'],
