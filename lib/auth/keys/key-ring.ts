@@ -139,8 +139,11 @@ export class KeyRing {
       log.info('the dynamic configuration was replaced: its keys are in use', { path })
       return
     }
+    const made = await this.#make()
+    // Making keys takes a while: the administrator may have put another file in the place of the deleted one.
+    if (await this.#file.look()) return this.#changed()
     // New keys are used even when they cannot be saved: the administrator who deleted the file wants the old ones gone.
-    this.#use(await this.#make())
+    this.#use(made)
     await this.#file.write()
     log.info('the dynamic configuration was deleted: all keys are new', { path })
   }

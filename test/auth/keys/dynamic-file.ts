@@ -209,6 +209,24 @@ t.test('a full disk during a rotation leaves the old keys whole', withTmpfs, asy
   t.equal((await readDynamicConfig(path))?.session[0]?.kid, fresh?.kid, 'and saved when it can be')
 })
 
+t.test('a backup that is put back while new keys are made is used and stays', async t => {
+  const { path, clock } = lab(t)
+  await saveDynamicConfig(path, made)
+  const backup = readFileSync(path)
+  let putBack = () => {}
+  const random = (size: number) => {
+    putBack()
+    return randomBytes(size)
+  }
+  const ring = await KeyRing.open({ ...making, random, path, clock, log: createMemoryLog() })
+  t.teardown(() => ring.close())
+  rmSync(path)
+  putBack = () => writeFileSync(path, backup, { mode: 0o600 })
+  await ring.check()
+  t.equal(ring.session()[0]?.kid, made.session[0]?.kid)
+  t.same(await readDynamicConfig(path), made)
+})
+
 t.test('where the file cannot be made a start says why', async t => {
   const { directory, open } = lab(t)
   rmSync(directory, { recursive: true })
