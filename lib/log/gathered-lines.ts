@@ -59,6 +59,7 @@ export class GatheredLines {
 
   /** One line with its line feed. */
   write(line: string): void {
+    if (this.#closed) return
     if (this.#lost > 0 && Date.now() - this.#lastTold >= tellingInterval) this.#tellLoss()
     this.#gather(line)
     if (this.#pause === undefined) this.#send()
@@ -109,7 +110,6 @@ export class GatheredLines {
     const batch = this.#full.shift()
     if (batch === undefined) return
     this.#waiting -= batch.bytes.length
-    if (this.#closed) return
     this.#writing = true
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined
@@ -131,8 +131,8 @@ export class GatheredLines {
         return
       }
       this.#writing = false
-      this.#closed = code === 'EPIPE'
-      if (error !== null && !this.#closed) this.#lost += batch.lines
+      if (code === 'EPIPE') this.#close()
+      else if (error !== null) this.#lost += batch.lines
       const { buffer } = batch.bytes
       const again = buffer.byteLength === blockBytes && this.#spare.length < mostSpare
       if (again) this.#spare.push(Buffer.from(buffer))
@@ -140,6 +140,13 @@ export class GatheredLines {
       if (this.#writing) return
       for (const settle of this.#flushed.splice(0)) settle()
     })
+  }
+
+  #close(): void {
+    this.#closed = true
+    this.#full = []
+    this.#lines = 0
+    this.#lost = 0
   }
 
   #tellLoss(): void {

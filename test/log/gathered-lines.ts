@@ -53,6 +53,21 @@ t.test('what was written in part is written to its end', async t => {
   t.strictSame(to.texts.slice(2), ['c\n'], 'a full pipe is tried again')
 })
 
+t.test('lines to a reader that has gone take no memory', async t => {
+  const allocate = t.capture(Buffer, 'allocUnsafeSlow', Buffer.allocUnsafeSlow)
+  const to = new Manual()
+  const lines = new GatheredLines(to.write, 1000)
+  lines.write('1\n')
+  lines.write('2\n')
+  to.failed('EPIPE')
+  await pause()
+  allocate()
+  for (let n = 0; n < 100; n += 1) lines.write('x\n')
+  await lines.flush(1000)
+  t.equal(allocate().length, 0)
+  t.strictSame(to.texts, ['1\n'])
+})
+
 t.test('waiting lines are bounded; lost ones are counted and told', async t => {
   const to = new Manual()
   const lines = new GatheredLines(to.write, 200)
