@@ -3,6 +3,7 @@
  * Knows nothing of logins.
  */
 
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Clock } from '../async/clock.ts'
@@ -248,6 +249,19 @@ export function targetAuthorities({ targetCertificates: file }: Config): readonl
     throw new Failure(`cannot read ${setting}: ${whyUnreadable(cause)}`, { ...about, cause })
   }
   // Node would pass over anything else in silence, and every request would fail.
-  if (/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return [text]
-  throw new Failure(`${setting} holds no certificate in PEM`, about)
+  const blocks = text.match(PEM_BLOCKS) ?? []
+  if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, about)
+  if (blocks.every(isCertificate)) return [text]
+  throw new Failure(`${setting} holds a certificate that is damaged or cut off`, about)
+}
+
+/** Blocks of PEM with a certificate, also those whose end is missing. */
+const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
 }

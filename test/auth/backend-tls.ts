@@ -159,8 +159,16 @@ t.test('verification that is switched off takes anything, and the start warns', 
 })
 
 t.test('a file of authorities that is missing, or holds none, stops the start', async t => {
-  const nowhere = join(t.testdir({ 'empty.pem': '', 'text.pem': 'hunter2' }), 'nowhere.pem')
-  for (const file of ['nowhere', 'empty', 'text']) {
+  const whole = ours.cert
+  const files = {
+    'empty.pem': '',
+    'text.pem': 'hunter2',
+    'cut.pem': whole.slice(0, 100),
+    'half.pem': `${whole}${whole.slice(0, 100)}`,
+    'noise.pem': '-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n',
+  }
+  const nowhere = join(t.testdir(files), 'nowhere.pem')
+  for (const file of ['nowhere', 'empty', 'text', 'cut', 'half', 'noise']) {
     const targetCertificates = nowhere.replace('nowhere', file)
     await t.rejects(
       startGateway(t, { target: 'https://localhost:1', proxy: { targetCertificates } }),
