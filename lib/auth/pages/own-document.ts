@@ -1,5 +1,6 @@
 /**
- * Answers with a public document of the gateway itself, with a validator: the keys of the signed identity (RFC 7517), the logo.
+ * Answers with a public document of the gateway itself, with a validator: the keys of the signed identity (RFC 7517), the logo,
+ * the metadata of the service provider.
  *
  * # Facts
  * - Backends keep the set of keys they have fetched, and many fetch it again only when it has aged. So a new key is published
@@ -20,6 +21,10 @@ export interface OwnDocument {
   readonly bytes: Buffer
   /** Content-Security-Policy of the document when it is opened by itself. */
   readonly policy?: string
+  /** Content-Disposition. */
+  readonly disposition?: string
+  /** Cache-Control, where it may not be kept without asking again. */
+  readonly caching?: 'no-cache'
 }
 
 /** For how long it may be kept without asking again. */
@@ -49,17 +54,20 @@ export function ownDocument(current: () => OwnDocument | undefined): Handler {
   return async request => {
     const document = current()
     if (document === undefined) return textResponse(404, 'not found')
-    if (request.method === 'GET') return answer(request, document)
-    if (request.method === 'HEAD') return withoutContent(answer(request, document))
+    if (request.method === 'GET') return documentResponse(request, document)
+    if (request.method === 'HEAD') return withoutContent(documentResponse(request, document))
     return methodNotAllowed(['GET', 'HEAD'])
   }
 }
 
-function answer(request: Request, { type, bytes, policy }: OwnDocument): Response {
+/** The document, or 304 to a client that has it already. */
+export function documentResponse(request: Request, document: OwnDocument): Response {
+  const { type, bytes, policy, disposition, caching = `public, max-age=${AGE}` } = document
   const opaque = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
   const fields = Fields.of(
     ['Content-Type', type],
-    ['Cache-Control', `public, max-age=${AGE}`],
+    ['Content-Disposition', disposition],
+    ['Cache-Control', caching],
     ['ETag', `"${opaque}"`],
     ['X-Content-Type-Options', 'nosniff'],
     ['Content-Security-Policy', policy],

@@ -1,7 +1,7 @@
 /**
  * The SAML service wires metadata source, worker threads and memory, and leads each path of SAML to its handler.
  */
-import { createHash, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -13,6 +13,7 @@ import type { Sender } from '../form-preservation/form-reader.ts'
 import { KeptForms } from '../form-preservation/kept-forms.ts'
 import { lastOwner } from '../form-preservation/owner.ts'
 import { type Resubmission, resubmit } from '../form-preservation/resubmission.ts'
+import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 import { type LoginStart, signsRequests, startLogin } from './login.ts'
 import { IdpMetadataSource } from './metadata/idp-metadata-source.ts'
@@ -147,11 +148,12 @@ function certificateEnd(pem: string | undefined): Milliseconds | undefined {
 }
 
 function routesOf(saml: Saml): readonly Route[] {
-  const metadata = async () => metadataResponse(saml)
+  const metadata = async (request: Request) => documentResponse(request, metadataOf(saml))
+  const certificate = async (request: Request) => documentResponse(request, certificateOf(saml))
   return [
     { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
     { method: 'GET', path: '/saml/metadata', handle: metadata },
-    { method: 'GET', path: '/saml/certificate.crt', handle: async () => certificateResponse(saml) },
+    { method: 'GET', path: '/saml/certificate.crt', handle: certificate },
     { method: 'POST', path: '/saml/acs', handle: request => takeAssertion(saml, request) },
     { method: 'GET', path: '/saml/acs', handle: async request => notAPage(saml, request) },
     { method: 'GET', path: '/saml/slo', handle: request => logout(saml, request) },
@@ -160,31 +162,27 @@ function routesOf(saml: Saml): readonly Route[] {
   ]
 }
 
-function metadataResponse(saml: Saml): Response {
+function metadataOf(saml: Saml): OwnDocument {
   const config = saml.config()
   const xml = spMetadataXml(config, saml.keys.saml(), {
     signs: signsRequests(config, saml.source.last),
     now: saml.clock.now(),
   })
-  return documentResponse(Buffer.from(xml), 'application/samlmetadata+xml')
+  return {
+    type: 'application/samlmetadata+xml',
+    bytes: Buffer.from(xml),
+    caching: 'no-cache',
+  }
 }
 
-function certificateResponse(saml: Saml): Response {
+function certificateOf(saml: Saml): OwnDocument {
   const [newest] = saml.keys.saml()
-  const pem = Buffer.from(newest?.certificate ?? '')
-  return documentResponse(pem, 'application/x-pem-file', 'attachment; filename="certificate.crt"')
-}
-
-function documentResponse(bytes: Buffer, type: string, disposition?: string): Response {
-  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
-  const fields = Fields.of(
-    ['Content-Type', type],
-    ['Content-Disposition', disposition],
-    ['Cache-Control', 'no-cache'],
-    ['ETag', etag],
-    ['X-Content-Type-Options', 'nosniff'],
-  )
-  return { status: 200, fields, content: { kind: 'bytes', bytes } }
+  return {
+    type: 'application/x-pem-file',
+    bytes: Buffer.from(newest?.certificate ?? ''),
+    disposition: 'attachment; filename="certificate.crt"',
+    caching: 'no-cache',
+  }
 }
 
 /** A person reloaded the page, or followed a bookmark. */

@@ -4,6 +4,7 @@ import { messageLimits } from '../../../lib/auth/saml/core/message.ts'
 import { parseXml } from '../../../lib/auth/saml/core/scan.ts'
 import { attributeOf } from '../../../lib/auth/saml/core/xml.ts'
 import { verifySignature } from '../../../lib/auth/saml/signature/signature.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { profiles } from '../../../lib/tools/dev-idp/profile.ts'
 import {
   formOf,
@@ -255,6 +256,16 @@ t.test('the certificate and both metadata addresses are served', async t => {
   const metadata = await lab.browser.get('/saml/metadata')
   t.equal(metadata.fields.get('Content-Type'), 'application/samlmetadata+xml')
   t.equal(htmlOf(await lab.browser.get('/saml/metadata.xml')), htmlOf(metadata))
+  for (const [target, seen] of [
+    ['/saml/certificate.crt', certificate],
+    ['/saml/metadata', metadata],
+  ] as const) {
+    t.equal(seen.fields.get('Cache-Control'), 'no-cache')
+    const known = ['If-None-Match', seen.fields.get('ETag')] as const
+    const request = makeRequest('GET', target, { fields: Fields.of(known) })
+    const again = await lab.service.handle(request, target)
+    t.equal(again?.status, 304, target)
+  }
   const parsed = parseXml(Buffer.from(htmlOf(metadata)), messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   t.equal(attributeOf(parsed.root, 'entityID'), 'https://app.example.org/saml/metadata')
