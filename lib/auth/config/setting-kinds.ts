@@ -2,7 +2,7 @@
  * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens. Each reader says what it found,
  * what it expected and how to mend it.
  */
-import { expected, type Read, right, wrong } from '../../config/reading.ts'
+import { expected, right, wrong } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
@@ -11,14 +11,12 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { prefixProblem } from '../access/passthrough.ts'
+import { parseInstant } from '../saml/core/instant.ts'
 
 const string = { type: 'string' }
 
 /** The public host name, with its port when that is not 443. */
-export const domain: Kind<string> = kind({ name: 'host name', json: string }, readDomain)
-
-/** Reads the public host name alone. */
-export function readDomain(found: unknown): Read<string> {
+export const domain: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const what = 'the public host name alone, such as app.example.org'
   if (typeof found !== 'string' || found === '') return expected(found, what)
   const [, scheme = '', host = '', rest = ''] =
@@ -30,7 +28,7 @@ export function readDomain(found: unknown): Read<string> {
   const authority = parseAuthority(found, 443)
   if ('problem' in authority) return expected(found, what, authority.problem)
   return right(formatAuthority(authority, 'https'))
-}
+})
 
 /** An origin: scheme, host and port. */
 export const origin: Kind<TargetUri> = kind({ name: 'origin', json: string }, found => {
@@ -96,13 +94,14 @@ export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, foun
       ),
 )
 
-/** A day or a moment. A day ends with it, in UTC. */
+/** A day or a moment with its zone (ISO 8601). The day counts to its end, in UTC. */
 export const moment: Kind<number> = kind({ name: 'date', json: string }, found => {
   const what = 'a date such as 2030-12-31 or 2030-12-31T12:00:00Z'
   if (typeof found !== 'string') return expected(found, what)
   const day = /^\d{4}-\d{2}-\d{2}$/.test(found)
-  const at = Date.parse(day ? `${found}T23:59:59.999Z` : found)
-  return Number.isNaN(at) || !/^\d{4}-\d{2}-\d{2}/.test(found) ? expected(found, what) : right(at)
+  const at = parseInstant(day ? `${found}T23:59:59.999Z` : found)
+  const zoned = day || /(?:Z|[+-]\d\d:\d\d)$/.test(found)
+  return at === undefined || !zoned ? expected(found, what) : right(at)
 })
 
 /** The canonical name of an attribute of the operator's own. */

@@ -78,7 +78,7 @@ export const settings = group('', {
       ),
       sha256: optional(sha256).says('The SHA-256 of the token in hexadecimal.'),
       expires: optional(moment, 'never').says(
-        'The day, or the moment, after which the token is refused.',
+        'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
     },
     'passthroughTokens:\n  - name: monitoring\n    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n    expires: 2030-12-31',

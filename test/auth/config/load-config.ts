@@ -158,6 +158,28 @@ t.test('no problem quotes a token, wherever it was written by mistake', async t 
   }
 })
 
+t.test('a date is a day of the calendar, and a moment has a zone', t => {
+  const expires = (date: string) => {
+    const token = `{name: a, token: 0123456789abcdef, expires: "${date}"}`
+    const loaded = load(`${least}passthroughTokens: [${token}]\n`)
+    return loaded.ok ? loaded.value.passthroughTokens[0]?.expires : undefined
+  }
+  t.equal(expires('2030-12-31'), Date.UTC(2031, 0, 1) - 1)
+  t.equal(expires('2030-12-31T12:00:00Z'), Date.UTC(2030, 11, 31, 12))
+  t.equal(expires('2030-12-31T12:00:00+02:00'), Date.UTC(2030, 11, 31, 10))
+  for (const wrong of [
+    '2030-02-31',
+    '2030-02-31T12:00:00Z',
+    '2030-12-31 (x',
+    '2030-12-31 12:00',
+    '2030-12-31T12:00:00',
+    '2030-12-31T12:00:00+99:00',
+  ]) {
+    t.equal(expires(wrong), undefined, wrong)
+  }
+  t.end()
+})
+
 t.test('what is dangerous is said and done all the same', t => {
   const warned = (text: string) => load(text).warnings.join('\n')
   t.match(
