@@ -79,7 +79,6 @@ const metadata = (more: Partial<IdpMetadata> & { ends?: number }): IdpMetadata =
   wantAuthnRequestsSigned: false,
   forDevelopment: false,
   validUntil: undefined,
-  cacheDuration: undefined,
   warnings: [],
   ...more,
 })

@@ -1,5 +1,5 @@
 /**
- * Reads and writes instants and durations as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3), xs:duration.
+ * Reads and writes instants as SAML has them: xs:dateTime in UTC (saml-core-2.0-os section 1.3.3).
  */
 
 import type { Milliseconds } from '../../../async/clock.ts'
@@ -27,17 +27,4 @@ export function parseInstant(text: string): Milliseconds | undefined {
 /** A moment as SAML writes it, to the second: some IdPs refuse fractions. */
 export function formatInstant(moment: Milliseconds): string {
   return `${new Date(moment).toISOString().slice(0, 19)}Z`
-}
-
-const DURATION =
-  /^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?$/
-
-/** An xs:duration; years count 365 days and months 30. Undefined for what is none, is empty or negative. */
-export function parseDuration(text: string): Milliseconds | undefined {
-  const match = DURATION.exec(trimXml(text))
-  if (match === null || !/\d/.test(text)) return undefined
-  const parts = match.slice(1).map(part => Number(part ?? 0))
-  const [years = 0, months = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = parts
-  const wholeDays = years * 365 + months * 30 + days
-  return (((wholeDays * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
 }

@@ -6,13 +6,13 @@ import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import { agreed } from '../core/agreement.ts'
-import { parseDuration, parseInstant } from '../core/instant.ts'
+import { parseInstant } from '../core/instant.ts'
 import { metadataLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
 import { type Binding, bindings, ns } from '../core/vocabulary.ts'
 import { attributeOf, childrenOf, trimXml, type XmlElement } from '../core/xml.ts'
 import { verifySignature } from '../signature/signature.ts'
 
-export interface IdpKey {
+interface IdpKey {
   /** Certificate in PEM, 64 characters a line. */
   readonly certificate: string
   /** SHA-256 of the certificate, hexadecimal in lower case. */
@@ -45,8 +45,6 @@ export interface IdpMetadata {
   readonly forDevelopment: boolean
   /** The earliest validUntil that applies to it. */
   readonly validUntil: Milliseconds | undefined
-  /** The shortest cacheDuration that applies to it. */
-  readonly cacheDuration: Milliseconds | undefined
   /** What could not be used, a sentence each. */
   readonly warnings: readonly string[]
 }
@@ -147,10 +145,8 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
   }
   const dated = [...around, descriptor, ...roles]
-  const validUntil = least(dated, 'validUntil', parseInstant)
+  const validUntil = earliestEnd(dated)
   if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
-  const cacheDuration = least(dated, 'cacheDuration', parseDuration)
-  if (Number.isNaN(cacheDuration)) warnings.push('its cacheDuration is no xs:duration')
   return {
     entityId,
     keys,
@@ -161,7 +157,6 @@ function readEntity({ entityId, roles, around, descriptor }: Entity): IdpMetadat
     ),
     forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,
-    cacheDuration: Number.isNaN(cacheDuration) ? undefined : cacheDuration,
     warnings: [...new Set(warnings)],
   }
 }
@@ -260,15 +255,11 @@ function httpUri(text: string | undefined): string | undefined {
   return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
 }
 
-/** The least value of an attribute; undefined when no element has it, NaN when one of them is malformed. */
-function least(
-  elements: readonly XmlElement[],
-  name: string,
-  parse: (text: string) => number | undefined,
-): number | undefined {
+/** The earliest validUntil; undefined when no element has one, NaN when one of them is malformed. */
+function earliestEnd(elements: readonly XmlElement[]): Milliseconds | undefined {
   const values = elements.flatMap(element => {
-    const text = attributeOf(element, name)
-    return text === undefined ? [] : (parse(text) ?? Number.NaN)
+    const text = attributeOf(element, 'validUntil')
+    return text === undefined ? [] : (parseInstant(text) ?? Number.NaN)
   })
   return values.length === 0 ? undefined : Math.min(...values)
 }
