@@ -4,7 +4,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 
-export interface ThreadTask {
+interface ThreadTask {
   /** What the program of the thread finds as `workerData`. */
   readonly task: unknown
   readonly heapMegabytes: number

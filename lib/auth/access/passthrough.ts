@@ -11,7 +11,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 
 /** A token as it is kept: its name for the log, its hash, and when it ends. */
-export interface PassthroughToken {
+interface PassthroughToken {
   readonly name: string
   readonly sha256: Buffer
   /** Moment since the epoch; undefined: never. */
@@ -91,7 +91,7 @@ export function prefixProblem(prefix: string): string | undefined {
 export const tokenField = 'X-Authproxy-Authorization'
 
 /** The name of the token, or why the one that came lets nothing pass. */
-export type TokenVerdict =
+type TokenVerdict =
   | { readonly name: string }
   | { readonly because: 'unknown' | 'expired' | 'malformed' }
 

@@ -27,7 +27,7 @@ import {
 } from './dynamic-file.ts'
 import { WatchedFile } from './watched-file.ts'
 
-export interface KeyRingOptions extends Omit<Making, 'now'> {
+interface KeyRingOptions extends Omit<Making, 'now'> {
   readonly path: string
   readonly clock: Clock
   readonly log: Logger

@@ -6,7 +6,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { systemCode } from '../../errors.ts'
 
-export interface WatchedFileOptions {
+interface WatchedFileOptions {
   readonly path: string
   readonly clock: Clock
   /** Another process has made, replaced or removed the file. */
