@@ -41,7 +41,7 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given'>
+  readonly suites: Pick<Suites, 'given' | 'givenStored'>
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
@@ -65,7 +65,7 @@ export class Answerer {
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
     const { store, suites } = this.#parts
-    if (allowed.file.archive.kind === 'release') suites.given(allowed.request.client, entry)
+    if (allowed.file.archive.kind === 'release') suites.givenStored(allowed.request.client, entry)
     const representation = storedRepresentation(entry, because, allowed, (first, last) =>
       store.content(entry, first, last ?? entry.size - 1),
     )
@@ -194,7 +194,7 @@ export class Answerer {
     negative.forget(file.key)
     if (file.archive.kind === 'release') {
       void filling.settled.then(settled => {
-        if (settled.kind === 'stored') suites.given(request.client, settled.entry)
+        if (settled.kind !== 'failed') suites.given(request.client, settled.entry)
       })
     }
     return represent(allowed, arrivingRepresentation(filling, because, allowed))

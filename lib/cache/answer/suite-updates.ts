@@ -17,6 +17,7 @@ import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
 import { byHashPath, keyIn, type Listed } from '../suites/generation.ts'
+import { suitePolicy } from '../suites/policy.ts'
 import type { Suites } from '../suites/suites.ts'
 
 interface UpdatesParts {
@@ -146,14 +147,15 @@ export class Updates {
     const key = `${entry.key}${incoming}`
     const found = await fetcher.fetch({ ...wanted, key, stored: entry }).found
     if (found.kind !== 'filling') return unchanged(found)
-    if (!found.filling.download.stored) return { use: 'again' }
     const settled = await found.filling.settled
-    if (settled.kind === 'passed') return { use: 'again' }
     if (settled.kind === 'failed') return { use: 'stale', because: 'stale-origin-failed' }
-    if (!(await settled.kept)) return { use: 'again' }
+    const same = settled.entry.digest === entry.digest
+    if (settled.kind === 'passed' || !(await settled.kept)) {
+      return same ? { use: 'store', because: 'validated', entry } : this.#unstorable(entry)
+    }
     try {
       const come = { ...settled.entry, key: entry.key }
-      if (come.digest === entry.digest) return this.#place(come, 'validated')
+      if (same) return this.#place(come, 'validated')
       onChanged()
       const pair = entry.key.endsWith('/Release') ? await this.#signature(at, wanted) : {}
       if (pair === undefined) return { use: 'stale', because: 'stale-suite-incomplete' }
@@ -165,6 +167,25 @@ export class Updates {
       store.remove(key)
       store.remove(`${signatureKey(at)}${incoming}`)
     }
+  }
+
+  /**
+   * What clients get when the new Release file cannot be stored, so that it cannot be checked nor its indexes be kept with it. When
+   * the one before is not adopted, or has expired and no signature is required, they get the new one as it comes.
+   */
+  #unstorable(entry: Entry): RevalidationResult {
+    const { rules, suites, log } = this.#parts
+    const policy = suitePolicy(parentOf(entry.key), rules().config)
+    const adopted = policy !== undefined && suites.generationOf(entry) !== undefined
+    if (!adopted || (policy.verify === 'prefer' && this.#expired(entry))) return { use: 'again' }
+    log.warn('a new Release file cannot be stored; clients get the one before', { key: entry.key })
+    return { use: 'stale', because: 'stale-suite-incomplete' }
+  }
+
+  #expired(entry: Entry): boolean {
+    const { suites, clock } = this.#parts
+    const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
+    return validUntil < clock.now()
   }
 
   /** The detached signature that the origin has now, if it has one; undefined when it does not say. */
@@ -193,7 +214,7 @@ export class Updates {
     entry: Entry,
     signedBy: Entry | undefined,
   ): Promise<StaleReason | undefined> {
-    const { suites, clock, log } = this.#parts
+    const { suites, log } = this.#parts
     const at = parentOf(entry.key)
     const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
     const missing = await suites.prepare(at, {
@@ -203,8 +224,7 @@ export class Updates {
     if (missing === undefined) return 'stale-suite-refused'
     const failed = await this.#fetchAll(at, missing)
     if (failed.length === 0) return undefined
-    const generation = suites.generationOf(entry)
-    const expired = (generation?.validUntil ?? Number.POSITIVE_INFINITY) < clock.now()
+    const expired = this.#expired(entry)
     log.warn('a new Release file names files that cannot be had; clients get the one before', {
       key: entry.key,
       missing: failed.map(({ path }) => path),

@@ -29,7 +29,7 @@ export function keep(
     if (!kept.stored && storing) log.warn('not stored', { key: wanted.key, because: kept.because })
     return kept.stored
   })
-  return put ? { kind: 'stored', entry, kept } : { kind: 'passed' }
+  return put ? { kind: 'stored', entry, kept } : { kind: 'passed', entry }
 }
 
 /** Time between two looks. apt comes back within seconds. */

@@ -55,7 +55,7 @@ export type Settled =
       /** Whether the content has reached the store; until then it is read from memory. */
       readonly kept: Promise<boolean>
     }
-  | { readonly kind: 'passed' }
+  | { readonly kind: 'passed'; readonly entry: Entry }
   | { readonly kind: 'failed' }
 
 /** The origin has something else to say than content. */

@@ -149,11 +149,17 @@ export class Suites {
     }
   }
 
-  /** A client gets this stored Release file. One that was never adopted is adopted now. */
-  given(client: Client, entry: Entry): void {
+  /** A client gets this Release file, stored or not. */
+  given(client: Client, { key, digest }: Pick<Entry, 'key' | 'digest'>): void {
+    const suite = suiteOfRelease(key)
+    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.note(client, suite, digest)
+  }
+
+  /** The same for one that is stored: if its suite was never adopted, it is adopted now. */
+  givenStored(client: Client, entry: Entry): void {
+    this.given(client, entry)
     const suite = suiteOfRelease(entry.key)
     if (suite === undefined || entry.key.endsWith('.gpg')) return
-    this.#given.note(client, suite, entry.digest)
     if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
   }
 

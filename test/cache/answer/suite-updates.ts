@@ -7,11 +7,12 @@ import { openStore } from '../../../lib/cache/store/store.ts'
 import { silentLog } from '../../../lib/log/log.ts'
 import {
   asked,
+  type ChangingArchive,
   changingArchive,
   changingArchives,
 } from '../../fixtures/archive/changing-archive.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
-import { reply } from '../../fixtures/http/scripted-origin.ts'
+import { file, reply } from '../../fixtures/http/scripted-origin.ts'
 import { keep } from '../../fixtures/store/opened.ts'
 
 t.test('a new Release comes with its indexes, by hash and by name', async t => {
@@ -123,6 +124,48 @@ t.test('clients wait so long for a new generation and no longer', async t => {
   await archive.cache.until(() => done)
   t.match((await answer).text, 'Version: 1')
 })
+
+/** What keeps the next Release file of an archive from being stored. */
+const obstacles: Readonly<
+  Record<string, (archive: ChangingArchive) => Promise<Readonly<Record<string, string>>>>
+> = {
+  'the disk has no room': async ({ cache, origin }) => {
+    const domains = [`127.0.0.1:${origin.port}`]
+    await cache.reload({ freshness: { floor: '0s' }, domains, retention: { free: '900T' } })
+    await cache.until(() => cache.log.lines.some(({ message }) => message.startsWith('retention:')))
+    return {}
+  },
+  'the origin forbids it': async () => ({ 'Cache-Control': 'private' }),
+}
+for (const [obstacle, erect] of Object.entries(obstacles)) {
+  t.test(`a Release that cannot be stored, because ${obstacle}`, async t => {
+    const archive = await changingArchive(t, { now: Date.parse('2025-01-01T01:10:00Z') })
+    const more = 'Valid-Until: Wed, 01 Jan 2025 02:40:00 UTC\n'
+    archive.serve(await archive.ofDay(1, { more }))
+    await archive.update()
+    await archive.update()
+    const fields = await erect(archive)
+    const publish = async (day: number): Promise<void> => {
+      const next = await archive.ofDay(day, { more })
+      archive.serve(next)
+      const content = next.get(archive.release) ?? ''
+      archive.origin.at(`/${archive.release}`, file({ content, fields }))
+    }
+    await publish(1)
+    t.match((await archive.get(archive.release)).fields.get('Cache-Status'), 'detail=validated')
+    await publish(2)
+    for (let n = 0; n < 3; n += 1) {
+      t.strictSame(await archive.update(), { day: '1', fits: true })
+    }
+    const answer = await archive.get(archive.release)
+    t.match(answer.fields.get('Cache-Status'), 'detail=stale-suite-incomplete')
+    t.ok(archive.cache.log.lines.some(({ message }) => /cannot be stored/.test(message)))
+    archive.clock.advance(90 * 60_000)
+    for (let n = 0; n < 3; n += 1) {
+      t.strictSame(await archive.update(), { day: '2', fits: true }, 'the one before has expired')
+    }
+  })
+}
 
 t.test('what finds out whether a slow origin is back takes no half of an update', async t => {
   const archive = await changingArchive(t)
