@@ -125,7 +125,7 @@ function answered(
     })
   })
   return file.underOurAddress
-    ? whenReady(response, ready => sandboxed(ready, request.target))
+    ? whenReady(response, ready => sandboxed(ready, request.target, file.uri))
     : response
 }
 

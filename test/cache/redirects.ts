@@ -146,6 +146,28 @@ t.test('a passed redirect stays below the prefix by which the client asked', asy
   t.equal(await location('/tls'), '/HTTPS///mirror.example.org/x?y')
 })
 
+t.test('so do relative redirects of what is passed through', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const authority = `127.0.0.1:${origin.port}`
+  const cache = await TestCache.start(t, { settings: { passthrough_domains: [authority] } })
+  const locations: Readonly<Record<string, string>> = {
+    '/elsewhere?y': `/${authority}/elsewhere?y`,
+    there: `/${authority}/deep/there`,
+    '#part': `/${authority}/deep/file#part`,
+    '//mirror.example.org/x#part': '/mirror.example.org/x#part',
+    'https://mirror.example.org/x': '/HTTPS///mirror.example.org/x',
+    'ftp://mirror.example.org/x': 'ftp://mirror.example.org/x',
+    'http://[': 'http://[',
+  }
+  for (const [location, expected] of Object.entries(locations)) {
+    origin.at('/deep/file', to(location))
+    const { fields } = await cache.get(`/${authority}/deep/file`)
+    t.equal(fields.get('Location'), expected, location)
+    const proxied = await cache.get(origin.url('/deep/file'))
+    t.equal(proxied.fields.get('Location'), location, 'as it came, to a client of the proxy')
+  }
+})
+
 t.test('an archive has a word of its own; a redirect without a target stays a failure', async t => {
   const [front, mirror] = [await ScriptedOrigin.listen(t), await ScriptedOrigin.listen(t)]
   const settings = { archives: [{ origins: [`127.0.0.1:${front.port}`], redirects: 'pass' }] }

@@ -152,8 +152,8 @@ export function keptAs(destination: FileDestination, key: string): FileDestinati
   return { ...destination, uri, key, archive, about: { ...destination.about, key } }
 }
 
-/** An archive's answer as it may be shown under our address, to a request for this target. Redirects stay there. */
-export function sandboxed(response: Response, target: Target): Response {
+/** The answer to a request for this target, from `uri`, as it may be shown under our address. Redirects stay there. */
+export function sandboxed(response: Response, target: Target, uri: TargetUri): Response {
   const location = response.fields.get('Location')
   const fields = response.fields
     .without(...aboutASite, ...(location === undefined ? [] : ['Location']))
@@ -161,17 +161,23 @@ export function sandboxed(response: Response, target: Target): Response {
     .plus('Content-Security-Policy', 'sandbox')
     .plus('X-Content-Type-Options', 'nosniff')
   if (location === undefined) return { ...response, fields }
-  return { ...response, fields: fields.plus('Location', prefixed(location, target)) }
+  return { ...response, fields: fields.plus('Location', prefixed(location, target, uri)) }
 }
 
-/** The place a redirect names, with the prefix by which the client asked. */
-function prefixed(location: string, target: Target): string {
-  const uri = parseUri(location)
+/** The place a redirect of `from` names, with the prefix by which the client asked. */
+function prefixed(location: string, target: Target, from: TargetUri): string {
+  const base = formatUri(from)
+  if (!URL.canParse(location, base)) return location
+  const url = new URL(location, base)
+  const { hash } = url
+  url.hash = ''
+  const uri = parseUri(url.href)
   if ('problem' in uri) return location
   const byProxy = target.form === 'absolute' && target.uri.host === 'https'
-  return formatUri(uri)
+  const place = formatUri(uri)
     .replace(/^http:\/\//, '/')
     .replace(/^https:\/\//, byProxy ? 'http://HTTPS///' : '/HTTPS///')
+  return place + hash
 }
 
 /** Fields that concern all of a server's site. */
