@@ -174,11 +174,12 @@ t.test('a passthrough host is fetched and not stored, its answers are its own', 
   const cache = await TestCache.start(t, {
     settings: { passthrough_domains: [`127.0.0.1:${origin.port}`] },
   })
-  origin.at(deb, file({ content: 'hello', etag: '"1"' }))
+  origin.at(deb, file({ content: 'hello', etag: '"1"', fields: { 'X-Cache': 'HIT' } }))
   origin.at('/moved', reply({ status: 302, fields: { Location: '/elsewhere' } }))
   const part = await cache.get(origin.url(deb), { Range: 'bytes=1-2', 'X-Ours': 'a' })
   t.equal(part.status, 206)
   t.equal(part.text, 'el')
+  t.strictSame(part.fields.all('X-Cache'), ['MISS'], "in place of another cache's")
   t.equal(origin.requests[0]?.fields.get('X-Ours'), 'a')
   t.equal((await cache.get(origin.url(deb), { 'If-None-Match': '"1"' })).status, 304)
   const moved = await cache.get(origin.url('/moved'))

@@ -137,7 +137,7 @@ export async function passed(
     detail: because,
   })
   const fields = appendVia(endToEnd(response.fields).without('Content-Length'), '1.1', pseudonym)
-    .plus('X-Cache', 'MISS')
+    .with('X-Cache', 'MISS')
     .plus('Cache-Status', cacheStatus)
   if (request.method === 'HEAD' || status === 304) {
     response.content.close()
