@@ -215,10 +215,12 @@ async function startWith(
     if ('problems' in loaded) return loaded.problems
     const fresh = loaded.config
     warnings = loaded.warnings ?? []
-    pending = needRestart(config, fresh).map(
+    // Compared with the start: settings that need a restart stay pending across later reloads.
+    const waiting = needRestart(options.config, fresh).map(
       setting => `${setting} has changed; it takes effect when the service is restarted`,
     )
-    for (const sentence of pending) log.warn(sentence)
+    for (const sentence of waiting) if (!pending.includes(sentence)) log.warn(sentence)
+    pending = waiting
     config = fresh
     inForce = compiled()
     retain(config)
