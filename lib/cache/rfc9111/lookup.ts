@@ -148,7 +148,7 @@ export function allowsStale(stored: Entry): boolean {
 export type FreshnessSettings = Pick<Config['freshness'], 'index' | 'other' | 'negative' | 'floor'>
 
 /** What freshness asks of an entry. */
-export type Stored = Pick<Entry, 'fields' | 'validated' | 'initialAge'>
+export type Stored = Pick<Entry, 'fields' | 'stored' | 'validated' | 'initialAge'>
 
 /**
  * How long a stored response stays fresh from `now` on: Infinity when it is immutable, zero or negative when it is stale,
@@ -169,10 +169,13 @@ export function freshnessOf(
 }
 
 /**
- * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age.
+ * The age of a stored response (4.2.3), whole seconds, never negative: what is sent as Age. While an operator wants the origin to
+ * be asked, it counts from when the response was stored.
  */
 export function currentAge(stored: Stored, now: Milliseconds): Seconds {
-  return Math.max(0, stored.initialAge) + Math.floor(residentTime(stored, now) / 1000)
+  const { initialAge, validated } = stored
+  const since = validated === unconfirmed ? { ...stored, validated: stored.stored } : stored
+  return Math.max(0, initialAge) + Math.floor(residentTime(since, now) / 1000)
 }
 
 /** Whether the origin has confirmed the response within `floor`: too recently to be asked again, even for `max-age=0`. */

@@ -8,6 +8,7 @@ import {
   isJustValidated,
   type Stored,
 } from '../../../lib/cache/rfc9111/lookup.ts'
+import { unconfirmed } from '../../../lib/cache/store/entry.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 const T = Date.UTC(2025, 4, 20, 12)
@@ -23,7 +24,7 @@ const settings: FreshnessSettings = {
 }
 
 function stored(change: Partial<Stored> = {}): Stored {
-  return { fields: [], validated: T, initialAge: 0, ...change }
+  return { fields: [], stored: T, validated: T, initialAge: 0, ...change }
 }
 
 function remaining(path: string, entry: Stored, now: number): number {
@@ -168,6 +169,16 @@ t.test('current age (4.2.3)', async t => {
   ] as const) {
     t.equal(currentAge(stored({ initialAge: initial }), T + elapsed), age, `${initial} ${elapsed}`)
   }
+})
+
+t.test('what is to be confirmed is stale, and as old as its time in the store', async t => {
+  const entry = stored({ validated: unconfirmed, initialAge: 17 })
+  t.equal(currentAge(entry, T + 10 * SECOND), 27)
+  for (const path of ['/InRelease', '/d/pool/main/a/apt/apt_2.6.1_amd64.deb', '/other']) {
+    t.ok(remaining(path, entry, T + 10 * SECOND) < 0, path)
+  }
+  const lasting = stored({ ...entry, fields: [['Cache-Control', 'max-age=86400']] })
+  t.ok(remaining('/InRelease', lasting, T + 10 * SECOND) < 0, 'whatever the origin says')
 })
 
 t.test('initial age (4.2.3)', async t => {
