@@ -9,10 +9,12 @@
  * - Some files are forbidden or broken at every origin. So a refusal counts as a failure of an origin only when another one has
  *   the file.
  * - While another origin could answer, ten seconds without a head are enough; the last one gets the configured deadlines.
+ * - A request that waits for a connection because all are in use says nothing about the origin.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginDeadlines, OriginResponse } from '../../http/client/client.ts'
+import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
@@ -132,7 +134,7 @@ export class Mirrors {
       else round.behind ??= place
     } catch (error) {
       if (question.signal.aborted || !isUpstream(error)) throw error
-      this.#note(place)
+      if (!waitedInLine(error)) this.#note(place)
       round.failed.push(place)
       round.failure ??= error
       this.#parts.log.warn('an origin failed, the next one is asked', {
@@ -171,9 +173,9 @@ export class Mirrors {
         signal: AbortSignal.any([round.question.signal, late.signal]),
       })
     } catch (error) {
-      throw late.signal.aborted && !round.question.signal.aborted
-        ? slowOrigin(originName(place))
-        : error
+      if (!late.signal.aborted || round.question.signal.aborted) throw error
+      const name = originName(place)
+      throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
     } finally {
       cancel()
     }
@@ -218,6 +220,11 @@ async function askAt(
 ): Promise<Answer> {
   const { response, uri } = await askOne(place, { ...how, others })
   return { response, place, source: uri, others, certain: true }
+}
+
+/** Whether a request came to its end before it had a connection: all that the origin may have of us were in use. */
+function waitedInLine(error: unknown): boolean {
+  return error instanceof OriginFailure && error.phase === 'queue'
 }
 
 /** What a status says of the origin: it has the file, it has not, or it does not serve it. */

@@ -4,6 +4,7 @@ import { Mirrors } from '../../../lib/cache/fetch/mirrors.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
+import { failureOf, OriginFailure } from '../../../lib/http/client/errors.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { TargetUri } from '../../../lib/http/message/target.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -18,7 +19,7 @@ const entry = { fields: [['Last-Modified', 'Thu, 02 Jan 2025 00:00:00 GMT']] } a
 /** Mirrors of which each origin says what `says` has: a status with its fields, or a failure. */
 function mirrors() {
   const clock = new ManualClock(Date.now())
-  const says: Record<string, { status: number; fields?: Fields } | Error | 'silent'> = {}
+  const says: Record<string, { status: number; fields?: Fields } | Error | Silence> = {}
   let asked: string[] = []
   const inTurn = new Mirrors({
     clock,
@@ -37,6 +38,7 @@ function mirrors() {
         asked.push(`${host[0]}${how.deadlines === impatient ? '*' : ''}`)
         const said = says[host] ?? { status: 200 }
         if (said === 'silent') return silence(how.signal)
+        if (said === 'busy') return silence(how.signal, abortedInLine)
         if (said instanceof Error) throw said
         const response = {
           fields: Fields.empty,
@@ -55,9 +57,16 @@ function mirrors() {
   return { clock, says, ask, inTurn }
 }
 
+/** An origin that does not answer, and one to which all our connections are in use. */
+type Silence = 'silent' | 'busy'
+
+const abortedInLine = new OriginFailure('ORIGIN_ABORTED', 'a.example.org:80', { phase: 'queue' })
+
 /** Ends when the caller gives up. */
-function silence(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+function silence(signal: AbortSignal, error?: Error): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(error ?? signal.reason))
+  })
 }
 
 const failed = new Failure('down', { code: 'X', fault: 'upstream', publicText: '' })
@@ -166,6 +175,21 @@ t.test('an origin that does not answer is left after ten seconds, redirects incl
   await setImmediate()
   clock.advance(1)
   t.equal(await outcome, 'a* b*: b 200')
+})
+
+t.test('an origin is not to blame for requests that wait for a connection to it', async t => {
+  const { says, ask, clock } = mirrors()
+  says['a.example.org'] = 'busy'
+  const outcome = ask()
+  clock.advance(10_000)
+  t.equal(await outcome, 'a* b*: b 200')
+  says['a.example.org'] = failureOf('queue', 'a.example.org:80', {})
+  t.equal(await ask(), 'a* b*: b 200')
+  says['b.example.org'] = { status: 404 }
+  says['c.example.org'] = { status: 404 }
+  t.equal(await ask(), 'a* b* c a: b 404?', 'it may have the file')
+  says['a.example.org'] = { status: 200 }
+  t.equal(await ask(), 'a*: a 200')
 })
 
 t.test('an origin that is not wanted is not asked', async t => {
