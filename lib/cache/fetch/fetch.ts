@@ -248,7 +248,9 @@ export class Fetcher {
           log.warn('fetch broke off, resuming', { key, received, error })
         },
       })
-      return keep(wanted, { draft, download }, this.#options)
+      const settled = keep(wanted, { draft, download }, this.#options)
+      if (settled.kind === 'stored') this.#wrong.forget(wanted)
+      return settled
     } catch (error) {
       begun.content.close()
       if (last !== undefined && isUpstream(error)) onBroken(last)

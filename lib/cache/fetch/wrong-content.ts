@@ -1,7 +1,7 @@
 /**
  * Finds content that is plainly not the file, and remembers files of which an origin has just sent content that the archive does
  * not promise: for some seconds they are not fetched again for each client, and the next content never gets the date of the wrong
- * one.
+ * one. The right content ends that.
  *
  * # Facts
  * - apt keeps the beginning of what broke off and asks for the rest with the date it came with. With the same date the right
@@ -49,6 +49,11 @@ export class WrongContent {
       until: this.#clock.elapsed() + pause,
       draft: draft ?? this.#wrong.get(wanted.key)?.draft,
     })
+  }
+
+  /** The right content came: from here on its date is the one that the next content must not have. */
+  forget({ key }: Wanted): void {
+    this.#wrong.delete(key)
   }
 
   /** Why it is not worth while to fetch this now. */

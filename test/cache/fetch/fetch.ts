@@ -9,12 +9,14 @@ import { Piece } from '../../../lib/bytes/piece.ts'
 import type { Source } from '../../../lib/bytes/source.ts'
 import { classify } from '../../../lib/cache/archive/path.ts'
 import { Fetcher, type FetcherOptions } from '../../../lib/cache/fetch/fetch.ts'
+import type { Answer } from '../../../lib/cache/fetch/mirrors.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { openStore } from '../../../lib/cache/store/store.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
 import { silentLog } from '../../../lib/log/log.ts'
+import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 async function fetcherForTest(
@@ -43,11 +45,22 @@ async function fetcherForTest(
     await store.close()
     await rm(directory, { recursive: true, force: true })
   })
-  return Object.assign(fetcher, { store })
+  return Object.assign(fetcher, { store, clock })
 }
 
 function hostNamed(host: string): TargetUri {
   return { scheme: 'http', host, port: 80, path: '/file' }
+}
+
+/** The answer of an origin with this content. */
+function answerOf(place: TargetUri, fields: Fields, text: string): Answer {
+  const pieces = [new Piece(Buffer.from(text))]
+  const content: Source = { next: take => take(undefined, pieces.shift()), close() {} }
+  const response: OriginResponse = {
+    ...{ status: 200, reason: 'OK', version: '1.1', fields, length: text.length, content },
+    ...{ address: '192.0.2.1', reused: false, trailers: undefined },
+  }
+  return { response, place, source: place, others: false, certain: true }
 }
 
 function wanted(uri: TargetUri) {
@@ -99,6 +112,32 @@ t.test('what is fetched because it was not there need not be looked for meanwhil
   fetcher.fetch({ ...stored, stored: entry })
   t.ok(fetcher.isFetching(stored.key))
   t.notOk(fetcher.isFetchedAnew(stored.key), 'a revalidation is not told apart by its key')
+})
+
+t.test('no two contents share a date, also after content that was wrong', async t => {
+  const said = Fields.of(['Last-Modified', 'Wed, 01 Jan 2025 00:00:00 GMT'])
+  let sent = ''
+  const fetcher = await fetcherForTest(t, async ({ uri }) => answerOf(uri, said, sent))
+  const { store, clock } = fetcher
+  const uri = { ...hostNamed('archive.example.org'), path: '/dists/s/main/binary-all/Packages.gz' }
+  const key = formatUri(uri)
+  const dates: string[] = []
+  for (const [content, promised] of [
+    ['version 0', 'version 1'],
+    ['version 1', 'version 1'],
+    ['version 2', 'version 2'],
+    ['version 3', 'version 3'],
+  ] as const) {
+    sent = content
+    const claim = { size: sent.length, digest: hexOf('sha256', promised), suite: 'a suite' }
+    const found = await fetcher.fetch({ ...wanted(uri), claim, stored: store.peek(key) }).found
+    if (found.kind !== 'filling') throw new Error(found.kind)
+    const settled = await found.filling.settled
+    t.equal(settled.kind, content === promised ? 'stored' : 'failed')
+    dates.push(found.filling.draft.lastModified)
+    clock.advance(5000)
+  }
+  t.equal(new Set(dates).size, 4, dates.join())
 })
 
 t.test('what cannot be stored lets the connection of its origin go', async t => {
