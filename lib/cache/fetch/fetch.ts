@@ -189,9 +189,9 @@ export class Fetcher {
       if (answer.others) return this.#elsewhere(running, answer)
       if (stored !== undefined) throw somethingElse(found)
     }
-    const previous = this.#wrong.before(key) ?? stored
-    const draft = draftEntry(key, fields, { ...times, previous })
     try {
+      const previous = this.#wrong.before(key) ?? stored
+      const draft = draftEntry(key, fields, { ...times, previous })
       const download = store.download({
         key,
         length,

@@ -127,14 +127,20 @@ function lastModifiedFor(
   received: Milliseconds,
   previous: EntryDraft | undefined,
 ): string {
-  const given = parseDate(fields.get('Last-Modified') ?? '', received)
-  const before = previous === undefined ? undefined : parseDate(previous.lastModified, received)
+  const given = dateBeforeEnd(fields.get('Last-Modified') ?? '', received)
+  const before = dateBeforeEnd(previous?.lastModified ?? '', received)
   if (given === undefined) {
     return formatDate(before === undefined ? received : Math.max(received, before + 1000))
   }
   const origins = Fields.of(...(previous?.fields ?? [])).get('Last-Modified')
   const same = given === before || fields.get('Last-Modified') === origins
   return formatDate(before !== undefined && same ? Math.max(given, before + 1000) : given)
+}
+
+/** The moment of a date; undefined when there is none, and for one of the last year of all: few dates can come after that. */
+function dateBeforeEnd(text: string, now: Milliseconds): Milliseconds | undefined {
+  const moment = parseDate(text, now)
+  return moment !== undefined && moment < Date.UTC(9999, 0) ? moment : undefined
 }
 
 /** The most that are remembered; beyond it the least recently used is forgotten. */

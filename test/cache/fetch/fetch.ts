@@ -158,8 +158,11 @@ t.test('what cannot be stored lets the connection of its origin go', async t => 
   fetcher.store.download = () => {
     throw new Error('the store takes nothing')
   }
-  const { found } = fetcher.fetch(wanted(place))
-  t.match(await found, { kind: 'failed' })
+  t.match(await fetcher.fetch(wanted(place)).found, { kind: 'failed' })
+  t.ok(closed)
+  closed = false
+  fetcher.clock.set(Date.UTC(10_000, 0))
+  t.match(await fetcher.fetch(wanted(place)).found, { kind: 'failed' }, 'no date can be made')
   t.ok(closed)
   t.equal(fetcher.count, 0)
 })

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { keptFields, unstorable } from '../../../lib/cache/rfc9111/stored-response.ts'
+import {
+  draftEntry,
+  type EntryDraft,
+  keptFields,
+  unstorable,
+} from '../../../lib/cache/rfc9111/stored-response.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 /** What becomes of a 200 with this field. */
@@ -71,4 +76,23 @@ t.test('cookies do not stop storing, they are left out', async t => {
     [...keptFields(response)].map(([name]) => name),
     ['Date', 'Content-Type', 'Last-Modified', 'Cache-Control'],
   )
+})
+
+t.test('two contents never share a date, also at the end of all dates', async t => {
+  const received = Date.UTC(2025, 0, 1)
+  for (const date of [
+    undefined,
+    'Tue, 31 Dec 2024 00:00:00 GMT',
+    'Thu, 31 Dec 2026 00:00:00 GMT',
+    'Fri, 31 Dec 9999 23:59:59 GMT',
+  ]) {
+    const fields = Fields.of(['Last-Modified', date])
+    const dates = new Set<string>()
+    let previous: EntryDraft | undefined
+    for (let n = 0; n < 3; n += 1) {
+      previous = draftEntry('key', fields, { requested: received, received, previous })
+      dates.add(previous.lastModified)
+    }
+    t.equal(dates.size, 3, [...dates].join())
+  }
 })
