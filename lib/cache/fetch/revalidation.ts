@@ -51,9 +51,8 @@ export async function revalidate(
       }
       if (settled.kind === 'passed') return { use: 'again' }
       const { entry } = settled
-      return entry.digest === stored.digest
-        ? { use: 'store', entry, because: 'validated' }
-        : { use: 'store', entry, because: 'changed' }
+      const because = entry.digest === stored.digest ? 'validated' : 'changed'
+      return { use: 'store', entry, because }
     }
   }
 }

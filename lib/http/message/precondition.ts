@@ -24,17 +24,8 @@ export interface Selected {
 }
 
 export type Outcome =
-  | { readonly proceed: true; readonly because: 'unconditional' | 'condition-holds' }
-  | {
-      readonly proceed: false
-      readonly status: 304
-      readonly because: 'etag-matches' | 'not-modified-since'
-    }
-  | {
-      readonly proceed: false
-      readonly status: 412
-      readonly because: 'if-match' | 'if-unmodified-since' | 'if-none-match'
-    }
+  | { readonly proceed: true }
+  | { readonly proceed: false; readonly status: 304 | 412 }
 
 /** Evaluates the preconditions of a request, in the order of section 13.2.2; If-Range, its last step, is below. */
 export function evaluatePreconditions(
@@ -44,23 +35,19 @@ export function evaluatePreconditions(
 ): Outcome {
   const { method, fields } = request
   // Methods that neither select nor modify a representation have no preconditions (13.2.1).
-  if (method === 'CONNECT' || method === 'OPTIONS' || method === 'TRACE') return unconditional
+  if (method === 'CONNECT' || method === 'OPTIONS' || method === 'TRACE') return proceeds
   const { validators, role } = selected
-  let conditional = false
 
   if (role === 'origin') {
     const ifMatch = fields.get('if-match')
     const ifUnmodifiedSince = fields.get('if-unmodified-since')
     // 1. If-Match, when true go on to step 3, when false answer 412.
     if (ifMatch !== undefined) {
-      if (!anyMatches(ifMatch, validators, strongMatch)) return failed('if-match')
-      conditional = true
+      if (!anyMatches(ifMatch, validators, strongMatch)) return failed
     }
     // 2. If-Match absent: If-Unmodified-Since, when true go on, when false answer 412.
     else if (ifUnmodifiedSince !== undefined) {
-      const unmodified = isUnmodifiedSince(ifUnmodifiedSince, validators, now)
-      if (unmodified === false) return failed('if-unmodified-since')
-      conditional = unmodified !== undefined
+      if (isUnmodifiedSince(ifUnmodifiedSince, validators, now) === false) return failed
     }
   }
 
@@ -68,18 +55,16 @@ export function evaluatePreconditions(
   const ifNoneMatch = fields.get('if-none-match')
   // 3. If-None-Match, when true go on to step 5, when false answer 304 to GET and HEAD, 412 to others.
   if (ifNoneMatch !== undefined) {
-    if (!anyMatches(ifNoneMatch, validators, weakMatch)) return holds
-    return reading ? notModified('etag-matches') : failed('if-none-match')
+    if (!anyMatches(ifNoneMatch, validators, weakMatch)) return proceeds
+    return reading ? notModified : failed
   }
   // 4. GET or HEAD, If-None-Match absent: If-Modified-Since, when true go on, when false answer 304.
   const ifModifiedSince = reading ? fields.get('if-modified-since') : undefined
-  if (ifModifiedSince !== undefined) {
-    const unmodified = isUnmodifiedSince(ifModifiedSince, validators, now)
-    if (unmodified === true) return notModified('not-modified-since')
-    conditional ||= unmodified !== undefined
+  if (ifModifiedSince !== undefined && isUnmodifiedSince(ifModifiedSince, validators, now)) {
+    return notModified
   }
   // 5. If-Range is `ifRangeHolds`, asked where ranges are chosen.
-  return conditional ? holds : unconditional
+  return proceeds
 }
 
 /**
@@ -98,16 +83,9 @@ export function ifRangeHolds(fields: Fields, validators: Validators, now: Millis
   )
 }
 
-const unconditional: Outcome = { proceed: true, because: 'unconditional' }
-const holds: Outcome = { proceed: true, because: 'condition-holds' }
-
-function notModified(because: 'etag-matches' | 'not-modified-since'): Outcome {
-  return { proceed: false, status: 304, because }
-}
-
-function failed(because: 'if-match' | 'if-unmodified-since' | 'if-none-match'): Outcome {
-  return { proceed: false, status: 412, because }
-}
+const proceeds: Outcome = { proceed: true }
+const notModified: Outcome = { proceed: false, status: 304 }
+const failed: Outcome = { proceed: false, status: 412 }
 
 /** "*" matches any current representation, a list one whose tag it holds; without a representation nothing matches. */
 function anyMatches(

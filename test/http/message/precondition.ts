@@ -17,110 +17,100 @@ const dateOnly: Validators = { lastModified }
 const none: Validators = {}
 const absent = undefined
 
-/** Conditions are written as field lines with bars between them; the word expected is the reason given. */
-type Row = readonly [method: string, lines: string, of: Validators | undefined, word: string]
+/** Conditions are written as field lines with bars between them; 200 stands for going on. */
+type Row = readonly [method: string, lines: string, of: Validators | undefined, status: number]
 
 function check(name: string, role: 'origin' | 'cache', rows: readonly Row[]): void {
   t.test(name, t => {
-    for (const [method, lines, validators, word] of rows) {
+    for (const [method, lines, validators, status] of rows) {
       const pairs = lines.split(' | ').map(line => line.split(': ', 2))
       const fields = Fields.fromFlat(['Host', 'a', ...pairs.flat()])
       const outcome = evaluatePreconditions({ method, fields }, { validators, role }, now)
-      t.equal(outcome.because, word, `${method} ${lines} ${JSON.stringify(validators)}`)
-      t.equal(outcome.proceed ? 200 : outcome.status, STATUS[outcome.because])
+      const found = outcome.proceed ? 200 : outcome.status
+      t.equal(found, status, `${method} ${lines} ${JSON.stringify(validators)}`)
     }
     t.end()
   })
 }
 
-const STATUS = {
-  unconditional: 200,
-  'condition-holds': 200,
-  'etag-matches': 304,
-  'not-modified-since': 304,
-  'if-match': 412,
-  'if-unmodified-since': 412,
-  'if-none-match': 412,
-}
-
 check('If-None-Match (13.1.2)', 'cache', [
-  ['GET', '', both, 'unconditional'],
-  ['GET', 'If-None-Match: "a"', both, 'etag-matches'],
-  ['HEAD', 'If-None-Match: "a"', both, 'etag-matches'],
-  ['GET', 'If-None-Match: W/"a"', both, 'etag-matches'],
-  ['GET', 'If-None-Match: "a"', weakTag, 'etag-matches'],
-  ['GET', 'If-None-Match: "b", "a"', both, 'etag-matches'],
-  ['GET', 'If-None-Match: "b" | if-none-match: "a"', both, 'etag-matches'],
-  ['GET', 'If-None-Match: "b"', both, 'condition-holds'],
-  ['GET', 'If-None-Match: "A"', both, 'condition-holds'],
-  ['GET', 'If-None-Match: "a"', dateOnly, 'condition-holds'],
-  ['GET', 'If-None-Match: "a"', absent, 'condition-holds'],
-  ['GET', 'If-None-Match: a', both, 'condition-holds'],
-  ['GET', 'If-None-Match: *', none, 'etag-matches'],
-  ['GET', 'If-None-Match: *', absent, 'condition-holds'],
-  ['PUT', 'If-None-Match: *', both, 'if-none-match'],
-  ['PUT', 'If-None-Match: *', absent, 'condition-holds'],
-  ['DELETE', 'If-None-Match: "a"', both, 'if-none-match'],
+  ['GET', '', both, 200],
+  ['GET', 'If-None-Match: "a"', both, 304],
+  ['HEAD', 'If-None-Match: "a"', both, 304],
+  ['GET', 'If-None-Match: W/"a"', both, 304],
+  ['GET', 'If-None-Match: "a"', weakTag, 304],
+  ['GET', 'If-None-Match: "b", "a"', both, 304],
+  ['GET', 'If-None-Match: "b" | if-none-match: "a"', both, 304],
+  ['GET', 'If-None-Match: "b"', both, 200],
+  ['GET', 'If-None-Match: "A"', both, 200],
+  ['GET', 'If-None-Match: "a"', dateOnly, 200],
+  ['GET', 'If-None-Match: "a"', absent, 200],
+  ['GET', 'If-None-Match: a', both, 200],
+  ['GET', 'If-None-Match: *', none, 304],
+  ['GET', 'If-None-Match: *', absent, 200],
+  ['PUT', 'If-None-Match: *', both, 412],
+  ['PUT', 'If-None-Match: *', absent, 200],
+  ['DELETE', 'If-None-Match: "a"', both, 412],
 ])
 
 check('If-Modified-Since (13.1.3)', 'cache', [
-  ['GET', `If-Modified-Since: ${same}`, dateOnly, 'not-modified-since'],
-  ['HEAD', `If-Modified-Since: ${same}`, dateOnly, 'not-modified-since'],
-  ['GET', `If-Modified-Since: ${sameOldStyle}`, dateOnly, 'not-modified-since'],
-  ['GET', `If-Modified-Since: ${after}`, dateOnly, 'not-modified-since'],
-  ['GET', `If-Modified-Since: ${before}`, dateOnly, 'condition-holds'],
-  ['POST', `If-Modified-Since: ${same}`, dateOnly, 'unconditional'],
-  ['GET', 'If-Modified-Since: yesterday', dateOnly, 'unconditional'],
-  ['GET', `If-Modified-Since: ${same} | If-Modified-Since: ${same}`, dateOnly, 'unconditional'],
-  ['GET', `If-Modified-Since: ${same}`, none, 'unconditional'],
-  ['GET', `If-Modified-Since: ${same}`, absent, 'unconditional'],
+  ['GET', `If-Modified-Since: ${same}`, dateOnly, 304],
+  ['HEAD', `If-Modified-Since: ${same}`, dateOnly, 304],
+  ['GET', `If-Modified-Since: ${sameOldStyle}`, dateOnly, 304],
+  ['GET', `If-Modified-Since: ${after}`, dateOnly, 304],
+  ['GET', `If-Modified-Since: ${before}`, dateOnly, 200],
+  ['POST', `If-Modified-Since: ${same}`, dateOnly, 200],
+  ['GET', 'If-Modified-Since: yesterday', dateOnly, 200],
+  ['GET', `If-Modified-Since: ${same} | If-Modified-Since: ${same}`, dateOnly, 200],
+  ['GET', `If-Modified-Since: ${same}`, none, 200],
+  ['GET', `If-Modified-Since: ${same}`, absent, 200],
 ])
 
 check('If-None-Match, even a malformed one, puts If-Modified-Since out of force', 'cache', [
-  ['GET', `If-None-Match: "b" | If-Modified-Since: ${same}`, both, 'condition-holds'],
-  ['GET', `If-None-Match: ??? | If-Modified-Since: ${same}`, both, 'condition-holds'],
-  ['GET', `If-None-Match: "a" | If-Modified-Since: ${before}`, both, 'etag-matches'],
+  ['GET', `If-None-Match: "b" | If-Modified-Since: ${same}`, both, 200],
+  ['GET', `If-None-Match: ??? | If-Modified-Since: ${same}`, both, 200],
+  ['GET', `If-None-Match: "a" | If-Modified-Since: ${before}`, both, 304],
 ])
 
 check('If-Match (13.1.1) and If-Unmodified-Since (13.1.4) at an origin server', 'origin', [
-  ['GET', 'If-Match: "a"', both, 'condition-holds'],
-  ['GET', 'If-Match: "b", "a"', both, 'condition-holds'],
-  ['GET', 'If-Match: *', none, 'condition-holds'],
-  ['GET', 'If-Match: "b"', both, 'if-match'],
-  ['GET', 'If-Match: "a"', weakTag, 'if-match'],
-  ['GET', 'If-Match: W/"a"', both, 'if-match'],
-  ['GET', 'If-Match: *', absent, 'if-match'],
-  ['GET', 'If-Match: rubbish', both, 'if-match'],
-  ['GET', `If-Unmodified-Since: ${same}`, dateOnly, 'condition-holds'],
-  ['GET', `If-Unmodified-Since: ${after}`, dateOnly, 'condition-holds'],
-  ['GET', `If-Unmodified-Since: ${before}`, dateOnly, 'if-unmodified-since'],
-  ['PUT', `If-Unmodified-Since: ${before}`, dateOnly, 'if-unmodified-since'],
-  ['GET', 'If-Unmodified-Since: rubbish', dateOnly, 'unconditional'],
-  ['GET', `If-Unmodified-Since: ${before}`, none, 'unconditional'],
+  ['GET', 'If-Match: "a"', both, 200],
+  ['GET', 'If-Match: "b", "a"', both, 200],
+  ['GET', 'If-Match: *', none, 200],
+  ['GET', 'If-Match: "b"', both, 412],
+  ['GET', 'If-Match: "a"', weakTag, 412],
+  ['GET', 'If-Match: W/"a"', both, 412],
+  ['GET', 'If-Match: *', absent, 412],
+  ['GET', 'If-Match: rubbish', both, 412],
+  ['GET', `If-Unmodified-Since: ${same}`, dateOnly, 200],
+  ['GET', `If-Unmodified-Since: ${after}`, dateOnly, 200],
+  ['GET', `If-Unmodified-Since: ${before}`, dateOnly, 412],
+  ['PUT', `If-Unmodified-Since: ${before}`, dateOnly, 412],
+  ['GET', 'If-Unmodified-Since: rubbish', dateOnly, 200],
+  ['GET', `If-Unmodified-Since: ${before}`, none, 200],
 ])
 
 check('the order of section 13.2.2', 'origin', [
   // If-Match present: If-Unmodified-Since is not asked.
-  ['GET', `If-Unmodified-Since: ${before} | If-Match: "a"`, both, 'condition-holds'],
-  ['GET', `If-Unmodified-Since: ${same} | If-Match: "b"`, both, 'if-match'],
+  ['GET', `If-Unmodified-Since: ${before} | If-Match: "a"`, both, 200],
+  ['GET', `If-Unmodified-Since: ${same} | If-Match: "b"`, both, 412],
   // A true If-Match goes on to If-None-Match and If-Modified-Since.
-  ['GET', 'If-None-Match: "a" | If-Match: "a"', both, 'etag-matches'],
-  ['GET', 'If-None-Match: "a" | If-Match: "b"', both, 'if-match'],
-  ['GET', `If-Modified-Since: ${same} | If-Match: "a"`, both, 'not-modified-since'],
-  ['GET', `If-Modified-Since: ${same} | If-Unmodified-Since: ${same}`, both, 'not-modified-since'],
-  ['GET', `If-Modified-Since: ${before} | If-Unmodified-Since: ${same}`, both, 'condition-holds'],
+  ['GET', 'If-None-Match: "a" | If-Match: "a"', both, 304],
+  ['GET', 'If-None-Match: "a" | If-Match: "b"', both, 412],
+  ['GET', `If-Modified-Since: ${same} | If-Match: "a"`, both, 304],
+  ['GET', `If-Modified-Since: ${same} | If-Unmodified-Since: ${same}`, both, 304],
+  ['GET', `If-Modified-Since: ${before} | If-Unmodified-Since: ${same}`, both, 200],
 ])
 
 check('a cache leaves If-Match and If-Unmodified-Since to the origin server', 'cache', [
-  ['GET', 'If-Match: "b"', both, 'unconditional'],
-  ['GET', `If-Unmodified-Since: ${before}`, both, 'unconditional'],
-  ['GET', 'If-Match: "b" | If-None-Match: "a"', both, 'etag-matches'],
+  ['GET', 'If-Match: "b"', both, 200],
+  ['GET', `If-Unmodified-Since: ${before}`, both, 200],
+  ['GET', 'If-Match: "b" | If-None-Match: "a"', both, 304],
 ])
 
 check('CONNECT, OPTIONS and TRACE have no preconditions (13.2.1)', 'origin', [
-  ['CONNECT', 'If-None-Match: * | If-Match: "b"', both, 'unconditional'],
-  ['OPTIONS', 'If-None-Match: * | If-Match: "b"', both, 'unconditional'],
-  ['TRACE', 'If-None-Match: * | If-Match: "b"', both, 'unconditional'],
+  ['CONNECT', 'If-None-Match: * | If-Match: "b"', both, 200],
+  ['OPTIONS', 'If-None-Match: * | If-Match: "b"', both, 200],
+  ['TRACE', 'If-None-Match: * | If-Match: "b"', both, 200],
 ])
 
 t.test('If-Range (13.1.5)', t => {

@@ -15,17 +15,16 @@ function select(value: string | undefined, size: number, method = 'GET'): Select
   return selectRange({ method, fields: Fields.of(['Range', value]) }, size, true)
 }
 
-/** `whole: why`, `unsatisfiable`, or the ranges as `first-last` with commas between. */
+/** `whole`, `unsatisfiable`, or the ranges as `first-last` with commas between. */
 function inWords(selection: Selection): string {
-  if (selection.send === 'whole') return `whole: ${selection.because}`
-  if (selection.send === 'unsatisfiable') return 'unsatisfiable'
+  if (selection.send !== 'ranges') return selection.send
   return selection.ranges.map(({ first, last }) => `${first}-${last}`).join(',')
 }
 
 t.test('what a Range selects of 10000 bytes (14.1.2)', t => {
   const huge = '9'.repeat(400)
   const table: ReadonlyArray<readonly [value: string | undefined, expected: string]> = [
-    [undefined, 'whole: no-range'],
+    [undefined, 'whole'],
     // the examples of the standard
     ['bytes=0-499', '0-499'],
     ['bytes=500-999', '500-999'],
@@ -58,32 +57,32 @@ t.test('what a Range selects of 10000 bytes (14.1.2)', t => {
     ['bytes=,1-2,,', '1-2'],
     ['bytes=1-2 ,\t300-301', '1-2,300-301'],
     // malformed: the field is ignored
-    ['bytes=', 'whole: malformed'],
-    ['bytes=,', 'whole: malformed'],
-    ['bytes=-', 'whole: malformed'],
-    ['bytes', 'whole: malformed'],
-    ['bytes 1-2', 'whole: malformed'],
-    ['bytes =1-2', 'whole: malformed'],
-    ['1-2', 'whole: malformed'],
-    ['', 'whole: malformed'],
-    ['bytes=2-1', 'whole: malformed'],
-    ['bytes=0-1,2-1', 'whole: malformed'],
-    ['bytes=1-2,x', 'whole: malformed'],
-    ['bytes=1--2', 'whole: malformed'],
-    ['bytes=--2', 'whole: malformed'],
-    ['bytes=1 - 2', 'whole: malformed'],
-    ['bytes=+1-2', 'whole: malformed'],
-    ['bytes=0x1-2', 'whole: malformed'],
-    ['bytes=1.0-2', 'whole: malformed'],
-    ['bytes=1e1-20', 'whole: malformed'],
-    ['bytes=\u0661-2', 'whole: malformed'],
-    ['bytes=\xa01-2', 'whole: malformed'],
-    ['bytes=1-2, bytes=3-4', 'whole: malformed'],
-    ['bytes=1-2;3-4', 'whole: malformed'],
-    ['bytes="1-2"', 'whole: malformed'],
+    ['bytes=', 'whole'],
+    ['bytes=,', 'whole'],
+    ['bytes=-', 'whole'],
+    ['bytes', 'whole'],
+    ['bytes 1-2', 'whole'],
+    ['bytes =1-2', 'whole'],
+    ['1-2', 'whole'],
+    ['', 'whole'],
+    ['bytes=2-1', 'whole'],
+    ['bytes=0-1,2-1', 'whole'],
+    ['bytes=1-2,x', 'whole'],
+    ['bytes=1--2', 'whole'],
+    ['bytes=--2', 'whole'],
+    ['bytes=1 - 2', 'whole'],
+    ['bytes=+1-2', 'whole'],
+    ['bytes=0x1-2', 'whole'],
+    ['bytes=1.0-2', 'whole'],
+    ['bytes=1e1-20', 'whole'],
+    ['bytes=\u0661-2', 'whole'],
+    ['bytes=\xa01-2', 'whole'],
+    ['bytes=1-2, bytes=3-4', 'whole'],
+    ['bytes=1-2;3-4', 'whole'],
+    ['bytes="1-2"', 'whole'],
     // other units
-    ['seconds=1-2', 'whole: unit'],
-    ['bytes2=1-2', 'whole: unit'],
+    ['seconds=1-2', 'whole'],
+    ['bytes2=1-2', 'whole'],
   ]
   for (const [value, expected] of table) {
     t.equal(inWords(select(value, 10_000)), expected, JSON.stringify(value))
@@ -112,19 +111,19 @@ t.test('a Range of very many pieces is ignored', t => {
   const pieces = (count: number) =>
     `bytes=${Array.from({ length: count }, (_, i) => `${i * 500}-${i * 500}`).join(',')}`
   t.match(select(pieces(maxRanges), 10_000), { send: 'ranges', ranges: { length: maxRanges } })
-  t.equal(inWords(select(pieces(maxRanges + 1), 10_000)), 'whole: many')
-  t.equal(inWords(select(`bytes=${'0-,'.repeat(1300)}`, 10_000)), 'whole: many')
+  t.equal(inWords(select(pieces(maxRanges + 1), 10_000)), 'whole')
+  t.equal(inWords(select(`bytes=${'0-,'.repeat(1300)}`, 10_000)), 'whole')
   t.equal(inWords(select(`bytes=${','.repeat(1300)}1-2`, 10_000)), '1-2')
   t.end()
 })
 
 t.test('Range counts for GET only, when If-Range holds, and not for empty content', t => {
-  t.equal(inWords(select('bytes=0-1', 10, 'HEAD')), 'whole: method')
-  t.equal(inWords(select('bytes=0-1', 10, 'POST')), 'whole: method')
+  t.equal(inWords(select('bytes=0-1', 10, 'HEAD')), 'whole')
+  t.equal(inWords(select('bytes=0-1', 10, 'POST')), 'whole')
   const request = { method: 'GET', fields: Fields.of(['Range', 'bytes=0-1']) }
-  t.equal(inWords(selectRange(request, 10, false)), 'whole: if-range')
-  t.equal(inWords(select('bytes=0-', 0)), 'whole: empty')
-  t.equal(inWords(select('bytes=-5', 0)), 'whole: empty')
+  t.equal(inWords(selectRange(request, 10, false)), 'whole')
+  t.equal(inWords(select('bytes=0-', 0)), 'whole')
+  t.equal(inWords(select('bytes=-5', 0)), 'whole')
   t.equal(inWords(select('bytes=-5', 1)), '0-0')
   t.end()
 })
