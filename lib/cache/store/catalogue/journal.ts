@@ -135,7 +135,7 @@ export class Journal extends Catalogue<JournalParts> {
     if (periodOf(now) === written) return
     this.#uses.set(name, Math.floor(now))
     if (this.#uses.size >= mostUses) this.#flushSoon()
-    else this.#cancelUses ??= this.parts.clock.after(flushInterval, () => this.#flushSoon())
+    else this.#cancelUses ??= this.parts.clock.after(flushInterval, this.#flushUses)
   }
 
   /** Resolves when all that waits now is in the log. Rejects when the disk fails; it goes on waiting then. */
@@ -234,6 +234,11 @@ export class Journal extends Catalogue<JournalParts> {
     this.#flushSoon()
     if (freed !== undefined) this.parts.freed(freed, size)
     return freed
+  }
+
+  readonly #flushUses = (): void => {
+    this.#cancelUses = undefined
+    this.#flushSoon()
   }
 
   #flushSoon(): void {

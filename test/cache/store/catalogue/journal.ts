@@ -93,6 +93,11 @@ t.test('a use is written down in batches and at most every six hours', async t =
   await until(() => journal.position > position)
   const { journal: again, clock: later } = await openJournal(t, layout)
   t.equal((await all(again.walk()))[0]?.lastUsed, moment)
+  const written = journal.position
+  clock.advance(6 * hour)
+  journal.touch(keyOf(1))
+  clock.advance(60_000)
+  await until(() => journal.position > written)
   later.set(moment + hour)
   const before = again.position
   again.touch(keyOf(1))
