@@ -57,8 +57,11 @@ export class Journal extends Catalogue<JournalParts> {
 
   /** Reads what there is, to go on writing behind it. Throws what the file system throws. */
   async open(): Promise<void> {
-    await this.parts.disk.remove(`${this.parts.layout.log}.new`)
+    const { disk, layout } = this.parts
+    await disk.remove(`${layout.log}.new`)
     await this.load('writing')
+    // A snapshot that goes further than its log would be believed as soon as the log has grown. The first mark flushes its removal.
+    if (this.covered === 0) await disk.remove(layout.snapshot)
     await this.#log.toEnd()
     // What was read counts from now on, removals among it: a power cut must not bring back what was before.
     if (!this.durable.clean) await this.#log.sync()

@@ -8,7 +8,8 @@
  *     {"snapshot":3,"order":"LE","generation":"8d41…","covered":81920,"durable":…,"rows":1000,"crc":…}
  *
  * It holds what the log of that generation says up to `covered`; what stands behind is read from the log. Rows may be newer:
- * the log says the same of them again. A snapshot that is torn, foreign or older than its log is not used.
+ * the log says the same of them again. A snapshot that is torn, of another log, or covers more than
+ * its log has is not used; the owner of the directory removes it.
  */
 import { endianness } from 'node:os'
 import { crc32 } from 'node:zlib'

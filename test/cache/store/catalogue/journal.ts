@@ -1,4 +1,4 @@
-import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, readFile, stat, truncate, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { encodeRecord } from '../../../../lib/cache/store/catalogue/record.ts'
 import { nameOf } from '../../../../lib/cache/store/key.ts'
@@ -233,49 +233,6 @@ t.test('an entry the disk cannot read now stays', async t => {
   }
   scripted.decide = () => 'done'
   t.ok(await again.get(keyOf(1)))
-})
-
-t.test('a snapshot spares reading the log, and one that is damaged is not believed', async t => {
-  const { journal, layout } = await openJournal(t)
-  const many = Array.from({ length: 3000 }, (_, n) => n)
-  for (const n of many) journal.put(numbered(n))
-  await journal.mark({ durable: 0, unproven: [sha256(Buffer.from('x'))], clean: false })
-  await journal.flush()
-  await journal.snapshot()
-  journal.put(numbered(5000))
-  journal.remove(keyOf(3))
-  await journal.flush()
-  const check = async (what: string, believed: boolean) => {
-    const scripted = scriptedFiles()
-    const { journal: again } = await openJournal(t, { ...layout, files: scripted.files })
-    const found = scripted.calls.filter(call => call === `readv ${layout.log}`).length
-    t.equal(found <= 2, believed, `${what}: ${found} reads of the log`)
-    t.strictSame(await keysOf(again), keys(...many.filter(n => n !== 3), 5000), what)
-    t.match(again.table, { count: 3000, contents: 3000 }, what)
-    t.strictSame(again.durable.unproven, [sha256(Buffer.from('x'))])
-  }
-  await check('as it was written', true)
-  const whole = await readFile(layout.snapshot)
-  for (const at of [3, 20, 60, 4096, 4096 + 64 * 1000 + 9, whole.length - 1]) {
-    const torn = Buffer.from(whole)
-    torn.writeUInt8(torn.readUInt8(at) ^ 1, at)
-    await writeFile(layout.snapshot, torn)
-    await check(`byte ${at}`, false)
-  }
-  await writeFile(layout.snapshot, whole)
-  await truncate(layout.snapshot, whole.length - 64)
-  await check('cut', false)
-  await rm(layout.snapshot)
-  await check('gone', false)
-})
-
-t.test('a snapshot of another log is not believed', async t => {
-  const { journal, layout } = await openJournal(t)
-  journal.put(numbered(1))
-  await journal.close()
-  await rm(layout.log)
-  const { journal: again } = await openJournal(t, layout)
-  t.equal(again.table.count, 0)
 })
 
 t.test('a reader sees what the owner writes, and writes nothing', async t => {
