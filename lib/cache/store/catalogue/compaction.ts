@@ -25,6 +25,8 @@ interface CompactionParts {
 interface Compacted {
   readonly log: EntryLog
   readonly durable: Durable
+  /** Rows of entries whose lines were damaged: they are not in it. */
+  readonly lost: readonly number[]
 }
 
 /** A line for the new log; of an entry with its row. */
@@ -82,9 +84,8 @@ export class Compaction {
     await log.append([encodeRecord({ is: 'durable', ...mark })])
     await log.sync()
     await disk.rename(this.#temporary, path)
-    this.#place()
     this.#to = undefined
-    return { log, durable: mark }
+    return { log, durable: mark, lost: this.#place() }
   }
 
   async close(): Promise<void> {
@@ -134,12 +135,17 @@ export class Compaction {
     this.#places[row * words + 1] = length
   }
 
-  #place(): void {
+  /** Answers the rows of which no line was copied. */
+  #place(): readonly number[] {
     const { table } = this.#parts
+    const lost: number[] = []
     for (const row of table.rows()) {
       if (table.offset(row) < 0) continue
-      table.place(row, this.#places[row * words] ?? 0, this.#places[row * words + 1] ?? 0)
+      const [offset = 0, length = 0] = this.#places.subarray(row * words, (row + 1) * words)
+      if (length > 0) table.place(row, offset, length)
+      else lost.push(row)
     }
+    return lost
   }
 }
 

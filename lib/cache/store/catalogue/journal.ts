@@ -200,6 +200,7 @@ export class Journal extends Catalogue<JournalParts> {
         this.#named = false
         this.#spoiled = false
         from.close()
+        for (const row of compacted.lost) this.lost(row)
       })
     } finally {
       await compaction.close()

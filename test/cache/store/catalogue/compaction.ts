@@ -210,3 +210,16 @@ t.test('after a failed flush only a log that was written anew is marked', async 
   await journal.close()
   t.strictSame(await (await openReader(t.testdirName)).get(keyOf(1)), numbered(1))
 })
+
+t.test('an entry whose line was damaged goes with the old log', async t => {
+  const { journal, layout, freed } = await openJournal(t)
+  for (let n = 0; n < 3; n += 1) journal.put(numbered(n))
+  await journal.flush()
+  const text = await readFile(layout.log)
+  text.fill(0, text.indexOf(keyOf(1)), text.indexOf(keyOf(1)) + 5)
+  await writeFile(layout.log, text)
+  await journal.compact()
+  t.equal(journal.table.count, 2)
+  t.strictSame(freed, [numbered(1).digest])
+  t.strictSame(await keysOf(journal), keys([0, 2]))
+})
