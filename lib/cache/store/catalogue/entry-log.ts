@@ -29,6 +29,8 @@ export class EntryLog {
   #torn = false
   /** The last line may be without its end. */
   #open = false
+  /** Lines are appended here, so that the log ends at the position: what stands behind is not yet part of it, or never. */
+  #appending = false
 
   private constructor(file: DiskFile) {
     this.#file = file
@@ -47,6 +49,7 @@ export class EntryLog {
   /** Appends lines. Answers where the first of them stands. Throws what the file system throws; nothing is there then. */
   async append(lines: readonly Buffer[]): Promise<number> {
     const { position } = this
+    this.#appending = true
     if (this.#torn) await this.#file.truncate(position)
     const before =
       position === 0
@@ -84,10 +87,11 @@ export class EntryLog {
     const size = await this.size()
     this.#open = size > this.position
     this.position = size
+    this.#appending = true
   }
 
   /**
-   * The lines from `from` to the end of the file, some at a time; also those that are appended meanwhile. Passes over what the
+   * The lines from `from` to the end of the log, some at a time; also those that are appended meanwhile. Passes over what the
    * disk cannot read and tells `unreadable`. Throws `DiskHung`.
    */
   async *lines(
@@ -97,7 +101,7 @@ export class EntryLog {
     let rest: Buffer = Buffer.alloc(0)
     let size = 0
     for (let at = from; ; ) {
-      if (at >= size) size = Math.max(await this.size(), this.position)
+      if (at >= size) size = this.#appending ? this.position : await this.size()
       if (at >= size) return
       const wanted = Math.min(pieceBytes, size - at)
       const piece = await this.#file.bytes(at, wanted).catch((error: unknown) => {
