@@ -140,6 +140,11 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   /** The log has no entry where the table says that this one stands. The owner of the directory removes the row. */
   protected lost(_row: number): void {}
 
+  /** Counts a walk: what it reads is not replaced until it ends. */
+  protected async beginWalk(): Promise<void> {
+    this.walks += 1
+  }
+
   async #useSnapshot(file: EntryLog): Promise<void> {
     try {
       const known = await readSnapshot(this.parts, this.table, file.generation)
@@ -165,7 +170,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   }
 
   async *#found(): AsyncGenerator<readonly Found[]> {
-    this.walks += 1
+    await this.beginWalk()
     try {
       for await (const lines of this.file?.lines(0, this.#unreadable) ?? []) {
         yield lines.flatMap(({ offset, bytes }) => {

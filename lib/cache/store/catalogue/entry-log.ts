@@ -31,6 +31,7 @@ export class EntryLog {
   #open = false
   /** Lines are appended here, so that the log ends at the position: what stands behind is not yet part of it, or never. */
   #appending = false
+  #closed = false
 
   private constructor(file: DiskFile) {
     this.#file = file
@@ -92,7 +93,7 @@ export class EntryLog {
 
   /**
    * The lines from `from` to the end of the log, some at a time; also those that are appended meanwhile. Passes over what the
-   * disk cannot read and tells `unreadable`. Throws `DiskHung`.
+   * disk cannot read and tells `unreadable`. Throws `DiskHung`, and when the log is closed before the end.
    */
   async *lines(
     from: number,
@@ -105,7 +106,7 @@ export class EntryLog {
       if (at >= size) return
       const wanted = Math.min(pieceBytes, size - at)
       const piece = await this.#file.bytes(at, wanted).catch((error: unknown) => {
-        if (error instanceof DiskHung) throw error
+        if (error instanceof DiskHung || this.#closed) throw error
         unreadable(error)
         return undefined
       })
@@ -125,6 +126,7 @@ export class EntryLog {
   }
 
   close(): void {
+    this.#closed = true
     this.#file.close()
   }
 }

@@ -192,7 +192,7 @@ export class Journal extends Catalogue<JournalParts> {
     const compaction = new Compaction({ disk, path: layout.log, from, table, durable })
     try {
       await compaction.begin()
-      await this.#turns.run('log', async () => {
+      const finish = async (): Promise<void> => {
         const compacted = await compaction.finish(() => this.walks === 0)
         if (compacted === undefined) return
         this.file = compacted.log
@@ -201,7 +201,8 @@ export class Journal extends Catalogue<JournalParts> {
         this.#spoiled = false
         from.close()
         for (const row of compacted.lost) this.lost(row)
-      })
+      }
+      await this.#turns.run('log', () => this.#turns.run('walks', finish))
     } finally {
       await compaction.close()
     }
@@ -217,6 +218,11 @@ export class Journal extends Catalogue<JournalParts> {
     } finally {
       this.file?.close()
     }
+  }
+
+  /** Not while a new log takes the place of the one that is read. */
+  protected override beginWalk(): Promise<void> {
+    return this.#turns.run('walks', () => super.beginWalk())
   }
 
   protected override lost(row: number): void {

@@ -1,7 +1,8 @@
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { settle } from '../../../fixtures/store/growing.ts'
-import { keyOf, keysOf, numbered, openJournal } from '../../../fixtures/store/journal.ts'
+import { all, keyOf, keysOf, numbered, openJournal } from '../../../fixtures/store/journal.ts'
 import { until } from '../../../fixtures/store/opened.ts'
 
 const keys = (numbers: Iterable<number>) => [...numbers].map(keyOf).sort()
@@ -44,4 +45,44 @@ t.test('a walk finds entries whose lines are just being appended', async t => {
   await flushed
   for await (const { key } of walk) found.push(key)
   t.strictSame(found.sort(), live)
+})
+
+t.test('a walk that begins while the new log takes its place finds every entry', async t => {
+  for (const step of ['fdatasync', 'rename'] as const) {
+    const scripted = scriptedFiles()
+    const directory = join(t.testdirName, step)
+    const { journal, layout } = await openJournal(t, { directory, files: scripted.files })
+    const many = Array.from({ length: 3000 }, (_, n) => n)
+    for (const n of many) journal.put(numbered(n))
+    await journal.flush()
+    let hangs = false
+    scripted.decide = (call, about) => {
+      if (call !== step || about !== `${layout.log}.new`) return 'done'
+      hangs = true
+      return 'hang'
+    }
+    const compacting = journal.compact()
+    await until(() => hangs)
+    const walk = journal.list()
+    const first = walk.next()
+    await settle()
+    scripted.release()
+    await compacting
+    const { value = [] } = await first
+    const found = [...value, ...(await all(walk)).flat()].map(({ key }) => key)
+    t.strictSame(found.sort(), keys(many), step)
+    t.notOk(journal.incomplete)
+  }
+})
+
+t.test('a log that is closed while it is read is not taken for a damaged one', async t => {
+  const { journal, log } = await openJournal(t)
+  for (let n = 0; n < 3000; n += 1) journal.put(numbered(n))
+  await journal.flush()
+  const walk = journal.walk()
+  await walk.next()
+  await journal.close()
+  await t.rejects(all(walk), /closed/)
+  t.notOk(journal.incomplete)
+  t.strictSame(log.lines, [])
 })
