@@ -99,7 +99,12 @@ export class Download {
     return this.#parts.expectation.length
   }
 
-  /** The SHA-256 of the bytes so far, lower-case hex. */
+  /** More may come: it is neither complete nor failed. */
+  get growing(): boolean {
+    return this.#state === 'growing'
+  }
+
+  /** The SHA-256 of the bytes so far, lower-case hex. Only while it grows. */
   digestSoFar(): string {
     return this.#parts.expectation.digestSoFar()
   }
@@ -194,7 +199,7 @@ export class Download {
 
   /** Gives it up: readers fail with the reason, the temporary file goes. Does nothing after `complete` has verified. */
   discard(reason: Error): void {
-    if (this.#state === 'growing') this.#fail(reason)
+    if (this.growing) this.#fail(reason)
   }
 
   async #keep(digest: string): Promise<Kept> {
@@ -225,12 +230,12 @@ export class Download {
 
   #mustGrow(): void {
     if (this.#failure !== undefined) throw this.#failure
-    if (this.#state !== 'growing') throw new Error('the download is complete')
+    if (!this.growing) throw new Error('the download is complete')
   }
 
   #fail(error: unknown): Error {
     const failure = error instanceof Error ? error : new Error(String(error))
-    if (this.#state !== 'growing') return failure
+    if (!this.growing) return failure
     this.#state = 'failed'
     this.#failure = failure
     this.#release()
@@ -241,7 +246,7 @@ export class Download {
   }
 
   get #pressed(): boolean {
-    if (this.#state !== 'growing' || !this.#file.behind) return false
+    if (!this.growing || !this.#file.behind) return false
     if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0, () => this.#changed())
     return true
   }

@@ -159,7 +159,7 @@ export class Downloads {
   async save(): Promise<boolean> {
     let more = false
     for (const [download, { continuation }] of [...this.#underWay]) {
-      if (continuation === undefined || !download.stored) continue
+      if (continuation === undefined || !download.stored || !download.growing) continue
       more = true
       if (download.size >= worthKeeping) await this.#save(download, continuation)
     }
