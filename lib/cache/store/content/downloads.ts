@@ -233,11 +233,11 @@ export class Downloads {
   }
 
   async #save(download: Download, { key, fields }: Continuation): Promise<void> {
-    const { size, length } = download
+    const { size, length, file } = download
+    const { path } = file
     const sha256 = download.digestSoFar()
-    await download.file.flush()
-    const { file, path } = download.file
-    if (file === undefined || path === undefined || !download.stored) return
+    await file.flush()
+    if (path === undefined || !download.stored || !download.growing) return
     await file.sync()
     const underWay = this.#underWay.get(download)
     if (underWay === undefined) return

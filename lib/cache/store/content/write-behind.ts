@@ -57,6 +57,8 @@ export class WriteBehind {
   /** Up to here it is written without waiting for a batch. */
   #wanted = 0
   #flushed: (() => void)[] = []
+  /** Never rejects. */
+  #syncing: Promise<void> = Promise.resolve()
   #creating: Promise<void> | undefined
   #removing: Promise<unknown> | undefined
 
@@ -126,14 +128,25 @@ export class WriteBehind {
     else this.#writeTo(this.#file)
   }
 
-  /** Resolves when all that there is now is in the file, or will never be. */
-  flush(): Promise<void> {
-    return new Promise(resolve => {
+  /** Resolves when all that there is now is in the file, or will never be, and what `sync` does has ended. */
+  async flush(): Promise<void> {
+    await new Promise<void>(resolve => {
       this.#wanted = this.#parts.tail.end
       this.#flushed.push(resolve)
       this.write()
       this.#tell()
     })
+    await this.#syncing
+  }
+
+  /**
+   * Makes what is in the file survive a power cut. Rejects when the disk fails, and then gives it up: the kernel forgets what it
+   * could not write, and says of the next flush that all is well.
+   */
+  async sync(): Promise<void> {
+    const synced = this.#file?.sync()
+    this.#syncing = Promise.resolve(synced).catch(error => this.giveUp(error))
+    await synced
   }
 
   /** No more disk from here on: the name goes, what is written stays readable. */

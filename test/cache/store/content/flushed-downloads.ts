@@ -4,6 +4,7 @@
 import t, { type Test } from 'tap'
 import type { Download } from '../../../../lib/cache/store/content/download.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
+import { hand } from '../../../fixtures/store/growing.ts'
 import { bytesOf, entryOf, opened, pour, until } from '../../../fixtures/store/opened.ts'
 
 const MiB = 1024 * 1024
@@ -53,6 +54,31 @@ t.test('a checkpoint passes over a download that is whole meanwhile', async t =>
     t.strictSame(await kept, { stored: true })
     t.strictSame(store.health(), { writable: true })
     first.discard(new Error('enough'))
+    await store.close()
+  }
+})
+
+t.test('a download whose file the disk fails to flush is not stored', async t => {
+  for (const whole of [false, true]) {
+    const { store, downloads, checkpoint, flushed } = await growing(t, 1)
+    const [download] = downloads
+    if (download === undefined) throw new Error('there is one')
+    const reader = hand(download)
+    const entry = entryOf(keyOf(0), content)
+    const complete = async () => {
+      await pour(download, content.subarray(9 * MiB))
+      const { kept } = download.complete()
+      store.put(entry)
+      return { kept }
+    }
+    const completed = whole ? await complete() : undefined
+    flushed('EIO')
+    await t.rejects(checkpoint, { code: 'EIO' })
+    const { kept } = completed ?? (await complete())
+    t.match(await kept, { stored: false, because: /input\/output error/ })
+    t.ok((await reader.takeAll()).equals(content), 'its reader notices nothing')
+    t.notOk(store.has(entry.digest))
+    t.equal(await store.get(entry.key), undefined)
     await store.close()
   }
 })
