@@ -2,6 +2,7 @@
  * The downloads under way: begins them, continues them after a crash, finds those that can be read.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
+import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import type { Kept } from '../upkeep/removal.ts'
 import type { Room, UnderWay } from '../upkeep/room.ts'
@@ -37,7 +38,10 @@ export interface Resumable {
   readonly size: number
   readonly length: number | undefined
   readonly fields: Continuation['fields']
-  /** Reads them again. Undefined when they are not what was written. Rejects when the disk fails. */
+  /**
+   * Reads them again. Undefined when they are not what was written. Rejects when the disk fails, and when
+   * the whole cannot be as long as is expected. What does not go on is removed.
+   */
   resume(expected?: Expected): Promise<Download | undefined>
 }
 
@@ -71,6 +75,8 @@ export class Downloads {
   readonly #parts: DownloadsParts
   /** Downloads that a crash broke off, by key. */
   #partials: Map<string, Partial> = new Map()
+  /** Those that are just being read again. */
+  readonly #resuming = new Set<Partial>()
   readonly #underWay = new Map<Download, Ending>()
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
@@ -124,7 +130,7 @@ export class Downloads {
         coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    for (const { bytes } of this.#partials.values()) arrived += bytes
+    for (const { bytes } of [...this.#partials.values(), ...this.#resuming]) arrived += bytes
     return { arrived, coming }
   }
 
@@ -133,11 +139,9 @@ export class Downloads {
   }
 
   inUse(path: string): boolean {
-    for (const { file } of this.#underWay.keys()) {
-      if (file.path !== undefined && (path === file.path || path === sidecarOf(file.path)))
-        return true
-    }
-    return false
+    const begun = [...this.#underWay.keys()].flatMap(({ file }) => file.path ?? [])
+    const resuming = [...this.#resuming].map(partial => partial.path)
+    return [...begun, ...resuming].some(one => path === one || path === sidecarOf(one))
   }
 
   /** Removes what a crash has left of one download. Answers whether there was any. Rejects when the disk fails. */
@@ -249,17 +253,24 @@ export class Downloads {
     const { disk, log, room } = this.#parts
     const { key, fields, path, bytes, length } = partial
     if (!this.#partials.delete(key)) return undefined
-    const expectation = new Expectation(expected, length)
-    const because = room.refusal(expectation.length ?? bytes, bytes)
-    if (because !== undefined) log.info('not continued', { because })
-    else {
-      const file = await openPartial(disk, partial, expectation)
-      const begun = file && { file, size: bytes }
-      const to = begun && { path, begun, refusal: this.#refusal }
-      if (to !== undefined) return this.#start(expectation, to, { key, fields })
+    let file: DiskFile | undefined
+    try {
+      const expectation = new Expectation(expected, length)
+      const because = room.refusal(expectation.length ?? bytes, bytes)
+      if (because !== undefined) log.info('not continued', { because })
+      else file = await this.#reopen(partial, expectation)
+      const to = file && { path, begun: { file, size: bytes }, refusal: this.#refusal }
+      return to && this.#start(expectation, to, { key, fields })
+    } finally {
+      if (file === undefined) await removePartial(disk, path).catch(() => undefined)
     }
-    await removePartial(disk, path)
-    return undefined
+  }
+
+  #reopen(partial: Partial, expectation: Expectation): Promise<DiskFile | undefined> {
+    this.#resuming.add(partial)
+    return openPartial(this.#parts.disk, partial, expectation).finally(() =>
+      this.#resuming.delete(partial),
+    )
   }
 
   /** It is fetched anew: what there is of it is not wanted. */

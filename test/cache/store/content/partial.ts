@@ -175,3 +175,40 @@ t.test('small downloads, nameless ones, and those that are over leave no note', 
   for (const one of [small, nameless]) one.discard(new Error('enough'))
   await until(async () => (await temporary(directory)).length === 0)
 })
+
+t.test('what cannot be gone on with is removed', async t => {
+  const scripted = scriptedFiles()
+  const cases: ReadonlyArray<readonly [code: string, size: number]> = [
+    ['wrong-size', content.length - 1],
+    ['EIO', content.length],
+  ]
+  for (const [code, size] of cases) {
+    const directory = await broken(t)
+    const { store } = await opened(t, { directory, files: scripted.files })
+    scripted.decide = (call, about) =>
+      code === 'EIO' && call === 'readv' && about.endsWith('.part') ? { code } : 'done'
+    await t.rejects(store.resumable(key)?.resume({ size }) ?? raise(), { code })
+    t.strictSame(await temporary(directory), [], code)
+    await store.close()
+  }
+})
+
+t.test('a sweep leaves alone what is just being read again', async t => {
+  const directory = await broken(t)
+  const layout = new Layout(directory)
+  const scripted = scriptedFiles()
+  const { store, clock } = await opened(t, { directory, files: scripted.files })
+  const old = new Date(clock.now() - 2 * day)
+  for (const name of await readdir(layout.temporary))
+    await utimes(join(layout.temporary, name), old, old)
+  scripted.decide = (call, about) => (call === 'readv' && about.endsWith('.part') ? 'hang' : 'done')
+  const resumed = store.resumable(key)?.resume()
+  t.match(await store.sweep({ unusedDays: 0, now: clock.now() }), { leftoversRemoved: 0 })
+  scripted.decide = () => 'done'
+  scripted.release()
+  t.match(await resumed, { size: 12 * MiB })
+})
+
+function raise(): never {
+  throw new Error('it is not there')
+}
