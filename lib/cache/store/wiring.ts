@@ -74,7 +74,11 @@ export function wire(options: StoreOptions) {
     ...around,
     named: digest => blobs.taken(digest),
     freed: (digest, size) => blobs.freed(digest, size),
-    onPut: options.onPut,
+    put: entry => {
+      options.onPut?.(entry)
+      // What is fresh is made durable soon; this entry may be of a content that was, and now stands behind the last mark.
+      if (!blobs.fresh.has(entry.digest)) checkpoints.soon()
+    },
   })
   const blobs = new Blobs({
     ...around,

@@ -26,7 +26,7 @@ interface JournalParts extends Surroundings {
   readonly named: (digest: string) => void
   /** Told of a digest when no entry names it any more, and of the bytes of its content. */
   readonly freed: (digest: string, size: number) => void
-  readonly onPut?: ((entry: Entry) => void) | undefined
+  readonly put?: (entry: Entry) => void
 }
 
 /** Of the uses in each period of so long one is written down: retention by age counts in days. */
@@ -98,7 +98,7 @@ export class Journal extends Catalogue<JournalParts> {
     parts.named(digest)
     this.unwritten.set(name, { entry, line })
     this.memory.set(entry.key, { entry, name, used: now })
-    parts.onPut?.(entry)
+    parts.put?.(entry)
     this.#uses.delete(name)
     this.#flushSoon()
     if (freed !== undefined) parts.freed(freed, sizeBefore)
