@@ -6,6 +6,7 @@
  */
 import { type AdminSocket, own, type RequestHandler, wholeDirectory } from '../../admin-socket.ts'
 import type { Milliseconds } from '../../async/clock.ts'
+import { inTime } from '../../async/deadline.ts'
 import { explainError, Failure } from '../../errors.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Download, Kept } from './content/download.ts'
@@ -63,6 +64,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
 }
 
+/** How long a client waits for an unproven content to be hashed. After that the content is absent for this client. */
+const longestProof: Milliseconds = 10_000
+
 /** A store open for writing. */
 export class Store extends ReadableStore {
   readonly #parts: StoreParts
@@ -97,14 +101,14 @@ export class Store extends ReadableStore {
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
     const { digest, size } = entry
-    const { downloads, checks } = this.#parts
+    const { downloads, checks, clock } = this.#parts
     const download = downloads.whole(digest)
     if (download?.size === size && download.canJoin(first)) {
       const end = Math.min(last, size - 1)
       return { kind: 'stream', length: end + 1 - first, open: () => download.open(first, end) }
     }
     if (!checks.unproven.has(digest)) return super.content(entry, first, last)
-    return checks.check(digest, size).then(right => {
+    return inTime(checks.check(digest, size), clock, longestProof).then(right => {
       return right ? super.content(entry, first, last) : undefined
     })
   }

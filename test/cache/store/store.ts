@@ -221,3 +221,32 @@ t.test('content whose entry was confirmed after a checkpoint is proven again soo
   t.strictSame(log.lines, [], 'nothing is to be hashed')
   t.match(await again.get(key), { validated: entry.validated + 1 })
 })
+
+t.test('a client waits ten seconds at most for unproven content to be hashed', async t => {
+  const [directory, left] = twoDirectories(t)
+  const { store } = await opened(t, { directory })
+  const content = bytesOf(5 << 20)
+  const entry = await keep(store, key, content)
+  await until(async () => (await readFile(new Layout(directory).log, 'utf8')).includes(key))
+  await cp(new Layout(directory).root, new Layout(left).root, { recursive: true })
+  const scripted = scriptedFiles()
+  const blob = new Layout(left).blob(entry.digest)
+  scripted.decide = (call, about) => (call === 'readv' && about === blob ? 'hang' : 'done')
+  const { store: again, clock } = await opened(t, { directory: left, files: scripted.files })
+  let waited = 0
+  const found = Promise.resolve(again.content(entry)).finally(() => {
+    waited = clock.elapsed()
+  })
+  await until(() => {
+    clock.advance(500)
+    return waited > 0
+  })
+  t.equal(await found, undefined, 'it is absent for this client')
+  t.ok(waited <= 11_000, `after ${waited} ms`)
+  t.strictSame(await again.get(key), entry)
+  scripted.decide = () => 'done'
+  scripted.release()
+  await until(
+    async () => (await contentBytes(await again.content(entry)))?.equals(content) === true,
+  )
+})
