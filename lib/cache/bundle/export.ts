@@ -29,7 +29,7 @@ interface Exported {
   readonly leftOut: readonly { readonly key: string; readonly because: string }[]
 }
 
-/** Entries in a part of the manifest, and bytes of contents before one: an importing store keeps a content without a name for a minute. */
+/** Entries in a part of the manifest, and bytes of contents before one: an import that breaks off loses contents without an entry. */
 const partEntries = 1000
 const partBytes = 128 * 1024 * 1024
 
@@ -47,11 +47,18 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
   const named = new Set<string>()
   let lines: string[] = []
   let [part, bytes, waiting] = [1, 0, 0]
+  const writePart = async (): Promise<void> => {
+    await writeText(manifestName(part), lines.join(''))
+    part += 1
+    lines = []
+    waiting = 0
+  }
   for await (const { lastUsed: _, ...entry } of store.entries()) {
     const { key, digest, size } = entry
     // An entry that is replaced meanwhile comes twice.
     if (!chosen(key) || named.has(key)) continue
     if (!written.has(digest)) {
+      if (lines.length > 0 && waiting + size > partBytes) await writePart()
       const problem = await writeContent(entry, parts)
       written.set(digest, problem)
       if (problem === undefined) {
@@ -66,13 +73,9 @@ export async function exportBundle(parts: ExportParts): Promise<Exported> {
     }
     named.add(key)
     lines.push(manifestLine(entry))
-    if (lines.length < partEntries && waiting < partBytes) continue
-    await writeText(manifestName(part), lines.join(''))
-    part += 1
-    lines = []
-    waiting = 0
+    if (lines.length === partEntries) await writePart()
   }
-  if (lines.length > 0) await writeText(manifestName(part), lines.join(''))
+  if (lines.length > 0) await writePart()
   return { files: named.size, bytes, leftOut }
 }
 

@@ -38,6 +38,7 @@ export async function printImport(
     clock: systemClock,
     log: createLog({ level: 'warn', to: process.stderr }),
     memory: 0,
+    keepUnnamed: true,
   })
   const line = new ProgressLine(process.stderr)
   let [found, read] = [0, 0]

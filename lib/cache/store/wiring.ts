@@ -28,6 +28,8 @@ export interface StoreOptions {
   readonly memory: number
   /** Memory for content on its way; the store has some of its own when not given. */
   readonly blocks?: BlockPool
+  /** Contents that no entry has named yet stay: an import reads them before the entries. */
+  readonly keepUnnamed?: boolean
   /** Told of every entry whose content is in the store, when it is put. */
   readonly onPut?: (entry: Entry) => void
   /** Another file system, and how long it may take; for trials with failing disks. */
@@ -82,6 +84,7 @@ export function wire(options: StoreOptions) {
   })
   const blobs = new Blobs({
     ...around,
+    keepUnnamed: options.keepUnnamed,
     named: digest => journal.table.references(digest),
     unname: digest => journal.removeRows(journal.table.referring(digest)),
     changed: digest => contents.forget(digest),

@@ -18,6 +18,8 @@ import type { DiskFile, Surroundings } from './disk.ts'
 import { DiskHung } from './slots.ts'
 
 interface BlobsParts extends Surroundings {
+  /** Contents stay until an entry has named them. */
+  readonly keepUnnamed?: boolean | undefined
   readonly named: (digest: string) => boolean
   readonly unname: (digest: string) => void
   /** Told of a digest whose file has changed or goes. */
@@ -53,9 +55,9 @@ export class Blobs {
     return this.#there(digest) && !this.#wrong.has(digest)
   }
 
-  freed(digest: string, size: number): void {
+  freed(digest: string, size: number, since = this.#parts.clock.elapsed()): void {
     this.taken(digest)
-    this.#unnamed.set(digest, { digest, size, since: this.#parts.clock.elapsed() })
+    this.#unnamed.set(digest, { digest, size, since })
     this.unnamedBytes += size
     this.#parts.soon()
   }
@@ -75,7 +77,7 @@ export class Blobs {
     file: DiskFile,
     { path, digest, size }: { path: string; digest: string; size: number },
   ): Promise<void> {
-    const { disk, layout, changed } = this.#parts
+    const { disk, layout, changed, keepUnnamed } = this.#parts
     await this.#turns.run(digest, async () => {
       const place = layout.blob(digest)
       const flushed = this.#there(digest) || this.removed.has(digest)
@@ -85,7 +87,8 @@ export class Blobs {
       if (flushed) await disk.syncDirectory(dirname(place))
       else this.fresh.add(digest)
       this.#wrong.delete(digest)
-      if (!this.#parts.named(digest)) this.freed(digest, size)
+      if (this.#parts.named(digest)) return
+      this.freed(digest, size, keepUnnamed ? Number.POSITIVE_INFINITY : undefined)
     })
   }
 
