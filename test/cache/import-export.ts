@@ -66,3 +66,21 @@ t.test('an import says what it left out, and why', async t => {
   })
   t.match(await run(join(outside, 'store'), 'import', join(tree, 'absent')), { code: 1 })
 })
+
+t.test('an import that could not store a file fails', async t => {
+  const outside = t.testdir({
+    'cachesvc.yaml': 'retention: { object_size: 10 }\n',
+    tree: { 'archive.example.org': { pool: {} } },
+  })
+  const pool = join(outside, 'tree/archive.example.org/pool')
+  for (const [name, length] of Object.entries({ small: 9, large: 11 })) {
+    const path = join(pool, `${name}_1_all.deb`)
+    await writeFile(path, '!<arch>\n'.padEnd(length, 'x'))
+    await writeFile(`${path}.head`, `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n`)
+  }
+  const config = ['--config', join(outside, 'cachesvc.yaml')]
+  t.match(await run(join(outside, 'store'), ...config, 'import', join(outside, 'tree')), {
+    code: 1,
+    out: /^imported 1 file, 9 bytes\nleft out 1 file, not stored:\n.*large_1_all.deb: 11 bytes are more/,
+  })
+})

@@ -24,7 +24,10 @@ import { openStore } from '../store/store.ts'
 import { withStore } from './list.ts'
 import { complain, ProgressLine } from './terminal.ts'
 
-/** A failure when nothing was taken over and the store had nothing of it. Throws when the service runs: the store is its own. */
+/**
+ * A failure when nothing was taken over and the store had nothing of it, or when a file could not be stored. Throws when the
+ * service runs: the store is its own.
+ */
 export async function printImport(
   path: string,
   config: Config,
@@ -63,7 +66,9 @@ export async function printImport(
     await store.close()
   }
   await print(summary(imported, dryRun))
-  return imported.files + imported.known > 0 ? exitCodes.success : exitCodes.failure
+  const { files, known, leftOut } = imported
+  const whole = files + known > 0 && leftOut.every(({ reason }) => reason !== 'not-stored')
+  return whole ? exitCodes.success : exitCodes.failure
 }
 
 /** Files of one reason that are listed. */
