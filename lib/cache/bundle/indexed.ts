@@ -8,14 +8,15 @@ import type { Content } from '../../http/message/message.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile, type PackageIndex } from '../archive/listed-file.ts'
 import { decodedUrl, packageIndexOf, parentOf } from '../archive/path.ts'
-import { rootsOf } from '../archive/suite-layout.ts'
+import { rootOf, rootsOf } from '../archive/suite-layout.ts'
 import type { ReadableStore } from '../store/reading.ts'
+import { commonDirectory } from '../suites/table.ts'
 
-/** An index of packages, where its files lie, and which of the two kinds it is. */
+/** An index of packages, where it lies, and which of the two kinds it is. */
 export interface Index {
   readonly kind: PackageIndex
-  /** The decoded URL that paths in the index begin below. */
-  readonly root: string
+  /** The decoded URL of its directory. */
+  readonly base: string
 }
 
 /** The index that is kept under this URL, by its plain name or by hash; undefined for other files. */
@@ -25,8 +26,7 @@ export function indexAt(key: string): Index | undefined {
   const directory = name.replace(/\/by-hash\/\w+\/\w+$/, '')
   const byHash = directory !== name
   const kind = byHash ? kindIn(directory) : packageIndexOf(name)
-  const [root] = rootsOf(byHash ? directory : parentOf(name))
-  return kind === undefined || root === undefined ? undefined : { kind, root }
+  return kind && { kind, base: byHash ? directory : parentOf(name) }
 }
 
 /** Which index a directory of a suite has. */
@@ -37,12 +37,24 @@ function kindIn(directory: string): PackageIndex | undefined {
 
 /** The files an index lists, packed or not, with their decoded URLs. Throws when it cannot be unpacked or read. */
 export async function* listedIn(
-  { kind, root }: Index,
+  { kind, base }: Index,
   content: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ListedFile & { readonly url: string }> {
-  for await (const listed of indexedFiles(kind, decompress(content))) {
-    yield { ...listed, url: `${root}/${listed.path}` }
+  const files = indexedFiles(kind, decompress(content))
+  const [first, ...others] = rootsOf(base)
+  if (first !== undefined && others.length === 0) {
+    for await (const listed of files) yield { ...listed, url: `${first}/${listed.path}` }
+    return
   }
+  // In a flat repository all paths together tell where they begin.
+  const all: ListedFile[] = []
+  let common: string | undefined
+  for await (const listed of files) {
+    all.push(listed)
+    common = commonDirectory(common, listed.path)
+  }
+  const root = rootOf(base, common ?? '')
+  for (const listed of all) yield { ...listed, url: `${root}/${listed.path}` }
 }
 
 /** A content piece by piece; each is valid until the next is asked for. */
@@ -74,7 +86,7 @@ export async function chosenFrom(
   if (suites.length === 0) return { chosen: ofArchive, unread: [] }
   const names = new Map<string, string>()
   const wanted = new Set<string>()
-  /** Each content below each root once. */
+  /** Each content in each directory once. */
   const indexes = new Map<string, { index: Index; key: string; digest: string; size: number }>()
   for await (const some of store.list()) {
     for (const { key, digest, size } of some) {
@@ -84,7 +96,7 @@ export async function chosenFrom(
       if (!suites.some(suite => name.includes(`/dists/${suite}/`))) continue
       wanted.add(key)
       const index = indexAt(key)
-      if (index) indexes.set(`${index.root} ${digest}`, { index, key, digest, size })
+      if (index) indexes.set(`${index.base} ${digest}`, { index, key, digest, size })
     }
   }
   const unread: { key: string; because: string }[] = []

@@ -104,7 +104,7 @@ export class TableBuilder {
 }
 
 /** The longest directory that a path and those before it lie in. */
-function commonDirectory(before: string | undefined, path: string): string {
+export function commonDirectory(before: string | undefined, path: string): string {
   let common = before ?? path.slice(0, Math.max(0, path.lastIndexOf('/')))
   while (common !== '' && !(path.startsWith(common) && path[common.length] === '/')) {
     common = common.slice(0, Math.max(0, common.lastIndexOf('/')))

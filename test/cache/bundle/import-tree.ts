@@ -187,6 +187,21 @@ t.test('indexes of the directory count, and files go where requests are routed',
   t.strictSame(await stored(), [`http://${host}/debian/pool/main/a_1_all.deb`])
 })
 
+t.test('paths of a flat repository may begin above the directory of its index', async t => {
+  for (const prefix of ['', 'binary/']) {
+    const packages = { [`${prefix}a_1_all.deb`]: deb, [`${prefix}b_1_all.deb`]: `${deb}b` }
+    const files = tinyArchive({ base: '', directory: '', packages })
+    const index = files.get('Packages.gz') ?? Buffer.alloc(0)
+    const directory = await tree(t, {
+      [`${host}/debian/binary/Packages.gz`]: { content: index, length: index.length },
+      'a_1_all.deb': { content: deb },
+    })
+    const { run, stored } = await taken(t, directory)
+    t.match(await run(), { files: 1 })
+    t.strictSame(await stored(), [`http://${host}/debian/binary/a_1_all.deb`], prefix)
+  }
+})
+
 t.test('what does not fit into the quota is left out', async t => {
   const directory = await tree(t, {
     [`${host}/debian/pool/main/a_1_all.deb`]: {
