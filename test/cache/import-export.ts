@@ -4,7 +4,11 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { TestCache } from '../fixtures/cache/cache.ts'
+import { systemClock } from '../../lib/async/clock.ts'
+import { importRules } from '../../lib/cache/cli/bundle.ts'
+import { silentLog } from '../../lib/log/log.ts'
+import { hexOf, tinyArchive } from '../fixtures/archive/tiny-archive.ts'
+import { configOf, TestCache } from '../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { attempt } from '../fixtures/process/command.ts'
 
@@ -83,4 +87,27 @@ t.test('an import that could not store a file fails', async t => {
     code: 1,
     out: /^imported 1 file, 9 bytes\nleft out 1 file, not stored:\n.*large_1_all.deb: 11 bytes are more/,
   })
+})
+
+t.test('an import makes room as the service does, and removes nothing for its age', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const cache = await TestCache.start(t, { origins: [origin] })
+  const packages = { 'pool/main/a_1_all.deb': '!<arch>\na' }
+  for (const [path, content] of tinyArchive({ base: 'dists/stable', packages })) {
+    origin.at(`/debian/${path}`, file({ content, lastModified: 'Wed, 01 Jan 2025 00:00:00 GMT' }))
+    await cache.warm(origin.url(`/debian/${path}`))
+  }
+  await cache.until(async () => (await cache.metric('cachesvc_suites_being_adopted')) === 0)
+  const release = await cache.get(origin.url('/debian/dists/stable/Release'))
+  await cache.stop()
+  const config = configOf(
+    { expiration: { unused_days: 1 }, retention: { versions: 1, size: 1000 } },
+    cache.directory,
+  )
+  const { standing, ...rules } = await importRules(config, { clock: systemClock, log: silentLog })
+  t.match(rules, { size: 1000, unusedDays: 0, versions: 0 })
+  const standings = [release.content, '!<arch>\na', 'x'].map(bytes =>
+    standing?.(hexOf('sha256', bytes)),
+  )
+  t.strictSame(standings, ['generation', 'named', 'unknown'])
 })

@@ -4,9 +4,9 @@
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { systemClock } from '../../async/clock.ts'
+import { type Clock, systemClock } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
-import { createLog } from '../../log/log.ts'
+import { createLog, type Logger } from '../../log/log.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { type Imported, type LeftOutReason, leftOutReasons } from '../bundle/adopt.ts'
@@ -21,6 +21,8 @@ import { count, countOf, size } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
 import { mustBeOwner } from '../store/owner.ts'
 import { openStore } from '../store/store.ts'
+import type { RetentionRules } from '../store/upkeep/rules.ts'
+import { openAdopted, standingOf } from '../suites/standing.ts'
 import { withStore } from './list.ts'
 import { complain, ProgressLine } from './terminal.ts'
 
@@ -36,10 +38,10 @@ export async function printImport(
   const isDirectory = (await stat(path)).isDirectory()
   const isBundle = !isDirectory || (await exists(join(path, identityName)))
   await mustBeOwner(config.cacheDirectory)
+  const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
   const store = await openStore({
+    ...around,
     directory: config.cacheDirectory,
-    clock: systemClock,
-    log: createLog({ level: 'warn', to: process.stderr }),
     memory: 0,
     keepUnnamed: true,
   })
@@ -51,7 +53,7 @@ export async function printImport(
   }
   let imported: Imported
   try {
-    store.retain({ ...config.retention, ...config.expiration })
+    if (!dryRun) store.retain(await importRules(config, around))
     imported = isBundle
       ? await importBundle(path, isDirectory, { store, dryRun, onRead })
       : await importTree({
@@ -69,6 +71,17 @@ export async function printImport(
   const { files, known, leftOut } = imported
   const whole = files + known > 0 && leftOut.every(({ reason }) => reason !== 'not-stored')
   return whole ? exitCodes.success : exitCodes.failure
+}
+
+/** Room is made as the service makes it. What is too old for the service stays until that runs. */
+export async function importRules(
+  config: Config,
+  around: { readonly clock: Clock; readonly log: Logger },
+): Promise<RetentionRules> {
+  const { cacheDirectory, retention, suites } = config
+  const adopted = await openAdopted({ ...around, cacheDirectory, memory: suites.memory })
+  const standing = (digest: string) => standingOf(adopted, digest)
+  return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
 /** Files of one reason that are listed. */

@@ -8,6 +8,7 @@ import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { chosenBy, fitting } from '../control/selection.ts'
+import { countOf } from '../figures.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { Listed } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/reading.ts'
@@ -44,8 +45,7 @@ export async function printChosen(text: string, config: Config): Promise<ExitCod
   }
   const found = await sorted(config, chosen)
   await printLines(found, ({ key }) => `${key}\n`)
-  const noun = found.length === 1 ? 'file' : 'files'
-  await complain(`${found.length} ${noun}; nothing was changed`)
+  await complain(`${countOf(found.length, 'file')}; nothing was changed`)
   return found.length > 0 ? exitCodes.success : exitCodes.failure
 }
 

@@ -8,8 +8,6 @@ import { inTime } from '../../async/deadline.ts'
 import { whenReady } from '../../async/ready.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { decodedUrl, directoriesOf, packageIndexOf, parentOf } from '../archive/path.ts'
-import { Disk } from '../store/disk/disk.ts'
-import { Layout } from '../store/disk/layout.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
@@ -17,10 +15,11 @@ import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import type { Content, Generation, ReleaseFile, Suite } from './generation.ts'
 import { baseOf, generationOf, suiteOfRelease } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
-import { KnownSuites, type Source } from './known-suites.ts'
+import type { KnownSuites, Source } from './known-suites.ts'
 import { Past } from './past.ts'
+import { openAdopted, standingOf } from './standing.ts'
 import { pathName, type Table } from './table.ts'
-import { Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 /** What an index says about a file, and where it says so. */
 export interface Claim extends Content {
@@ -83,11 +82,7 @@ export class Suites {
 
   /** Reads what an earlier run knew. Never rejects. */
   static async open(parts: SuitesParts): Promise<Suites> {
-    const { clock, log, memory, cacheDirectory } = parts
-    const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), clock, log }
-    const known = await KnownSuites.open(around)
-    const tables = new Tables({ ...around, memory })
-    await tables.warm(known.tables())
+    const { known, tables } = await openAdopted(parts)
     return new Suites(parts, known, tables)
   }
 
@@ -102,8 +97,7 @@ export class Suites {
 
   /** What adopted indexes say of a content, for retention. */
   standing(digest: string): Standing {
-    if (this.#known.names(digest)) return 'generation'
-    return this.#tables.names(digest) ? 'named' : 'unknown'
+    return standingOf({ known: this.#known, tables: this.#tables }, digest)
   }
 
   /** Whether an entry is the Release file of a suite that is adopted or about to be. */

@@ -1,0 +1,35 @@
+/**
+ * What an earlier run has adopted, and what it says of a content, for retention.
+ */
+import { Disk, type Surroundings } from '../store/disk/disk.ts'
+import { Layout } from '../store/disk/layout.ts'
+import type { Standing } from '../store/upkeep/rules.ts'
+import { KnownSuites } from './known-suites.ts'
+import { Tables } from './tables.ts'
+
+interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
+  readonly cacheDirectory: string
+  /** Bytes of memory for tables. */
+  readonly memory: number
+}
+
+interface Adopted {
+  readonly known: KnownSuites
+  readonly tables: Tables
+}
+
+/** Reads what an earlier run knew. The store must be this process's. Never rejects. */
+export async function openAdopted(parts: AdoptedParts): Promise<Adopted> {
+  const { clock, log, memory, cacheDirectory } = parts
+  const around = { disk: new Disk({ clock }), layout: new Layout(cacheDirectory), clock, log }
+  const known = await KnownSuites.open(around)
+  const tables = new Tables({ ...around, memory })
+  await tables.warm(known.tables())
+  return { known, tables }
+}
+
+/** What adopted indexes say of a content. */
+export function standingOf({ known, tables }: Adopted, digest: string): Standing {
+  if (known.names(digest)) return 'generation'
+  return tables.names(digest) ? 'named' : 'unknown'
+}
