@@ -16,7 +16,7 @@ import {
   listenerNames,
   openAuthority,
 } from './authority.ts'
-import { type Distrust, DistrustMemory, Interceptor } from './interceptor.ts'
+import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
 import { Leaves, listenerCertificate } from './leaf.ts'
 import { RevocationList } from './revocation-list.ts'
 
@@ -121,7 +121,7 @@ export class Https {
     return {
       identity,
       contextFor: async name => {
-        const host = name.toLowerCase().replace(/\.$/, '')
+        const host = hostOfName(name)
         if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients that DNS led here connect as if to the archive, at its port.
         return intercepts({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined

@@ -85,7 +85,7 @@ export class Interceptor {
 
     let end = authority
     const contextFor = async (name: string): Promise<SecureContext> => {
-      const host = name.toLowerCase().replace(/\.$/, '')
+      const host = hostOfName(name)
       if (host === authority.host) return context
       const other = { host, port: authority.port }
       if (!intercepts(other, rules().policy)) {
@@ -111,31 +111,32 @@ export class Interceptor {
     })
     const left = watchClient(secure)
     const failure = await this.#handshake(secure)
-    const { host } = end
+    // The next CONNECT of this client is looked up before it can name a host in a handshake.
+    const hosts = [...new Set([end.host, authority.host])]
     if (failure !== undefined) {
       const silent = failure.left && socket.bytesWritten - sentBefore >= LEAST_FLIGHT && !refused
       secure.destroy()
       socket.destroy()
       const rejected = REJECTIONS.has(failure.code) || silent
-      if (rejected) this.#remember(client, host)
+      if (rejected) this.#remember(client, hosts)
       const error = failure.code === '' ? undefined : failure.code
       return { because: rejected ? 'distrusted' : 'broken', requests: 0, error }
     }
     const requests = await adopt(secure, end)
     if (requests > 0) {
-      distrust.forget(client, host)
+      for (const host of hosts) distrust.forget(client, host)
       return { because: 'intercepted', requests }
     }
     if (!left()) return { because: 'broken', requests }
-    this.#remember(client, host)
+    this.#remember(client, hosts)
     return { because: 'distrusted', requests }
   }
 
-  #remember(client: string, host: string): void {
-    this.#parts.distrust.remember(client, host)
+  #remember(client: string, hosts: readonly string[]): void {
+    for (const host of hosts) this.#parts.distrust.remember(client, host)
     this.#parts.log.warn('a client does not accept our certificate', {
       client,
-      host,
+      host: hosts[0],
       advice: 'install /_cachesvc/cachesvc.crt there; tunnelled unread for https.remember_distrust',
     })
   }
@@ -168,6 +169,11 @@ export class Interceptor {
       secure.once('secure', () => settle())
     })
   }
+}
+
+/** The host that a client names in its handshake (SNI). */
+export function hostOfName(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '')
 }
 
 interface HandshakeFailure {

@@ -179,6 +179,16 @@ t.test('a client that rejects our certificate is tunnelled the next time', async
   )
 })
 
+t.test('also when it names another host in the handshake than in the CONNECT', async t => {
+  const { authority, connect, host, port, service } = await bench(t)
+  const named = { ca: authority.cert, servername: 'localhost' }
+  await t.rejects((await connect()).client.secure(t, named), { code: /SELF_SIGNED|UNABLE_TO/ })
+  t.ok(await eventually(() => outcomes(service).length === 1))
+  for (const to of [host, `localhost:${port}`]) {
+    t.ok(await (await connect(to)).client.secure(t, named), to)
+  }
+})
+
 t.test('so is one that leaves without a word, in the handshake or right after it', async t => {
   const { connect, ca, service, host } = await bench(t)
   const hello = await clientHello(t)
