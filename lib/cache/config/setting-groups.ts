@@ -210,7 +210,7 @@ export const https = group(
       'https:\n  intercept: true\n  tunnel_domains: [esm.example.com]\n  refuse_domains: [.example.net]',
     ).says('Hosts to which CONNECT is refused with 403.'),
     cert: setting(orNothing(absolutePath), '').says(
-      'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `https.intercept_domains` and to the names of the proxy.',
+      'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `private_domains`, to `https.intercept_domains` and to the names of the proxy.',
       'With a certificate that is no CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
     ),
     key: setting(orNothing(absolutePath), '').says(

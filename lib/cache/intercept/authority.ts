@@ -215,7 +215,7 @@ async function makeAuthority(file: string, config: Config, now: Milliseconds): P
 
 /** Hosts that were added after the CA had been made. */
 function uncovered({ certificate, file }: Authority, config: Config): readonly string[] {
-  const hosts = [...config.domains, ...config.https.interceptDomains]
+  const hosts = listedHosts(config)
     .filter(({ host }) => !certificate.permits(host))
     .map(({ text }) => text)
   if (hosts.length === 0) return []
@@ -267,7 +267,7 @@ export function listenerNames(config: Config): readonly [string, ...string[]] {
 
 /** Hosts a CA of our making may issue for: those whose tunnels may be intercepted, and our own. */
 function permittedHosts(config: Config): Permitted {
-  const listed = [...config.domains, ...config.https.interceptDomains].map(({ host }) => host)
+  const listed = listedHosts(config).map(({ host }) => host)
   const all = [...new Set([...listed, ...listenerNames(config)])]
   return {
     names: all.filter(host => isIP(host) === 0),
@@ -275,4 +275,9 @@ function permittedHosts(config: Config): Permitted {
       .filter(host => isIP(host) !== 0)
       .map(host => `${host}/${host.includes(':') ? 128 : 32}`),
   }
+}
+
+/** Patterns of hosts whose tunnels may be intercepted. */
+function listedHosts({ domains, privateDomains, https }: Config) {
+  return [...domains, ...privateDomains, ...https.interceptDomains]
 }

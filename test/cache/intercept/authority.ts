@@ -186,10 +186,15 @@ t.test('one of our own: made once, closed to others, limited to what it is for',
   const directory = t.testdir()
   const file = join(directory, 'authority.pem')
   const domains = ['archive.example.org', '.example.net', '192.0.2.9:8443'].map(pattern)
+  const privateDomains = ['repo.corp.example', '192.0.2.7:8080'].map(pattern)
   const config = configWith(
     directory,
     {},
-    { domains, index: { ...configWith(directory, {}).index, hostnames: ['proxy.example.com'] } },
+    {
+      domains,
+      privateDomains,
+      index: { ...configWith(directory, {}).index, hostnames: ['proxy.example.com'] },
+    },
   )
   t.equal(await authorityProblem(config, now), undefined)
   await t.rejects(stat(file), { code: 'ENOENT' }, 'a check makes nothing')
@@ -205,6 +210,8 @@ t.test('one of our own: made once, closed to others, limited to what it is for',
     '127.0.0.1',
     'localhost',
     'proxy.example.com',
+    'repo.corp.example',
+    '192.0.2.7',
   ]) {
     t.equal(made.certificate.permits(host), true, host)
   }
@@ -220,6 +227,8 @@ t.test('one of our own: made once, closed to others, limited to what it is for',
   t.match((await openAuthority(more, now)).warnings, [
     /made for other hosts: new\.example\.com will be tunnelled/,
   ])
+  const inside = { ...config, privateDomains: [pattern('new.corp.example')] }
+  t.match((await openAuthority(inside, now)).warnings, [/for other hosts: new\.corp\.example will/])
 
   await writeFile(file, 'torn')
   t.match(await authorityProblem(config, now), /authority\.pem holds no certificate/)
