@@ -14,7 +14,7 @@ import type { Log } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { failureResponse } from './answer/errors.ts'
 import { answering } from './answering.ts'
-import { type Config, needRestart } from './config/config.ts'
+import { type Config, inForce, needRestart } from './config/config.ts'
 import { control } from './control/control.ts'
 import { originClient } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
@@ -95,6 +95,7 @@ async function startWith(
   },
 ): Promise<CacheService> {
   const { log, clock } = options
+  const { config: started } = options
   let { config, warnings = [] } = options
   const listeners: Listener[] = []
   const servers: HttpServer[] = []
@@ -103,8 +104,8 @@ async function startWith(
       config,
       listeners.map(({ port }) => port),
     )
-  let inForce = compiled()
-  const rules = () => inForce
+  let current = compiled()
+  const rules = () => current
   const { plain, secure } = places({ config, sockets: options.start.sockets })
   const https = await Https.open({
     rules,
@@ -122,7 +123,7 @@ async function startWith(
   const pseudonym = `cachesvc-${randomBytes(4).toString('hex')}`
   /** Addresses of the machine come and go. */
   const refresh = (): void => {
-    inForce = compiled()
+    current = compiled()
     clock.after(identityInterval, refresh)
   }
 
@@ -174,7 +175,7 @@ async function startWith(
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       activity.note(exchange)
-      if (inForce.config.log.access) log.info('request', accessFacts(exchange))
+      if (config.log.access) log.info('request', accessFacts(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },
     onMalformed: (client, status, problem) => {
@@ -215,14 +216,13 @@ async function startWith(
     if ('problems' in loaded) return loaded.problems
     const fresh = loaded.config
     warnings = loaded.warnings ?? []
-    // Compared with the start: settings that need a restart stay pending across later reloads.
-    const waiting = needRestart(options.config, fresh).map(
+    const certifying = https.interceptor !== undefined
+    pending = needRestart(started, fresh, certifying).map(
       setting => `${setting} has changed; it takes effect when the service is restarted`,
     )
-    for (const sentence of waiting) if (!pending.includes(sentence)) log.warn(sentence)
-    pending = waiting
-    config = fresh
-    inForce = compiled()
+    for (const sentence of pending) log.warn(sentence)
+    config = inForce(started, fresh, certifying)
+    current = compiled()
     retain(config)
     log.setLevel(config.log.level)
     return []

@@ -118,18 +118,21 @@ t.test('a reload with problems changes nothing and tells them', async t => {
   t.equal((await cache.get(origin.url(deb))).status, 200)
 })
 
-t.test('what waits for a restart is named, once it has changed', async t => {
+t.test('what waits for a restart is named at each reload, and not in force', async t => {
   const cache = await TestCache.start(t)
   const warnings = () =>
     cache.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
   const restart = (name: string) =>
     `${name} has changed; it takes effect when the service is restarted`
-  await cache.reload({ listen: ['127.0.0.1:0', '127.0.0.2:0'], timeouts: { connect: '1s' } })
-  t.strictSame(warnings(), [restart('listen'), restart('timeouts')])
-  await cache.reload({ listen: ['127.0.0.1:0', '127.0.0.2:0'], timeouts: { connect: '1s' } })
-  t.equal(warnings().length, 2, 'and not again')
+  const waiting = { parent_proxy: 'http://parent.example.org:3128', timeouts: { connect: '1s' } }
+  const both = [restart('parent_proxy'), restart('timeouts')]
+  await cache.reload(waiting)
+  t.strictSame(warnings(), both)
+  await cache.reload(waiting)
+  t.strictSame(warnings(), [...both, ...both], 'a later reload says so too')
+  t.notMatch((await cache.get('/_cachesvc/')).text, 'parent.example.org')
   await cache.reload({ log: { level: 'error' } })
-  t.equal(warnings().length, 2, 'nor when they are as at the start')
+  t.equal(warnings().length, 4, 'what is as it was at the start waits for nothing')
   cache.log.info('not written')
   t.notOk(cache.log.lines.some(({ message }) => message === 'not written'))
 })

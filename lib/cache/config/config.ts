@@ -108,35 +108,52 @@ export function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** Names of changed settings that wait for a restart, as they stand in the file. */
-export function needRestart(before: Config, after: Config): readonly string[] {
+/** Names of changed settings that wait for a restart, as they stand in the file. `authority`: whether a CA was opened. */
+export function needRestart(
+  started: Config,
+  wanted: Config,
+  authority = needsAuthority(started),
+): readonly string[] {
   const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
     ['cache_directory', config => config.cacheDirectory],
     ['listen', config => config.listen],
     ['listen_port_secure', config => config.listenSecure],
-    ['https', ({ https }) => ({ ...https, ...reloadable, originCa: [] })],
+    ['https', ({ https }) => ({ ...fixedHttps(https), originCa: [] })],
     ['mdns', config => config.mdns],
     ['parent_proxy', config => config.parentProxy],
     ['https.origin_ca', config => config.https.originCa],
     ['limits', config => config.limits],
     ['suites.memory', config => config.suites.memory],
-    ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0 })],
+    ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0, tunnel: 0 })],
   ]
-  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(before), of(after)))
+  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted)))
   const names = changed.map(([name]) => name)
   // The CA is opened at the start and never later.
-  const wantsAuthority = !needsAuthority(before) && needsAuthority(after)
-  return wantsAuthority ? [...names, 'https.intercept'] : names
+  return !authority && needsAuthority(wanted) ? [...names, 'https.intercept'] : names
 }
 
-/** Settings of HTTPS that a running service takes over. */
-const reloadable = {
-  prevent: false,
-  intercept: false,
-  interceptDomains: [],
-  tunnelDomains: [],
-  refuseDomains: [],
-  certificateDomain: undefined,
-  aiaAddress: undefined,
-  rememberDistrust: 0,
+/** What a running service takes over of the settings it is given on reload. */
+export function inForce(
+  started: Config,
+  wanted: Config,
+  authority = needsAuthority(started),
+): Config {
+  const { cacheDirectory, listen, listenSecure, parentProxy, mdns, limits } = started
+  const { revalidation, tunnel } = wanted.timeouts
+  return {
+    ...wanted,
+    ...{ cacheDirectory, listen, listenSecure, parentProxy, mdns, limits },
+    suites: { ...wanted.suites, memory: started.suites.memory },
+    timeouts: { ...started.timeouts, revalidation, tunnel },
+    https: {
+      ...wanted.https,
+      ...fixedHttps(started.https),
+      ...(!authority && { intercept: false, interceptDomains: [] }),
+    },
+  }
+}
+
+/** Settings of HTTPS that are used at the start alone. */
+function fixedHttps({ cert, key, password, enableCrl, originCa }: HttpsConfig) {
+  return { cert, key, password, enableCrl, originCa }
 }

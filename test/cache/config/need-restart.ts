@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type HttpsConfig, needRestart } from '../../../lib/cache/config/config.ts'
+import { type HttpsConfig, inForce, needRestart } from '../../../lib/cache/config/config.ts'
 import { pattern, plainConfig } from '../../fixtures/cache/operations.ts'
 
 const https = (change: Partial<HttpsConfig>) => ({
@@ -26,4 +26,36 @@ t.test('a CA that was never opened waits, too; without need of one nothing does'
     needRestart(https({ intercept: true }), https({ ...lists, rememberDistrust: 0 })),
     [],
   )
+})
+
+t.test('a CA that was opened for a socket of the service manager counts', async t => {
+  t.strictSame(needRestart(plainConfig, https({ intercept: true }), true), [])
+  t.equal(inForce(plainConfig, https({ intercept: true }), true).https.intercept, true)
+})
+
+t.test('what waits for a restart is not in force', async t => {
+  const wanted = {
+    ...https({ cert: '/ca.pem', originCa: ['/ca.pem'], enableCrl: true, intercept: true }),
+    cacheDirectory: '/elsewhere',
+    listen: [{ address: undefined, port: 1 }],
+    listenSecure: { address: undefined, port: 2 },
+    parentProxy: { host: 'parent.example.org', port: 3128 } as never,
+    mdns: true,
+    limits: { ...plainConfig.limits, connections: 1 },
+    suites: { ...plainConfig.suites, memory: 1 },
+    timeouts: { ...plainConfig.timeouts, connect: 1, drain: 1, clientHead: 1 },
+  }
+  t.strictSame(inForce(plainConfig, wanted), plainConfig)
+  t.equal(needRestart(plainConfig, wanted).length, 11, 'and each is told')
+})
+
+t.test('what does not wait is in force', async t => {
+  const wanted = {
+    ...https({ prevent: true, tunnelDomains: [pattern('a.example')], rememberDistrust: 1 }),
+    offline: true,
+    suites: { ...plainConfig.suites, wait: 1 },
+    timeouts: { ...plainConfig.timeouts, revalidation: 1, tunnel: 1 },
+  }
+  t.strictSame(needRestart(plainConfig, wanted), [])
+  t.strictSame(inForce(plainConfig, wanted), wanted)
 })
