@@ -19,7 +19,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   if (run === 'password') return printPasswordHash()
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
-    return loadConfig(options.config, overrides, surroundings())
+    return loadConfig(options.config, overrides, surroundings({ serves: run === 'serve' }))
   }
   const withFiles = () => load().then(withFilesChecked)
   const loaded = await (run === 'serve' || options['check-config'] ? withFiles() : load())

@@ -3,7 +3,7 @@
  * environment; and which changes wait for a restart.
  */
 
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -32,7 +32,7 @@ export function configOf(file: FileValues, overrides: Overrides, surroundings: S
     overrides.cacheDirectory ??
     namedCacheDirectory(surroundings) ??
     file.cacheDirectory ??
-    defaultCacheDirectory(surroundings)
+    unnamedCacheDirectory(surroundings)
   const listenSecure: ListenAddress | undefined =
     listenPortSecure === 0 ? undefined : { address: listenAddress, port: listenPortSecure }
   return { ...settings, cacheDirectory, listen: listenOf(file, overrides.listen), listenSecure }
@@ -61,31 +61,39 @@ export interface Surroundings {
   /** Undefined for a user without one, as in a container with any user ID. */
   readonly home: string | undefined
   readonly systemCacheWritable: boolean
+  /** Whether a path is there; for commands, which look for the directory of the service. */
+  readonly exists?: ((path: string) => boolean) | undefined
 }
 
 /** The cache directory of a service that runs as root or was given this directory. */
 const systemCacheDirectory = '/var/cache/cachesvc'
 
-/** The default cache directory. A function of the facts alone, so that it can be shown in advance. */
-export function defaultCacheDirectory(surroundings: Surroundings): string {
-  const { environment, root, home, systemCacheWritable } = surroundings
-  const named = namedCacheDirectory(surroundings)
-  if (named !== undefined) return named
+/** The cache directory when none is named. A function of the facts alone. */
+export function unnamedCacheDirectory(surroundings: Surroundings): string {
+  const { root, systemCacheWritable, exists } = surroundings
   if (root || systemCacheWritable) return systemCacheDirectory
+  const own = ownCacheDirectory(surroundings)
+  const ofService = exists !== undefined && !exists(own) && exists(systemCacheDirectory)
+  return ofService ? systemCacheDirectory : own
+}
+
+/** Where an ordinary user's service keeps its files. */
+function ownCacheDirectory({ environment, home }: Surroundings): string {
   // XDG base directory specification: a relative path in the variable is to be ignored.
   const xdg = environment['XDG_CACHE_HOME']
   if (xdg?.startsWith('/')) return join(xdg, 'cachesvc')
   return home === undefined ? systemCacheDirectory : join(home, '.cache', 'cachesvc')
 }
 
-/** Asks the machine. */
-export function surroundings(): Surroundings {
+/** Asks the machine. `serves`: whether it is for a service, not for a command beside one. */
+export function surroundings({ serves }: { readonly serves: boolean }): Surroundings {
   return {
     environment: process.env,
     root: process.getuid?.() === 0,
     home: attempt(() => nonEmpty(homedir())),
     systemCacheWritable:
       attempt(() => accessSync(systemCacheDirectory, constants.W_OK) ?? true) ?? false,
+    exists: serves ? undefined : existsSync,
   }
 }
 

@@ -56,7 +56,7 @@ const days = (most: number) => integer(0, most, 'a whole number of days')
 export const settings = group('', {
   cache_directory: optional(
     absolutePath,
-    '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`',
+    '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`, in whose absence commands other than `serve` use `/var/cache/cachesvc` if that is there',
   ).says(
     'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
   ),

@@ -1,17 +1,19 @@
 /**
- * Keeps commands that root runs from writing to a store of another user.
+ * Keeps commands from writing to a store of another user.
  */
-import { stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
 import { Failure, systemCode } from '../../errors.ts'
 
 /**
- * Throws a Failure when root would write to a directory of another user: it would leave files that the user of the service can
- * neither read nor remove.
+ * Throws a Failure when the directory is another user's and the caller is root or may not write there. Root would leave files
+ * that the user of the service can neither read nor remove; another user is not to be told to take the directory.
  */
 export async function mustBeOwner(directory: string): Promise<void> {
-  if (process.getuid?.() !== 0) return
   const uid = await ownerOf(directory)
-  if (uid === 0) return
+  const user = process.getuid?.()
+  if (uid === undefined || user === undefined || uid === user) return
+  if (user !== 0 && (await isWritable(directory))) return
   throw new Failure(
     `The cache directory ${directory} belongs to the user ${uid}: run this command as that user, with sudo -u '#${uid}'.`,
     {
@@ -23,12 +25,19 @@ export async function mustBeOwner(directory: string): Promise<void> {
   )
 }
 
-/** Root's, where there is no directory yet. */
-async function ownerOf(directory: string): Promise<number> {
+/** Undefined where there is no directory yet. */
+async function ownerOf(directory: string): Promise<number | undefined> {
   try {
     return (await stat(directory)).uid
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return 0
+    if (systemCode(error) === 'ENOENT') return undefined
     throw error
   }
+}
+
+function isWritable(directory: string): Promise<boolean> {
+  return access(directory, constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => false,
+  )
 }

@@ -139,7 +139,7 @@ export async function openStoreForReading({
     await checkVersion(disk, layout, log)
     await catalogue.load('reading')
   } catch (error) {
-    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error)
+    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error, 'read')
   }
   const contents = new Contents({ ...around, blocks, memory: 0 })
   return new Reader({ ...around, catalogue, contents })

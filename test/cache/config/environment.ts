@@ -1,9 +1,12 @@
 import t from 'tap'
 import {
-  defaultCacheDirectory,
   type Surroundings,
   surroundings,
+  unnamedCacheDirectory,
 } from '../../../lib/cache/config/config.ts'
+import { config as configOf } from '../../fixtures/cache/cache-config.ts'
+
+const system = '/var/cache/cachesvc'
 
 const user: Surroundings = {
   environment: {},
@@ -20,22 +23,25 @@ t.test('the cache directory nobody names', t => {
     ['root', { root: true }, '/var/cache/cachesvc'],
     ['a service user', { systemCacheWritable: true }, '/var/cache/cachesvc'],
     ['a user without a home', { home: undefined }, '/var/cache/cachesvc'],
-    ['the environment', { root: true, environment: { CACHESVC_CACHE_DIR: '/e' } }, '/e'],
-    [
-      'an empty environment',
-      { environment: { CACHESVC_CACHE_DIR: '' } },
-      '/home/ann/.cache/cachesvc',
-    ],
+    ['a command beside the service', { exists: path => path === system }, system],
+    ['a command with both', { exists: () => true }, '/home/ann/.cache/cachesvc'],
+    ['a command with neither', { exists: () => false }, '/home/ann/.cache/cachesvc'],
   ]
   for (const [name, facts, expected] of cases) {
-    t.equal(defaultCacheDirectory({ ...user, ...facts }), expected, name)
+    t.equal(unnamedCacheDirectory({ ...user, ...facts }), expected, name)
   }
+  const named = (directory: string) =>
+    configOf('', {}, { ...user, root: true, environment: { CACHESVC_CACHE_DIR: directory } })
+  t.equal(named('/e').cacheDirectory, '/e', 'the environment')
+  t.equal(named('').cacheDirectory, system, 'an empty environment')
   t.end()
 })
 
 t.test('the machine is asked without throwing', t => {
-  const found = surroundings()
+  const found = surroundings({ serves: true })
   t.equal(found.root, process.getuid?.() === 0)
   t.equal(typeof found.systemCacheWritable, 'boolean')
+  t.equal(found.exists, undefined)
+  t.equal(surroundings({ serves: false }).exists?.('/'), true)
   t.end()
 })

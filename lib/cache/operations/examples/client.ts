@@ -166,7 +166,7 @@ sudo apt-get -o Debug::Acquire::http=true update 2>&1 |
       title: 'Why was it not cached?',
       intro:
         'On the machine of this service: which rule decides about a URL, and what is stored of it.',
-      text: `cachesvc explain http://${archives[0]}/debian/dists/stable/InRelease`,
+      text: `sudo cachesvc explain http://${archives[0]}/debian/dists/stable/InRelease`,
       notes: ['The page Explain says the same, in a browser and on any machine.'],
     }),
   ]

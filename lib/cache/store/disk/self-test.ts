@@ -84,10 +84,11 @@ export async function directoryFailure(
   disk: Disk,
   directory: string,
   error: unknown,
+  use: 'store' | 'read' = 'store',
 ): Promise<Failure> {
   if (error instanceof Failure) return error
   const owner = await disk.look(directory).catch(() => undefined)
-  const [problem, mend] = diagnose(error, owner?.uid)
+  const [problem, mend] = diagnose(error, { owner: owner?.uid, use })
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
     fault: 'internal',
@@ -115,7 +116,10 @@ const diagnoses: ReadonlyMap<string | undefined, Diagnosis> = new Map([
   ['ENOENT', ['is not there and cannot be created', `create it or ${another}`]],
 ])
 
-function diagnose(error: unknown, owner: number | undefined): Diagnosis {
+function diagnose(
+  error: unknown,
+  { owner, use }: { readonly owner: number | undefined; readonly use: 'store' | 'read' },
+): Diagnosis {
   const code = systemCode(error)
   const unknown = `does not pass the self-test (${explainError(error)})`
   if (code !== 'EACCES' && code !== 'EPERM') {
@@ -126,6 +130,12 @@ function diagnose(error: unknown, owner: number | undefined): Diagnosis {
     return [
       `is not there, or out of reach, and ${user} may not create it`,
       `create it and give it to that user with chown, or ${another}`,
+    ]
+  }
+  if (use === 'read') {
+    return [
+      `may not be read by ${user} (it belongs to user ${owner})`,
+      `try it with sudo, or ${another}`,
     ]
   }
   return [

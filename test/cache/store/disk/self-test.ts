@@ -69,6 +69,19 @@ t.test('a directory of somebody else', withTmpfs, async t => {
   t.match(said, '(it belongs to user 0): give it and everything in it to that user with chown -R')
 })
 
+t.test('a command that may not read the directory is not told to take it', withTmpfs, async t => {
+  const path = await mkdtemp(join(tmpdir(), 'store-'))
+  t.teardown(() => rm(path, { recursive: true }))
+  await chmod(path, 0o755)
+  await mkdir(join(path, 'cache/v2'), { recursive: true })
+  await chmod(join(path, 'cache'), 0o750)
+  const child = startChild(t, 'read', { directory: join(path, 'cache'), uid: 65_534 })
+  t.match(
+    (await child.line()) ?? '',
+    `The cache directory ${path}/cache may not be read by user 65534 (it belongs to user 0): try it with sudo, or name another with cache_directory or --cache-dir.`,
+  )
+})
+
 t.test('a directory that may not be created', withTmpfs, async t => {
   const path = await mkdtemp(join(tmpdir(), 'store-'))
   t.teardown(() => rm(path, { recursive: true }))
