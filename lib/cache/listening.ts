@@ -31,18 +31,11 @@ export function serverLimits({ limits, timeouts }: Config): HttpServerLimits {
   }
 }
 
-/** The configuration of listeners and the sockets handed over. */
-interface ListenFrom {
-  readonly config: Config
-  readonly sockets: readonly InheritedSocket[]
-}
-
 /**
  * Where to listen, plainly and for TLS: at the sockets of the service manager, of which those with the name `secure` are for TLS,
  * else where the configuration says.
  */
-export function places({ config, sockets }: ListenFrom) {
-  const { listen, listenSecure } = config
+export function places({ listen, listenSecure }: Config, sockets: readonly InheritedSocket[]) {
   const given = (secure: boolean) => sockets.filter(({ name }) => (name === 'secure') === secure)
   const [plain, secure] = [given(false), given(true)]
   return {

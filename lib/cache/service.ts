@@ -106,7 +106,7 @@ async function startWith(
     )
   let current = compiled()
   const rules = () => current
-  const { plain, secure } = places({ config, sockets: options.start.sockets })
+  const { plain, secure } = places(config, options.start.sockets)
   const https = await Https.open({
     rules,
     clock,

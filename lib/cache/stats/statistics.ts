@@ -5,8 +5,8 @@
  * - requests = hits + misses + tunnel, always. Refused and failed requests are counted apart, pages of the operations interface
  *   not at all.
  * - A hit is a request answered with stored content: fresh, revalidated (a 304 from the origin) or stale.
- * - traffic_up is what clients really got, traffic_down what origins really sent, each byte once: of two clients that share
- *   one fetch the first is a miss with the bytes fetched, the second a hit or a miss with none.
+ * - traffic_up is what clients really got, traffic_down what origins really sent: what is fetched once for several clients
+ *   counts once in traffic_down, and for each of them in traffic_up.
  * - Bytes of tunnels, both ways together, are in tunnel_transfer alone: the cache has no part in them, and the estimate of
  *   traffic saved must not count them.
  * - A day is a calendar day of the server's time zone (TZ). A transfer counts on the day on which it ends.
@@ -88,13 +88,13 @@ export class Statistics {
     this.#count('hits')
   }
 
-  /** A request answered from the origin: bytes fetched for it and bytes its client got. */
+  /** A request answered from the origin: the bytes its client got, and those fetched for it that `fetched` is not told of. */
   miss(bytes: { readonly down: number; readonly up: number }): void {
     this.#add({ requests: 1, misses: 1, traffic_down: bytes.down, traffic_up: bytes.up })
     this.#count('misses')
   }
 
-  /** Bytes fetched from an origin that belong to no request: a background refresh, or the rest of a fetch whose client left. */
+  /** Bytes fetched from an origin, for one client, several or none. */
   fetched(down: number): void {
     this.#add({ traffic_down: down })
   }
