@@ -4,8 +4,8 @@
  *
  * # Facts
  * - One file at a time, and none is begun while a file that a client wants is being fetched.
- * - A file that was fetched ahead was used when the version before it was used last: what no client wants any more is not
- *   fetched again and again, and goes with the others that are unused.
+ * - A file that was fetched ahead was used when the version before it was used last, unless a client got it meanwhile: what no
+ *   client wants any more is not fetched again and again, and goes with the others that are unused.
  * - Indexes decide what there is to fetch, clients which packages. So files and bytes are bounded for each day, whatever both do;
  *   a file counts when it is begun.
  */
@@ -174,9 +174,10 @@ export class Ahead {
     const archive = classify(uri.path)
     const { found } = fetcher.fetch({ key, uri, archive, claim, stored: undefined, insist: false })
     const first = await found
-    const settled = first.kind === 'filling' ? await first.filling.settled : first
-    const result = settled.kind === 'stored' && (await settled.kept) ? 'fetched' : 'failed'
-    if (result === 'fetched') store.touch(key, lastUsed)
+    const filling = first.kind === 'filling' ? first.filling : undefined
+    const settled = await filling?.settled
+    const result = settled?.kind === 'stored' && (await settled.kept) ? 'fetched' : 'failed'
+    if (result === 'fetched' && filling?.download.awaited) store.touch(key, lastUsed)
     onEnd(result, size)
     return result
   }

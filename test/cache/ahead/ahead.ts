@@ -7,6 +7,7 @@ import {
   type ChangingOptions,
   changingArchive,
 } from '../../fixtures/archive/changing-archive.ts'
+import { reply } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 
 t.setTimeout(300_000)
@@ -106,6 +107,36 @@ t.test('what no client asks for any more is not fetched for ever', async t => {
   clock.advance(60_000)
   await archive.settle()
   t.equal(asked(archive, 'p', 4), 0)
+})
+
+t.test('what a client gets while it is fetched ahead was used then', async t => {
+  const archive = await archiveWith(t, { settings: { suites: { warm: { ...warm, days: 1 } } } })
+  const { root, clock, cache, origin } = archive
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  await archive.get(`${root}/pool/main/p/p_1_all.deb`)
+  await archive.settle()
+  clock.advance(10 * hour)
+  const [path, content] = ['pool/main/p/p_2_all.deb', '2'.repeat(200_000)]
+  archive.serve(await archive.ofDay(2, { packages: { [path]: content } }))
+  const gate = new Gate()
+  origin.at(`/${root}/${path}`, reply({ content, pauses: [{ at: 100_000, gate }] }))
+  await archive.until('2', t)
+  await slowly(archive, () => asked(archive, 'p', 2) > 0)
+  const client = await cache.client()
+  await client.request('GET', origin.url(`/${root}/${path}`))
+  t.match(await client.head(), { status: 200 })
+  gate.open()
+  await ended(archive)
+  clock.advance(10 * hour)
+  archive.serve(await archive.ofDay(3))
+  await archive.until('3', t)
+  await ended(archive, 2)
+  // More than a day after the first version was used, less than a day after the second.
+  clock.advance(12 * hour)
+  archive.serve(await archive.ofDay(4))
+  await archive.until('4', t)
+  t.match(await ended(archive, 3), [{ fetched: 1 }, { fetched: 1 }, { fetched: 1 }])
 })
 
 t.test('off unless asked for, and offline', async t => {

@@ -68,10 +68,9 @@ export class Download {
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
-    const { to } = parts
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
-    this.#tail = new Tail('begun' in to ? to.begun?.size : 0)
+    this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0)
     this.#file = new WriteBehind({ ...parts, tail: this.#tail, changed: () => this.#changed() })
     this.#content = {
       tail: this.#tail,
@@ -114,6 +113,11 @@ export class Download {
     return this.#readers.size
   }
 
+  /** Whether the first reader may still come. */
+  get awaited(): boolean {
+    return this.#readers.awaited
+  }
+
   get stored(): boolean {
     return this.because === undefined
   }
@@ -145,8 +149,7 @@ export class Download {
     }
     const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
     if (this.#stored !== undefined && this.#unread) {
-      const { size } = this
-      const digest = this.#stored
+      const [digest, size] = [this.#stored, this.size]
       return this.#parts.contents.read({ digest, size, first, end: Math.min(end, size) })
     }
     return this.#readers.add(this.#content, first, end)
@@ -213,7 +216,7 @@ export class Download {
     }
     await (this.because === undefined ? undefined : this.#file.remove())
     this.#state = 'settled'
-    if (!this.stored && this.#readers.awaited) this.#readers.watch(0, () => this.#changed())
+    if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
     this.#parts.onEnd()
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
@@ -272,7 +275,7 @@ export class Download {
 
   /** It is over, no reader is in the middle of it, and no reader is awaited that could read it only here. */
   get #unread(): boolean {
-    const awaited = !this.stored && this.#readers.awaited
+    const awaited = !this.stored && this.awaited
     return this.#state === 'settled' && this.#readers.size === 0 && !awaited
   }
 
