@@ -73,10 +73,6 @@ export class OpenContent {
     return this.#extent().readable
   }
 
-  get readers(): number {
-    return this.#readers.size
-  }
-
   /** The bytes from `first` up to and without `end`, which must be readable. `failed` is told why it broke off. */
   read(first: number, end: number, failed: (error: Error) => void = () => {}): Source {
     const reader = new ChunkReader(this, { first, end, failed })
