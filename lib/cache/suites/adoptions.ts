@@ -14,6 +14,7 @@ import {
   type Content,
   type Generation,
   keyIn,
+  keysOf,
   type Listed,
   type ReleaseFile,
   type Suite,
@@ -41,8 +42,8 @@ export interface SuiteMeans {
 interface AdoptionsParts extends SuiteMeans {
   readonly known: KnownSuites
   readonly tables: Tables
-  /** When a client asked for the index with this SHA-256 last, as far as that is remembered. */
-  readonly askedAt: (digest: string) => Milliseconds | undefined
+  /** When a client asked for the index with this key last, as far as that is remembered. */
+  readonly askedAt: (key: string) => Milliseconds | undefined
   /** Told after every adoption, of the suite unless it was forgotten. */
   readonly onAdopted: (suite?: Suite) => void
 }
@@ -161,11 +162,7 @@ export class Adoptions {
     const { generation: found } = await this.#work({ at, releases, adopted, policy })
     if (found === undefined) return
     this.#failed.delete(at)
-    const before = new Map(adopted?.contents.map(listed => [listed.path, this.#lastAsked(listed)]))
-    const contents = found.contents.map(listed => {
-      const asked = Math.max(this.#lastAsked(listed), before.get(listed.path) ?? 0) || clock.now()
-      return { ...listed, asked }
-    })
+    const contents = await this.#used(at, found, adopted)
     const generation = { ...found, contents }
     const next = succeeded(suite, { at, next: generation, days: this.#parts.snapshotDays() })
     await known.put(next)
@@ -191,7 +188,7 @@ export class Adoptions {
     const [adopted] = known.at(at)?.generations ?? []
     if (policy === undefined || adopted === undefined) return { files: [], byHash: false }
     const now = clock.now()
-    const used = adopted.contents.filter(listed => this.#lastAsked(listed) > now - unused)
+    const used = adopted.contents.filter(listed => this.#lastAsked(at, listed) > now - unused)
     const inUse = used.map(({ path }) => path)
     const { missing } = await this.#work({ at, releases: [release], adopted, policy, inUse })
     if (missing !== undefined || policy.verify === 'require') return missing
@@ -217,8 +214,32 @@ export class Adoptions {
     }
   }
 
-  #lastAsked({ digest, asked = 0 }: Listed): Milliseconds {
-    return Math.max(asked, this.#parts.askedAt(digest) ?? 0)
+  /**
+   * Of the files of a generation whose contents the store has, those that clients use: others may have the same content, such as
+   * none at all, and no client has ever asked for them.
+   */
+  async #used(
+    at: string,
+    { contents }: Generation,
+    adopted: Generation | undefined,
+  ): Promise<readonly Listed[]> {
+    const { store, clock } = this.#parts
+    const before = new Map(adopted?.contents.map(one => [one.path, this.#lastAsked(at, one)]))
+    const used: Listed[] = []
+    for (const listed of contents) {
+      const entries = await Promise.all(keysOf(at, listed).map(key => store.get(key)))
+      const stored = entries.some(entry => entry?.digest === listed.digest)
+      const earlier = before.get(listed.path)
+      if (!stored && earlier === undefined) continue
+      const asked = Math.max(this.#lastAsked(at, listed), earlier ?? 0) || clock.now()
+      used.push({ ...listed, asked })
+    }
+    return used
+  }
+
+  #lastAsked(at: string, listed: Listed): Milliseconds {
+    const asked = keysOf(at, listed).map(key => this.#parts.askedAt(key) ?? 0)
+    return Math.max(listed.asked ?? 0, ...asked)
   }
 
   /** Has the thread do a job, and logs what it refuses. */

@@ -60,7 +60,7 @@ export interface Generation {
   readonly signature: Signature
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
-  /** The files it names that were stored when it was read: those clients use. */
+  /** The files it names that were stored in its directory when it was read: those clients use. */
   readonly contents: readonly Listed[]
 }
 
@@ -87,6 +87,12 @@ export function keyIn(at: string, path: string): string | undefined {
 export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): string {
   const directory = path.slice(0, path.lastIndexOf('/') + 1)
   return `${directory}by-hash/SHA256/${digest}`
+}
+
+/** The keys under which a file in a suite is stored: its plain name, and the one its digest gives it. */
+export function keysOf(at: string, listed: Pick<Listed, 'path' | 'digest'>): readonly string[] {
+  const keys = [listed.path, byHashPath(listed)].map(path => keyIn(at, path))
+  return keys.filter(key => key !== undefined)
 }
 
 /** The decoded URL of a suite's directory. */

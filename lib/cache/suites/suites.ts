@@ -12,8 +12,8 @@ import type { Entry } from '../store/entry.ts'
 import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
-import type { Content, Generation, ReleaseFile, Suite } from './generation.ts'
-import { baseOf, generationOf, suiteOfRelease } from './generation.ts'
+import type { Content, Generation, Listed, ReleaseFile, Suite } from './generation.ts'
+import { baseOf, generationOf, keysOf, suiteOfRelease } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import type { KnownSuites, Source } from './known-suites.ts'
 import { Past } from './past.ts'
@@ -57,7 +57,7 @@ export class Suites {
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with all adopted indexes, as of an adoption. */
   #agreeing = new WeakSet<Entry>()
-  /** When clients asked for indexes last, by SHA-256. */
+  /** When clients asked for indexes last, by their keys. */
   readonly #asked = new LRUCache<string, Milliseconds>({ max: mostAsked })
   /** Tables that were not there when they were needed. */
   readonly #lost = new Set<string>()
@@ -72,7 +72,7 @@ export class Suites {
       ...parts,
       known,
       tables,
-      askedAt: digest => this.#asked.get(digest),
+      askedAt: key => this.#asked.get(key),
       onAdopted: suite => {
         this.#agreeing = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
@@ -137,7 +137,8 @@ export class Suites {
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
-      if (generation?.contents.some(listed => listed.digest === digest)) return
+      const inUse = (one: Listed): boolean => one.digest === digest && keysOf(at, one).includes(key)
+      if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
       if (waits || generation !== undefined) this.#adoptions.queue(at)
     }
@@ -162,8 +163,7 @@ export class Suites {
     const { key, archive, stored } = asked
     if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash' || archive.kind === 'index') {
-      const digest = archive.digest?.hex ?? stored?.digest
-      if (digest !== undefined) this.#asked.set(digest, this.#parts.clock.now())
+      this.#asked.set(key, this.#parts.clock.now())
     }
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined

@@ -1,0 +1,102 @@
+/**
+ * Which files of a suite count as used by clients: an update waits for those and for no others.
+ */
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { day } from '../../../lib/async/clock.ts'
+import { type ChangingArchive, changingArchive } from '../../fixtures/archive/changing-archive.ts'
+import { type Files, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import { reply } from '../../fixtures/http/scripted-origin.ts'
+
+const nothing = Buffer.alloc(0)
+
+/** The index clients use, of a day. */
+function mainIndex(n: number): Buffer {
+  const digest = String(n).repeat(64)
+  return gzipSync(`Package: x\nFilename: pool/p_${n}_all.deb\nSize: 1\nSHA256: ${digest}\n`)
+}
+
+/** A Release of a day and the index clients use. The mirror lacks all others that the Release names. */
+function partial(
+  { suite, release, index }: ChangingArchive,
+  n: number,
+  others: Readonly<Record<string, Buffer>>,
+): Files {
+  const main = mainIndex(n)
+  const named = [
+    [index.slice(suite.length + 1), main] as const,
+    ...Object.entries(others).map(([path, content]) => [path, content] as const),
+  ]
+  const date = new Date(Date.UTC(2025, 0, 1, n)).toUTCString().replace('GMT', 'UTC')
+  const text = `Version: ${n}\n${releaseOf(named, ['SHA256'], date)}`
+  return new Map([
+    [release, Buffer.from(text)],
+    [index, main],
+  ])
+}
+
+t.test('a file that only has the content of a stored one is not in use', async t => {
+  const archive = await changingArchive(t)
+  const { suite, origin } = archive
+  const [elsewhere, own] = ['else/where/nothing.txt', 'contrib/binary-amd64/Packages.gz']
+  const empty = gzipSync(nothing)
+  const others = (plain: Buffer, packed: Buffer) => ({
+    'contrib/binary-amd64/Packages': plain,
+    [own]: empty,
+    'contrib/binary-armel/Packages.gz': packed,
+  })
+  origin.at(`/${elsewhere}`, reply({ status: 200, content: '' }))
+  await archive.get(elsewhere)
+  archive.serve(partial(archive, 1, others(nothing, empty)))
+  archive.serve(new Map([[`${suite}/${own}`, empty]]))
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  await archive.get(`${suite}/${own}`)
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  const changed = Buffer.from('Package: y\n')
+  archive.serve(partial(archive, 2, others(changed, gzipSync(changed))))
+  await archive.update()
+  t.strictSame(await archive.update(), { day: '2', fits: true })
+})
+
+t.test('a file in use whose next content is stored under another name stays in use', async t => {
+  const archive = await changingArchive(t)
+  const { suite, origin } = archive
+  const [own, other] = ['contrib/binary-amd64/Packages.gz', 'contrib/binary-all/Packages.gz']
+  const contents = ['Package: a\n', '', 'Package: c\n'].map(text => gzipSync(text))
+  const publish = (n: number): void => {
+    const content = contents[n - 1] ?? nothing
+    archive.serve(partial(archive, n, { [own]: content, [other]: gzipSync(nothing) }))
+    archive.serve(new Map([[`${suite}/${own}`, content]]))
+  }
+  archive.serve(new Map([[`${suite}/${other}`, gzipSync(nothing)]]))
+  publish(1)
+  await archive.update()
+  for (const path of [own, other]) await archive.get(`${suite}/${path}`)
+  await archive.settle()
+  publish(2)
+  await archive.until('2', t)
+  publish(3)
+  origin.at(`/${suite}/${own}`, reply({ status: 404, content: 'not there yet' }))
+  t.strictSame(await archive.update(), { day: '2', fits: true })
+  publish(3)
+  await archive.until('3', t)
+})
+
+t.test('a file that no client has asked for in a fortnight is not waited for', async t => {
+  const archive = await changingArchive(t)
+  const { suite, origin } = archive
+  const own = 'contrib/binary-amd64/Packages.gz'
+  const content = gzipSync('Package: a\n')
+  archive.serve(partial(archive, 1, { [own]: content }))
+  archive.serve(new Map([[`${suite}/${own}`, content]]))
+  await archive.update()
+  await archive.get(`${suite}/${own}`)
+  await archive.settle()
+  origin.at(`/${suite}/${own}`, reply({ status: 404, content: 'gone' }))
+  archive.serve(partial(archive, 2, { [own]: gzipSync('Package: b\n') }))
+  const { clock } = archive
+  clock.set(clock.now() + 13 * day)
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  clock.set(clock.now() + day)
+  await archive.until('2', t)
+})
