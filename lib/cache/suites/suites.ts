@@ -128,9 +128,8 @@ export class Suites {
   stored({ key, digest }: Entry): void {
     const suite = suiteOfRelease(key)
     if (suite !== undefined) {
-      const { release } = this.#known.at(suite)?.generations[0] ?? {}
-      const known = release?.digest === digest || release?.signedBy?.digest === digest
-      if (!known) this.#adoptions.queue(suite)
+      const [adopted] = this.#known.at(suite)?.generations ?? []
+      if (adopted === undefined || !isRelease(adopted, digest)) this.#adoptions.queue(suite)
       return
     }
     if (this.#known.size === 0 && this.#adoptions.count === 0) return
@@ -138,6 +137,7 @@ export class Suites {
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
       const inUse = (one: Listed): boolean => one.digest === digest && keysOf(at, one).includes(key)
+      if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
       const waits = this.#adoptions.pending(at) !== undefined
       if (waits || generation !== undefined) this.#adoptions.queue(at)
@@ -266,6 +266,11 @@ export class Suites {
     }
     return undefined
   }
+}
+
+/** Whether content with this SHA-256 is the Release file of a generation or its signature. */
+function isRelease({ release }: Generation, digest: string): boolean {
+  return release.digest === digest || release.signedBy?.digest === digest
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {

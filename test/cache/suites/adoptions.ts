@@ -1,9 +1,10 @@
 /**
- * What a hostile Release file costs: an index that cannot be read is read once, and a Release that is refused is judged once.
+ * What a hostile Release file costs: an index that cannot be read is read once; and how often a Release is adopted.
  */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import { changingArchive } from '../../fixtures/archive/changing-archive.ts'
+import { hexOf, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -36,4 +37,21 @@ t.test('an index that cannot be read is read once, however often it is named', a
   await get('InRelease')
   await get('c0/binary-all/Packages.gz')
   t.equal(warnings(), 1)
+})
+
+t.test('a Release whose indexes have come before it is adopted once', async t => {
+  const archive = await changingArchive(t)
+  archive.serve(await archive.ofDay(1, { byHash: true }))
+  await archive.update()
+  for (const day of [2, 3]) {
+    const files = await archive.ofDay(day, { byHash: true })
+    const release = hexOf('sha256', files.get(archive.release) ?? '')
+    archive.serve(files)
+    await archive.get(archive.release)
+    await archive.settle()
+    const adopted = archive.cache.log.lines.filter(
+      ({ message, facts }) => message === 'adopted a suite' && facts?.['release'] === release,
+    )
+    t.equal(adopted.length, 1)
+  }
 })
