@@ -16,7 +16,7 @@ import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
-import { byHashPath, keyIn, type Listed } from '../suites/generation.ts'
+import { byHashPaths, keyIn, keysOf, type Listed } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Suites } from '../suites/suites.ts'
 
@@ -238,9 +238,10 @@ export class Updates {
     const failed: Listed[] = []
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        const come =
-          (byHash && (await this.#fetchOne(at, next, byHashPath(next)))) ||
-          (await this.#fetchOne(at, next, next.path))
+        let come = false
+        for (const path of [...(byHash ? byHashPaths(next) : []), next.path]) {
+          come ||= await this.#fetchOne(at, next, path)
+        }
         if (!come) failed.push(next)
       }
     }
@@ -248,24 +249,24 @@ export class Updates {
     return failed
   }
 
-  /** Whether the file has come and is kept under the name that its digest gives it. */
+  /** Whether the file has come and is kept under the names that its digests give it. */
   async #fetchOne(at: string, listed: Listed, path: string): Promise<boolean> {
     const { fetcher, store } = this.#parts
-    const [key, kept] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
+    const key = keyIn(at, path)
+    const [, ...names] = keysOf(at, listed)
     const uri = key === undefined ? undefined : parseUri(key)
-    if (key === undefined || kept === undefined || uri === undefined || 'problem' in uri)
-      return false
+    if (key === undefined || uri === undefined || 'problem' in uri) return false
     const { size, digest } = listed
     const claim = { size, digest, suite: at }
-    const staged = key === kept ? key : `${key}${incoming}`
+    const staged = names.includes(key) ? key : `${key}${incoming}`
     const archive = classify(uri.path)
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
     const entry = await entryOf(await fetcher.fetch(wanted).found)
     if (entry?.digest !== listed.digest) return false
-    if (staged === kept) return true
-    const { stored } = store.put({ ...entry, key: kept, verified: { by: 'name' } })
-    store.remove(staged)
-    return stored
+    const others = names.filter(name => name !== staged)
+    const kept = others.map(name => store.put({ ...entry, key: name, verified: { by: 'name' } }))
+    if (staged !== key) store.remove(staged)
+    return kept.every(({ stored }) => stored)
   }
 }
 

@@ -131,8 +131,8 @@ async function contentOf(digest: string, layout: Layout): Promise<Buffer | undef
 }
 
 function namedBy({ files }: Release): readonly Listed[] {
-  return [...files.values()].flatMap(({ path, size, digests: { sha256 } }) =>
-    sha256 === undefined ? [] : [{ path, size, digest: sha256 }],
+  return [...files.values()].flatMap(({ path, size, digests: { sha256, sha512 } }) =>
+    sha256 === undefined ? [] : [{ path, size, digest: sha256, ...(sha512 && { sha512 }) }],
   )
 }
 

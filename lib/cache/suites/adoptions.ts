@@ -10,10 +10,8 @@ import type { Logger } from '../../log/log.ts'
 import type { Store } from '../store/store.ts'
 import type { Adoption, Job, Missing } from './adopt.ts'
 import {
-  byHashPath,
   type Content,
   type Generation,
-  keyIn,
   keysOf,
   type Listed,
   type ReleaseFile,
@@ -204,13 +202,15 @@ export class Adoptions {
     const { signedBy } = release
     const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
     for (const listed of [...contents, { path: release.name, ...release }, ...signature]) {
-      const key = keyIn(at, byHashPath(listed))
-      if (key === undefined || (await store.get(key)) !== undefined) continue
       const { digest, size } = listed
-      const lastModified = formatDate(Math.min(date ?? now, now))
-      const times = { stored: now, validated: now, initialAge: 0 }
-      const verified = { by: 'name' } as const
-      store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
+      const [, ...names] = keysOf(at, listed)
+      for (const key of names) {
+        if ((await store.get(key)) !== undefined) continue
+        const lastModified = formatDate(Math.min(date ?? now, now))
+        const times = { stored: now, validated: now, initialAge: 0 }
+        const verified = { by: 'name' } as const
+        store.put({ key, fields: [], digest, size, lastModified, ...times, verified })
+      }
     }
   }
 

@@ -47,6 +47,8 @@ export interface AdoptedIndex {
 export interface Listed extends Content {
   /** From the directory of the Release file, decoded. */
   readonly path: string
+  /** SHA-512 in lower-case hex, when the Release file gives it: clients ask by the strongest digest there is. */
+  readonly sha512?: string | undefined
   /** When a client asked for it last, in this generation or one before. */
   readonly asked?: Milliseconds | undefined
 }
@@ -83,16 +85,31 @@ export function keyIn(at: string, path: string): string | undefined {
   return spelt && formatUri(spelt)
 }
 
-/** The path by which a file can be asked for by its digest. */
+/** The path by which a file can be asked for by its SHA-256. */
 export function byHashPath({ path, digest }: Pick<Listed, 'path' | 'digest'>): string {
-  const directory = path.slice(0, path.lastIndexOf('/') + 1)
-  return `${directory}by-hash/SHA256/${digest}`
+  return `${directoryOf(path)}by-hash/SHA256/${digest}`
 }
 
-/** The keys under which a file in a suite is stored: its plain name, and the one its digest gives it. */
-export function keysOf(at: string, listed: Pick<Listed, 'path' | 'digest'>): readonly string[] {
-  const keys = [listed.path, byHashPath(listed)].map(path => keyIn(at, path))
-  return keys.filter(key => key !== undefined)
+/** The paths by which clients ask for a file by its digest, the strongest first. */
+export function byHashPaths(listed: Listed): readonly string[] {
+  return namesByDigest(listed).map(name => `${directoryOf(listed.path)}${name}`)
+}
+
+/** The keys under which a file in a suite is stored: its plain name first, then those its digests give it. */
+export function keysOf(at: string, listed: Listed): readonly string[] {
+  const key = keyIn(at, listed.path)
+  if (key === undefined) return []
+  return [key, ...namesByDigest(listed).map(name => `${directoryOf(key)}${name}`)]
+}
+
+function namesByDigest({ digest, sha512 }: Pick<Listed, 'digest' | 'sha512'>): readonly string[] {
+  const strongest = sha512 === undefined ? [] : [`by-hash/SHA512/${sha512}`]
+  return [...strongest, `by-hash/SHA256/${digest}`]
+}
+
+/** All before the name, with the slash. */
+function directoryOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/') + 1)
 }
 
 /** The decoded URL of a suite's directory. */
@@ -193,6 +210,13 @@ function recordOf(members: Readonly<Record<string, Check>>): Check {
 
 const content = { digest: isSha256, size: isNumber }
 
+const listed = {
+  ...content,
+  path: isText,
+  sha512: optional(isText),
+  asked: optional(isNumber),
+}
+
 const isGeneration = recordOf({
   release: recordOf({
     ...content,
@@ -208,5 +232,5 @@ const isGeneration = recordOf({
   }),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),
-  contents: listOf(recordOf({ ...content, path: isText, asked: optional(isNumber) })),
+  contents: listOf(recordOf(listed)),
 })

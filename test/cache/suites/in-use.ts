@@ -4,8 +4,9 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { day } from '../../../lib/async/clock.ts'
+import { parentOf } from '../../../lib/cache/archive/path.ts'
 import { type ChangingArchive, changingArchive } from '../../fixtures/archive/changing-archive.ts'
-import { type Files, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
+import { type Files, hexOf, releaseOf } from '../../fixtures/archive/tiny-archive.ts'
 import { reply } from '../../fixtures/http/scripted-origin.ts'
 
 const nothing = Buffer.alloc(0)
@@ -14,6 +15,10 @@ const nothing = Buffer.alloc(0)
 function mainIndex(n: number): Buffer {
   const digest = String(n).repeat(64)
   return gzipSync(`Package: x\nFilename: pool/p_${n}_all.deb\nSize: 1\nSHA256: ${digest}\n`)
+}
+
+function dateOf(n: number): string {
+  return new Date(Date.UTC(2025, 0, 1, n)).toUTCString().replace('GMT', 'UTC')
 }
 
 /** A Release of a day and the index clients use. The mirror lacks all others that the Release names. */
@@ -27,8 +32,7 @@ function partial(
     [index.slice(suite.length + 1), main] as const,
     ...Object.entries(others).map(([path, content]) => [path, content] as const),
   ]
-  const date = new Date(Date.UTC(2025, 0, 1, n)).toUTCString().replace('GMT', 'UTC')
-  const text = `Version: ${n}\n${releaseOf(named, ['SHA256'], date)}`
+  const text = `Version: ${n}\n${releaseOf(named, ['SHA256'], dateOf(n))}`
   return new Map([
     [release, Buffer.from(text)],
     [index, main],
@@ -99,4 +103,59 @@ t.test('a file that no client has asked for in a fortnight is not waited for', a
   t.strictSame(await archive.update(), { day: '1', fits: true })
   clock.set(clock.now() + day)
   await archive.until('2', t)
+})
+
+t.test('of two digests the stronger one counts: clients ask by it', async t => {
+  const archive = await changingArchive(t)
+  const { suite, release, index } = archive
+  const directory = parentOf(index)
+  const dayOf = (n: number) => {
+    const main = mainIndex(n)
+    const named = releaseOf(
+      [[index.slice(suite.length + 1), main]],
+      ['SHA256', 'SHA512'],
+      dateOf(n),
+    )
+    const text = `Version: ${n}\nAcquire-By-Hash: yes\n${named}`
+    const hashed = `${directory}/by-hash/SHA512/${hexOf('sha512', main)}`
+    const files: Files = new Map([
+      [release, Buffer.from(text)],
+      [hashed, main],
+    ])
+    return { files, hashed, main, text }
+  }
+  const days = [1, 2, 3].map(dayOf)
+  const [first, second, third] = days
+  if (first === undefined || second === undefined || third === undefined) return
+  archive.serve(first.files)
+  for (const path of [release, first.hashed]) await archive.get(path)
+  await archive.settle()
+  archive.serve(second.files)
+  t.equal((await archive.get(release)).text, second.text)
+  archive.remove(second.files.keys())
+  const kept = await archive.get(second.hashed)
+  t.ok(kept.content.equals(second.main), 'it was fetched with its Release')
+  await archive.settle()
+  archive.serve(third.files, path => path === release)
+  t.equal((await archive.get(release)).text, second.text, 'it is still in use')
+})
+
+t.test('an index in use gets the names that all its digests give it', async t => {
+  const archive = await changingArchive(t)
+  const { suite, release, index, origin } = archive
+  const main = mainIndex(1)
+  const named = releaseOf([[index.slice(suite.length + 1), main]], ['SHA256', 'SHA512'], dateOf(1))
+  archive.serve(
+    new Map([
+      [release, named],
+      [index, main],
+    ]),
+  )
+  for (const path of [release, index]) await archive.get(path)
+  await archive.settle()
+  const stored = await archive.cache.stored()
+  for (const name of ['SHA256', 'SHA512']) {
+    const key = origin.url(`/${parentOf(index)}/by-hash/${name}/${hexOf(name, main)}`)
+    t.ok(stored.includes(key), name)
+  }
 })
