@@ -42,8 +42,9 @@ export function readSize(text = ''): number | undefined {
  * characters.
  */
 export function readPath(text: string): string | undefined {
+  if (text.length > longestPath) return undefined
   if (plain.test(text)) return text
-  if (text.startsWith('/') || text.length > longestPath || control.test(text)) return undefined
+  if (text.startsWith('/') || control.test(text)) return undefined
   const segments = text.split('/').filter(segment => segment !== '' && segment !== '.')
   return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/')
 }
@@ -104,6 +105,9 @@ function* sourceFilesOf(fields: Stanza['fields']): Generator<ListedFile> {
   }
 }
 
+/** The path begins where the blanks end, so that there is one way to read a line, and no more than one is tried. */
+const entry = /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+([^ \t].*)$/s
+
 /**
  * The files of the lists Release and Sources fold into a field for each digest, in lines `digest size path`. The strongest list
  * decides about a file's size; a weaker list that differs is ignored, and so is the second of two lines of one list. A line that
@@ -115,8 +119,7 @@ export function listedFiles(
   const files = new Map<string, { path: string; size: number; digests: Record<string, string> }>()
   for (const digest of digests) {
     for (const line of (fieldOf(digest) ?? '').split('\n')) {
-      const [, first = '', second, third = ''] =
-        /^([0-9A-Fa-f]+)[ \t]+(\d+)[ \t]+(.+)$/.exec(line) ?? []
+      const [, first = '', second, third = ''] = entry.exec(line) ?? []
       const [hex, size, path] = [readDigest(digest, first), readSize(second), readPath(third)]
       if (hex === undefined || size === undefined || path === undefined) continue
       const known = files.get(path)

@@ -68,7 +68,7 @@ const endSignature = '-----END PGP SIGNATURE-----'
  */
 export function unframe(content: string): { readonly text: string } | { readonly because: string } {
   // 7.2: trailing blanks are not part of what is signed, and line ends are written either way.
-  const lines = content.split('\n').map(line => line.replace(/[ \t\r]+$/, ''))
+  const lines = content.split('\n').map(withoutTrailingBlanks)
   const begin = lines.indexOf(beginMessage)
   if (begin < 0) return { text: content }
   // 7: armour headers, of which only Hash may be there, and an empty line.
@@ -89,5 +89,15 @@ export function unframe(content: string): { readonly text: string } | { readonly
   }
   return { text }
 }
+
+/** Not by a regular expression: it would try each blank of a line as the first of the trailing ones. */
+function withoutTrailingBlanks(line: string): string {
+  let end = line.length
+  while (end > 0 && blanks.has(line.charCodeAt(end - 1))) end -= 1
+  return line.slice(0, end)
+}
+
+/** Space, tab and carriage return. */
+const blanks: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d])
 
 const HASH = /^Hash: [A-Za-z0-9-]+(?:, *[A-Za-z0-9-]+)*$/

@@ -99,3 +99,11 @@ t.test('framing: only what was signed counts', async t => {
     t.match(unframe(content), { because }, content)
   }
 })
+
+t.test('a line of blanks is read in one pass', async t => {
+  // It takes hours when each blank is tried as the first of the last ones.
+  const blanks = ' '.repeat(4 << 20)
+  t.match(unframe(`${blanks}x`), { text: `${blanks}x` })
+  const { release } = readRelease(Buffer.from(`SHA256:\n ${a64} 1${blanks}x\ry\n`))
+  t.equal(release?.files.size, 0)
+})
