@@ -32,9 +32,9 @@ export function readDigest({ digits }: Digest, text: string): string | undefined
   return text.length === digits && /^[0-9A-Fa-f]+$/.test(text) ? text.toLowerCase() : undefined
 }
 
-/** A count of bytes in decimal digits. */
+/** A count of bytes in decimal digits, which fits into the six bytes of a table. */
 export function readSize(text = ''): number | undefined {
-  return /^\d{1,15}$/.test(text) ? Number(text) : undefined
+  return /^\d{1,14}$/.test(text) ? Number(text) : undefined
 }
 
 /**

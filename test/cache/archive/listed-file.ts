@@ -101,3 +101,10 @@ t.test('garbage is no files', async t => {
     t.strictSame(await filesOf('Sources', text), [])
   }
 })
+
+t.test('a size has at most as many digits as a table can hold', async t => {
+  const text = (size: string) => `Filename: x.deb\nSize: ${size}\nSHA256: ${a}\n`
+  const sizes = async (size: string) => (await filesOf('Packages', text(size))).map(one => one.size)
+  t.strictSame(await sizes('9'.repeat(14)), [99_999_999_999_999])
+  t.strictSame(await sizes('9'.repeat(15)), [])
+})
