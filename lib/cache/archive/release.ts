@@ -62,11 +62,19 @@ const beginMessage = '-----BEGIN PGP SIGNED MESSAGE-----'
 const beginSignature = '-----BEGIN PGP SIGNATURE-----'
 const endSignature = '-----END PGP SIGNATURE-----'
 
+/** A text without its framing. */
+interface Unframed {
+  /** Each of its lines ends with a line feed; the last of these is not signed. */
+  readonly text: string
+  /** What stands behind the text, the armoured signature first; undefined when there was no framing. */
+  readonly signature?: string
+}
+
 /**
  * Takes the framing off a text signed in place, as InRelease is: RFC 9580 section 7. Answers the text that was signed, all of it
  * when there is no framing. Strict: text that can be read in two ways is malformed, and text outside the signed part is dropped.
  */
-export function unframe(content: string): { readonly text: string } | { readonly because: string } {
+export function unframe(content: string): Unframed | { readonly because: string } {
   // 7.2: trailing blanks are not part of what is signed, and line ends are written either way.
   const lines = content.split('\n').map(withoutTrailingBlanks)
   const begin = lines.indexOf(beginMessage)
@@ -87,7 +95,7 @@ export function unframe(content: string): { readonly text: string } | { readonly
     }
     text += `${line.startsWith('- ') ? line.slice(2) : line}\n`
   }
-  return { text }
+  return { text, signature: lines.slice(end).join('\n') }
 }
 
 /** Not by a regular expression: it would try each blank of a line as the first of the trailing ones. */

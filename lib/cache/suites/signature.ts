@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { Key } from 'openpgp'
 import type { Milliseconds } from '../../async/clock.ts'
 import { readBounded } from '../../bounded-file.ts'
+import { unframe } from '../archive/release.ts'
 import type { Signature } from './generation.ts'
 import { ahead } from './policy.ts'
 
@@ -18,26 +19,23 @@ export async function checkSignature(
   { keyrings, now }: { readonly keyrings: readonly string[]; readonly now: Milliseconds },
 ): Promise<Signature> {
   const inPlace = detached === undefined
-  const text = release.toString('utf8')
-  if (inPlace && !text.startsWith('-----BEGIN PGP SIGNED MESSAGE-----')) return { is: 'unsigned' }
-  if ((detached ?? signatureIn(text)).length > mostSignatureBytes) return { is: 'unsigned' }
+  if (inPlace && !release.subarray(0, begin.length).equals(begin)) return { is: 'unsigned' }
   const files = await keyFiles(keyrings)
   if (files.length === 0 && inPlace) return { is: 'unchecked' }
+  const signed = inPlace ? signedInPlace(release) : { content: release, signature: detached }
+  if (signed === undefined || signed.signature.length > mostSignatureBytes) {
+    return { is: 'unsigned' }
+  }
   const openpgp = await import('openpgp')
   const keys = await readKeys(files, openpgp)
   try {
-    if (inPlace) {
-      const message = await openpgp.readCleartextMessage({ cleartextMessage: text })
-      const verify: Verify = given => openpgp.verify({ message, ...given })
-      return await judged(verify, keys, now)
-    }
-    const message = await openpgp.createMessage({ binary: new Uint8Array(release) })
-    const signature = detached.includes('-----BEGIN PGP')
-      ? await openpgp.readSignature({ armoredSignature: detached.toString('latin1') })
-      : await openpgp.readSignature({ binarySignature: new Uint8Array(detached) })
+    const message = await openpgp.createMessage({ binary: new Uint8Array(signed.content) })
+    const signature = signed.signature.includes('-----BEGIN PGP')
+      ? await openpgp.readSignature({ armoredSignature: signed.signature.toString('latin1') })
+      : await openpgp.readSignature({ binarySignature: new Uint8Array(signed.signature) })
     const verify: Verify = given => openpgp.verify({ message, signature, ...given })
     const found = await judged(verify, keys, now)
-    if (found.is !== 'unknown-key') return found
+    if (inPlace || found.is !== 'unknown-key') return found
     // Without the key it can still be seen whether this signature was made for this content.
     const fits = signature.packets.every(packet => wasMadeFor(release, Buffer.from(packet.write())))
     if (!fits) return { is: 'bad' }
@@ -48,12 +46,22 @@ export async function checkSignature(
   }
 }
 
+const begin = Buffer.from('-----BEGIN PGP SIGNED MESSAGE-----')
+
 /** The signatures of some dozens of keys. Each one of a known key costs a check. */
 const mostSignatureBytes = 64 * 1024
 
-/** What stands behind the signed text. */
-function signatureIn(text: string): string {
-  return text.slice(Math.max(0, text.indexOf('\n-----BEGIN PGP SIGNATURE-----')))
+/**
+ * The text that is signed in place, and its signature; undefined when there is none. Read by the same rules as its fields, and
+ * byte by byte: a Release file may be in any encoding. Lines of what was signed end with CRLF, but for the last (RFC 9580
+ * section 7.2).
+ */
+function signedInPlace(release: Buffer): { content: Buffer; signature: Buffer } | undefined {
+  const found = unframe(release.toString('latin1'))
+  if ('because' in found || found.signature === undefined) return undefined
+  const { text, signature } = found
+  const content = Buffer.from(text.slice(0, -1).replaceAll('\n', '\r\n'), 'latin1')
+  return { content, signature: Buffer.from(signature, 'latin1') }
 }
 
 /** Checks all signatures against keys, as of a date. */

@@ -82,9 +82,10 @@ t.test('what is no Release file is told', async t => {
 t.test('framing: only what was signed counts', async t => {
   const body = 'A: b\n- - dashes\n- -----BEGIN x\nC: d\n'
   const good = unframe(`Evil: 1\n${signed(body)}Evil: 2\n`)
-  t.strictSame(good, { text: 'A: b\n- dashes\n-----BEGIN x\nC: d\n' })
+  t.match(good, { text: /^A: b\n- dashes\n-----BEGIN x\nC: d\n$/ })
+  t.match(good, { signature: /^-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END/ })
   const twice = unframe(signed('A: b\n') + signed('A: c\n'))
-  t.strictSame(twice, { text: 'A: b\n' }, 'the first message is the message')
+  t.match(twice, { text: /^A: b\n$/ }, 'the first message is the message')
   t.strictSame(unframe('A: b\n'), { text: 'A: b\n' })
   const wrong: ReadonlyArray<readonly [string, RegExp]> = [
     [signed('A: b\n-C: d\n'), /dash/],

@@ -51,6 +51,18 @@ t.test('signatures in place and detached', { skip: noSigningKey }, async t => {
   t.equal((await checkSignature(signed, undefined, before)).is, 'good', 'an hour ahead')
 })
 
+t.test('a Release file in another encoding than UTF-8', { skip: noSigningKey }, async t => {
+  const key = await SigningKey.create()
+  t.teardown(() => key.close())
+  const about = { keyrings: [key.keyring], now: Date.now() + 5000 }
+  for (const encoding of ['latin1', 'utf8'] as const) {
+    const signed = await key.clearSign(Buffer.from('Label: caf\xe9 \xa0\nSuite: x \t\n', encoding))
+    t.match(await checkSignature(signed, undefined, about), { is: 'good' }, encoding)
+    signed[signed.indexOf('caf') + 3] = 0xe8
+    t.match(await checkSignature(signed, undefined, about), { is: 'bad' }, encoding)
+  }
+})
+
 t.test('an old copy of a key is no reason to call a signature bad', async t => {
   const day = 24 * 3600 * 1000
   const now = Date.now()
