@@ -41,7 +41,7 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored'>
+  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother'>
   readonly updates: Updates
   readonly negative: NegativeMemory
   readonly clock: Clock
@@ -64,13 +64,13 @@ export class Answerer {
 
   /** Answers with the stored copy, at once when its content is in memory. If the content is missing, it is fetched. */
   fromStore(allowed: Allowed, entry: Entry, because: StoredReason): Response | Promise<Response> {
-    const { store, suites } = this.#parts
-    if (allowed.file.archive.kind === 'release') suites.givenStored(allowed.request.client, entry)
+    const { store } = this.#parts
     const representation = storedRepresentation(entry, because, allowed, (first, last) =>
       store.content(entry, first, last ?? entry.size - 1),
     )
     return whenReady(represent(allowed, representation), answer => {
       if (answer === undefined) return this.fetchedAnew(allowed)
+      this.#given(allowed, entry, answer, 'givenStored')
       store.touch(entry.key)
       return answer
     })
@@ -189,15 +189,29 @@ export class Answerer {
     filling: Filling,
     because: MissReason,
   ): Response | undefined | Promise<Response | undefined> {
-    const { request, file } = allowed
-    const { negative, suites } = this.#parts
-    negative.forget(file.key)
-    if (file.archive.kind === 'release') {
+    this.#parts.negative.forget(allowed.file.key)
+    const representation = arrivingRepresentation(filling, because, allowed)
+    return whenReady(represent(allowed, representation), answer => {
       void filling.settled.then(settled => {
-        if (settled.kind !== 'failed') suites.given(request.client, settled.entry)
+        if (answer && settled.kind !== 'failed') {
+          this.#given(allowed, settled.entry, answer, 'given')
+        }
       })
-    }
-    return represent(allowed, arrivingRepresentation(filling, because, allowed))
+      return answer
+    })
+  }
+
+  /** Notes which Release file the client has now: the one it gets, or after a 304 its own, which may be a newer one. */
+  #given(
+    { request: { client, fields }, file }: Allowed,
+    entry: Entry,
+    { status }: Response,
+    how: 'given' | 'givenStored',
+  ): void {
+    if (file.archive.kind !== 'release') return
+    const { suites } = this.#parts
+    if (status === 304 && !isOwn(entry, fields)) suites.hasAnother(client, entry)
+    else if (status === 200 || status === 206 || status === 304) suites[how](client, entry)
   }
 
   /** HEAD asks with HEAD. A stored copy answers when the origin is late or fails. */
@@ -245,6 +259,12 @@ export class Answerer {
     if (gone && said.certain) negative.remember(key)
     return originSaid(allowed, { ...said, because: 'absent' })
   }
+}
+
+/** Whether a client that got a 304 for an entry has that one: it named its tag or its very date, not "*" or a later date. */
+function isOwn({ lastModified }: Entry, fields: Fields): boolean {
+  const tags = fields.get('If-None-Match')
+  return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
 }
 
 function wantedOf({ file, claim, directives }: Allowed, stored: Entry | undefined): Wanted {

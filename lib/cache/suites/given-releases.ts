@@ -29,6 +29,11 @@ export class GivenReleases {
     for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
+  /** A client has a Release of the suite that was not given to it. */
+  forget(client: Client, suite: string): void {
+    for (const name of namesOf(client, suite)) this.#given.delete(name)
+  }
+
   /** SHA-256 of the Release the client was given; undefined when that was too long ago. */
   to(client: Client, suite: string): string | undefined {
     for (const name of namesOf(client, suite)) {

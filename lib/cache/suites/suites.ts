@@ -158,6 +158,11 @@ export class Suites {
     if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
   }
 
+  /** A client has another Release file than this stored one, which was not given to it. */
+  hasAnother(client: Client, { key }: Entry): void {
+    this.#given.forget(client, suiteOfRelease(key) ?? '')
+  }
+
   /** What the file that is asked for must be; at once when the tables are in memory and no adoption is under way. */
   claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
     const { key, archive, stored } = asked

@@ -97,6 +97,33 @@ t.test('a client in the middle of its update ends it with the indexes of its Rel
   t.ok(own.text.includes(hexOf('sha256', packages.content)))
 })
 
+t.test('a client that keeps its own Release after a 304 gets the index of that', async t => {
+  const archive = await changingArchive(t)
+  const url = (path: string): string => archive.origin.url(`/${path}`)
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  const { fields } = await archive.get(archive.release)
+  const [own, tag] = [fields.get('Last-Modified') ?? '', fields.get('ETag') ?? '']
+  const next = await archive.ofDay(2)
+  const later = new Date(Date.parse(own) + 3600_000).toUTCString()
+  const cases: ReadonlyArray<readonly [condition: Record<string, string>, newer: boolean]> = [
+    [{ 'If-Modified-Since': own }, false],
+    [{ 'If-None-Match': tag }, false],
+    [{ 'If-Modified-Since': later }, true],
+    [{ 'If-None-Match': '*' }, true],
+  ]
+  for (const [condition, newer] of cases) {
+    archive.serve(next, path => path === archive.release)
+    const answer = await archive.cache.get(url(archive.release), { ...asked, ...condition })
+    t.equal(answer.status, 304)
+    archive.serve(next, path => path === archive.index)
+    const index = await archive.get(archive.index)
+    t.equal(index.content.equals(next.get(archive.index) ?? Buffer.alloc(0)), newer)
+    archive.remove([archive.index])
+    await archive.settle()
+  }
+})
+
 t.test('a mirror that goes back to an older archive is not followed', async t => {
   const archive = await changingArchive(t)
   archive.serve(await archive.ofDay(2))
