@@ -5,6 +5,7 @@
 import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
 import { lowerPriority } from '../../async/thread.ts'
@@ -104,7 +105,8 @@ async function adopt(job: Job): Promise<Adoption> {
     const index = await tables.ofOne(choice, { base, refused })
     if (index !== undefined) indexes.push(index)
   }
-  const about = { date, validUntil, byHash, signature, adopted: job.now }
+  const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
+  const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
   return { generation: { release: file, ...about, indexes, contents: stored }, refused }
 }
 
@@ -128,6 +130,16 @@ async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, 
 async function contentOf(digest: string, layout: Layout): Promise<Buffer | undefined> {
   const found = await readBounded(layout.blob(digest), maxReleaseBytes).catch(() => undefined)
   return found && hash('sha256', found.bytes) === digest ? found.bytes : undefined
+}
+
+/** Whether two Release files are of one moment and name the same files. */
+function saysTheSame(one: Release, other: Release): boolean {
+  if (one.date !== other.date || one.validUntil !== other.validUntil) return false
+  const [files, others] = [namedBy(one), new Map(namedBy(other).map(file => [file.path, file]))]
+  return (
+    files.length === others.size &&
+    files.every(file => isDeepStrictEqual(file, others.get(file.path)))
+  )
 }
 
 function namedBy({ files }: Release): readonly Listed[] {

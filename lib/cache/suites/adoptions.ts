@@ -15,6 +15,7 @@ import {
   keysOf,
   type Listed,
   type ReleaseFile,
+  releasesOf,
   type Suite,
   succeeded,
 } from './generation.ts'
@@ -196,12 +197,15 @@ export class Adoptions {
   }
 
   /** Gives the files clients use names of their own, so that they stay when other content takes their plain names. */
-  async #anchor(at: string, { contents, release, date }: Generation): Promise<void> {
+  async #anchor(at: string, generation: Generation): Promise<void> {
     const { store, clock } = this.#parts
     const now = clock.now()
-    const { signedBy } = release
-    const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
-    for (const listed of [...contents, { path: release.name, ...release }, ...signature]) {
+    const { contents, date } = generation
+    const releases = releasesOf(generation).flatMap(({ name, signedBy, ...release }) => {
+      const signature = signedBy ? [{ path: 'Release.gpg', ...signedBy }] : []
+      return [{ path: name, ...release }, ...signature]
+    })
+    for (const listed of [...contents, ...releases]) {
       const { digest, size } = listed
       const [, ...names] = keysOf(at, listed)
       for (const key of names) {

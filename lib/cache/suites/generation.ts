@@ -56,6 +56,8 @@ export interface Listed extends Content {
 /** What one Release file says, as far as it was read. */
 export interface Generation {
   readonly release: ReleaseFile
+  /** The suite's other Release file, when it says the same: some clients use InRelease, others Release and Release.gpg. */
+  readonly twin?: ReleaseFile | undefined
   readonly date?: Milliseconds | undefined
   readonly validUntil?: Milliseconds | undefined
   readonly byHash: boolean
@@ -117,9 +119,19 @@ export function baseOf({ at }: Pick<Suite, 'at'>): string {
   return decodedUrl(at) ?? at
 }
 
+/** The Release files that say what a generation does, the adopted one first. */
+export function releasesOf({ release, twin }: Generation): readonly ReleaseFile[] {
+  return twin === undefined ? [release] : [release, twin]
+}
+
+/** The Release file of a generation with this SHA-256. */
+export function releaseIn(generation: Generation, digest?: string): ReleaseFile | undefined {
+  return releasesOf(generation).find(release => release.digest === digest)
+}
+
 /** The generation of a Release file with this SHA-256. */
 export function generationOf(suite?: Suite, release?: string): Generation | undefined {
-  return suite?.generations.find(({ release: { digest } }) => digest === release)
+  return suite?.generations.find(generation => releaseIn(generation, release) !== undefined)
 }
 
 /** The key of the directory of a Release file or its signature; undefined for other files. */
@@ -137,9 +149,11 @@ export function succeeded(
 ): Suite {
   const before = suite?.generations ?? []
   const [head] = before
-  const again = head?.release.digest === next.release.digest
-  const adopted = again ? Math.min(head.adopted, next.adopted) : next.adopted
-  const past = before.filter(({ release }) => release.digest !== next.release.digest)
+  const isNext = (one: Generation): boolean =>
+    releasesOf(one).some(({ digest }) => releaseIn(next, digest) !== undefined)
+  const adopted =
+    head !== undefined && isNext(head) ? Math.min(head.adopted, next.adopted) : next.adopted
+  const past = before.filter(one => !isNext(one))
   const since = next.adopted - days * day
   let files = 0
   const kept = past.filter(({ adopted: from, contents }, place) => {
@@ -217,12 +231,15 @@ const listed = {
   asked: optional(isNumber),
 }
 
+const isReleaseFile = recordOf({
+  ...content,
+  name: oneOf('InRelease', 'Release'),
+  signedBy: optional(recordOf(content)),
+})
+
 const isGeneration = recordOf({
-  release: recordOf({
-    ...content,
-    name: oneOf('InRelease', 'Release'),
-    signedBy: optional(recordOf(content)),
-  }),
+  release: isReleaseFile,
+  twin: optional(isReleaseFile),
   date: optional(isNumber),
   validUntil: optional(isNumber),
   byHash: oneOf(true, false),

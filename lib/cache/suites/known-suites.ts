@@ -7,7 +7,14 @@ import { writeFileAtomically } from '../../atomic-file.ts'
 import { explainError } from '../../errors.ts'
 import { directoriesOf } from '../archive/path.ts'
 import type { Surroundings } from '../store/disk/disk.ts'
-import { baseOf, decodeSuite, encodeSuite, type Generation, type Suite } from './generation.ts'
+import {
+  baseOf,
+  decodeSuite,
+  encodeSuite,
+  type Generation,
+  releasesOf,
+  type Suite,
+} from './generation.ts'
 import { readSmall } from './tables.ts'
 
 /** An index that may name a file, with the Release that names the index. */
@@ -132,9 +139,8 @@ export class KnownSuites {
     this.#named.clear()
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
-      for (const { release, contents } of suite.generations) {
-        this.#named.add(release.digest)
-        for (const { digest } of contents) this.#named.add(digest)
+      for (const one of suite.generations) {
+        for (const { digest } of [...releasesOf(one), ...one.contents]) this.#named.add(digest)
       }
       const [generation] = suite.generations
       for (const { table, root } of generation?.indexes ?? []) {

@@ -6,7 +6,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { whenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
 import type { Content, Generation } from './generation.ts'
-import { byHashPath, generationAt, keyIn } from './generation.ts'
+import { byHashPath, generationAt, keyIn, releasesOf } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import { ahead } from './policy.ts'
 import { pathName } from './table.ts'
@@ -52,11 +52,14 @@ export class Past {
   }
 
   #content(
-    { release, contents }: Generation,
+    generation: Generation,
     path: string,
   ): Content | undefined | Promise<Content | undefined> {
-    if (path === release.name) return release
-    if (path === 'Release.gpg') return release.signedBy
+    const { release, contents } = generation
+    for (const one of releasesOf(generation)) {
+      if (path === one.name) return one
+      if (path === 'Release.gpg' && one.signedBy !== undefined) return one.signedBy
+    }
     const stored = contents.find(one => one.path === path)
     if (stored !== undefined) return stored
     const { tables } = this.#parts

@@ -13,7 +13,14 @@ import type { Standing } from '../store/upkeep/rules.ts'
 import type { Missing } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import type { Content, Generation, Listed, ReleaseFile, Suite } from './generation.ts'
-import { baseOf, generationOf, keysOf, suiteOfRelease } from './generation.ts'
+import {
+  baseOf,
+  generationOf,
+  keysOf,
+  releaseIn,
+  releasesOf,
+  suiteOfRelease,
+} from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import type { KnownSuites, Source } from './known-suites.ts'
 import { Past } from './past.ts'
@@ -203,8 +210,9 @@ export class Suites {
   /** The signature that belongs to the Release the client was given. */
   #findSignature({ key, client }: AskedFile): Claim | undefined {
     const suite = parentOf(key)
-    const generation = generationOf(this.#known.at(suite), this.#given.to(client, suite))
-    const { signedBy } = generation?.release ?? {}
+    const given = this.#given.to(client, suite)
+    const generation = generationOf(this.#known.at(suite), given)
+    const { signedBy } = (generation && releaseIn(generation, given)) ?? {}
     return generation && signedBy && { ...signedBy, suite, generation }
   }
 
@@ -273,9 +281,11 @@ export class Suites {
   }
 }
 
-/** Whether content with this SHA-256 is the Release file of a generation or its signature. */
-function isRelease({ release }: Generation, digest: string): boolean {
-  return release.digest === digest || release.signedBy?.digest === digest
+/** Whether content with this SHA-256 is a Release file of a generation or its signature. */
+function isRelease(generation: Generation, digest: string): boolean {
+  return releasesOf(generation).some(
+    release => release.digest === digest || release.signedBy?.digest === digest,
+  )
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {

@@ -2,7 +2,7 @@
  * A Release file and its detached signature, which a mirror may have of different days.
  */
 import t from 'tap'
-import { changingArchives } from '../../fixtures/archive/changing-archive.ts'
+import { changingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 
 t.test('a Release and its signature are always a pair', { skip: noSigningKey }, async t => {
@@ -41,4 +41,37 @@ t.test('a Release and its signature are always a pair', { skip: noSigningKey }, 
     archive.serve(second)
     t.strictSame(await given(), pairOf(second))
   }
+})
+
+t.test('so they are where other clients use InRelease', async t => {
+  const archive = await changingArchive(t)
+  const release = `${archive.suite}/Release`
+  const signature = `${release}.gpg`
+  const published = async (day: number, until: number) => {
+    const validUntil = new Date(Date.UTC(2025, 2, until)).toUTCString().replace('GMT', 'UTC')
+    const files = await archive.ofDay(day, { more: `Valid-Until: ${validUntil}\n` })
+    const text = files.get(archive.release) ?? ''
+    files.set(archive.release, Buffer.from(`X-In-Place: yes\n${text}`))
+    return files.set(release, Buffer.from(text)).set(signature, Buffer.from(`signature ${day}`))
+  }
+  const given = async (): Promise<readonly (string | undefined)[]> => {
+    const answers = [await archive.get(release), await archive.get(signature)]
+    await archive.settle()
+    const days = answers.map(({ text }) => /(?:Version:|signature) (\d+)/.exec(text)?.[1])
+    return [...days, answers[0]?.fields.get('Cache-Status')?.split('detail=')[1]]
+  }
+  const [first, second] = [await published(1, 15), await published(2, 30)]
+  archive.serve(first)
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  t.strictSame(await given(), ['1', '1', 'absent'])
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  t.strictSame(await given(), ['1', '1', 'validated'])
+  archive.serve(second, path => path !== archive.index)
+  t.strictSame(await given(), ['1', '1', 'stale-suite-incomplete'])
+  archive.clock.set(Date.UTC(2025, 2, 16))
+  t.strictSame(await given(), ['2', '2', 'changed'], 'the one before has expired')
+  archive.serve(second)
+  t.strictSame(await given(), ['2', '2', 'validated'])
+  t.strictSame(await archive.update(), { day: '2', fits: true })
+  t.strictSame(await given(), ['2', '2', 'validated'])
 })
