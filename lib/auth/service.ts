@@ -245,12 +245,12 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     reload: async () => {
       const again = await options.reload()
       if ('problems' in again) return again.problems
-      const next = inForce(config, again.config)
+      const next = inForce(config, again.config, rules.config)
       // These may fail, so they come first: a reload takes effect whole or not at all.
       const brand = await readBrand(next.pages)
       const backend = backendOf(next)
       // Compared with the start: settings that need a restart stay pending across later reloads.
-      waiting = needRestart(config, again.config)
+      waiting = needRestart(config, again.config, rules.config)
       if (waiting.length > 0) {
         log.warn('these settings wait for a restart', { settings: waiting.join(', ') })
       }

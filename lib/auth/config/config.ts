@@ -86,33 +86,39 @@ function digestOf(url = ''): string {
   return createHash('sha256').update(url).digest('hex').slice(0, 16)
 }
 
-/** Names of changed settings that wait for a restart, as they stand in the file. */
-export function needRestart(started: Config, wanted: Config): readonly string[] {
+/** Names of changed settings that wait for a restart, as they stand in the file. `now` is what has been in force until now. */
+export function needRestart(
+  started: Config,
+  wanted: Config,
+  now: Config = started,
+): readonly string[] {
   const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
     ['domain', config => config.domain],
     ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
     ['idpEntityID', config => config.saml.idpEntityId],
     ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
     ['proxy.listenAddress', config => config.listen],
-    ['proxy.targetURL', config => waitingTarget(started, config)],
     ['configPath', config => config.configPath],
     ['session.revocation', config => config.session.revocation],
     ['admin.listenAddress', config => config.admin],
     ['limits', fixedLimits],
     ['timeouts', fixedTimeouts],
   ]
-  return fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted))).map(([name]) => name)
+  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted)))
+  const target = targetWaits(started, wanted, now) ? ['proxy.targetURL'] : []
+  return [...changed.map(([name]) => name), ...target]
 }
 
 /** What is in force after a reload: as wanted, but as started where only a restart helps. Nothing is ever half applied. */
-export function inForce(started: Config, wanted: Config): Config {
+export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { domain, baseUrl, listen, configPath, admin } = started
   const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile } = started.saml
   const { idpMetadata, idpEntityId, idpMetadataCertificate } = started.saml
+  const { target, targetVerify, targetCertificates } = now
   return {
     ...wanted,
     ...{ domain, baseUrl, listen, configPath, admin },
-    ...waitingTarget(started, wanted),
+    ...(targetWaits(started, wanted, now) ? { target, targetVerify, targetCertificates } : {}),
     saml: {
       ...wanted.saml,
       ...{ domain, baseUrl, entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsFile },
@@ -125,14 +131,12 @@ export function inForce(started: Config, wanted: Config): Config {
 }
 
 /**
- * The backend as started, where another one is wanted together with another address or name of the gateway: whether it leads
- * back here was checked with those, which wait for the restart. Undefined where the wanted one can be had at once.
+ * Whether another backend is wanted together with another address or name of the gateway. That it does not lead back here was
+ * checked with those, which wait for the restart; so it waits too.
  */
-function waitingTarget(started: Config, { listen, domain, target: wanted }: Config) {
+function targetWaits(started: Config, { listen, domain, target }: Config, now: Config): boolean {
   const moves = !isDeepStrictEqual([listen, domain], [started.listen, started.domain])
-  if (!moves || isDeepStrictEqual(wanted, started.target)) return undefined
-  const { target, targetVerify, targetCertificates } = started
-  return { target, targetVerify, targetCertificates }
+  return moves && !isDeepStrictEqual(target, now.target)
 }
 
 /** Limits of the public listener, which are set when it is made. */

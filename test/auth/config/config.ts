@@ -45,6 +45,9 @@ t.test('a backend that was checked with a new address waits with it for the rest
     const wanted = configOf(more)
     t.same(needRestart(started, wanted), [name, 'proxy.targetURL'])
     t.same(inForce(started, wanted), started)
+    const now = { ...started, target: wanted.target }
+    t.same(needRestart(started, wanted, now), [name], 'unless it is in force already')
+    t.same(inForce(started, wanted, now).target, wanted.target)
   }
   const other = configOf({ proxy: { ...moved, targetURL: proxy.targetURL, useBasicAuth: true } })
   t.same(needRestart(started, other), ['proxy.listenAddress'])
