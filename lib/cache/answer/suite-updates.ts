@@ -170,14 +170,15 @@ export class Updates {
   }
 
   /**
-   * What clients get when the new Release file cannot be stored, so that it cannot be checked nor its indexes be kept with it. When
-   * the one before is not adopted, or has expired and no signature is required, they get the new one as it comes.
+   * What clients get when the new Release file cannot be stored, so that it cannot be checked nor its indexes be kept with it: the
+   * new one and its indexes as they come, as without this mechanism. Where a signature is required they get the one before.
    */
   #unstorable(entry: Entry): RevalidationResult {
     const { rules, suites, log } = this.#parts
     const policy = suitePolicy(parentOf(entry.key), rules().config)
-    const adopted = policy !== undefined && suites.generationOf(entry) !== undefined
-    if (!adopted || (policy.verify === 'prefer' && this.#expired(entry))) return { use: 'again' }
+    if (policy?.verify !== 'require' || suites.generationOf(entry) === undefined) {
+      return { use: 'again' }
+    }
     log.warn('a new Release file cannot be stored; clients get the one before', { key: entry.key })
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }

@@ -25,8 +25,8 @@ export type HitReason =
 /**
  * Why a stored file answers that the origin has not confirmed:
  * - stale-origin-failed, stale-origin-slow: the origin did not say anything of use, or not in time
- * - stale-suite-incomplete: the origin has a new Release file; it cannot be stored, or not all files it names that clients use
- *   have come
+ * - stale-suite-incomplete: the origin has a new Release file, and not yet all files it names that clients use; or it cannot be
+ *   stored, and its signature is required
  * - stale-suite-refused: the origin has another Release file that may not be adopted
  */
 export type StaleReason =

@@ -5,6 +5,7 @@ import t from 'tap'
 import { type ChangingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import type { Files } from '../../fixtures/archive/tiny-archive.ts'
+import { file } from '../../fixtures/http/scripted-origin.ts'
 
 t.test('a Release that is not as it should be', { skip: noSigningKey }, async t => {
   const [key, other] = await Promise.all([SigningKey.create(), SigningKey.create()])
@@ -23,6 +24,7 @@ t.test('a Release that is not as it should be', { skip: noSigningKey }, async t 
     unknown: archive => archive.ofDay(3, { sign: text => other.clearSign(text) }),
     unsigned: archive => archive.ofDay(3),
     'rolled-back': archive => archive.ofDay(1, { sign }),
+    'not-to-be-stored': archive => archive.ofDay(3, { sign }),
   }
   /** The day a client gets, of 2 before and 3 (or 1, rolled back) after. */
   const expected: Readonly<
@@ -34,6 +36,7 @@ t.test('a Release that is not as it should be', { skip: noSigningKey }, async t 
     unknown: ['2', '3', '3'],
     unsigned: ['2', '2', '3'],
     'rolled-back': ['2', '2', '1'],
+    'not-to-be-stored': ['2', '3', '3'],
   }
   const policies = ['require', 'prefer', 'off'] as const
   const cases = Object.entries(expected).flatMap(([name, days]) =>
@@ -48,7 +51,13 @@ t.test('a Release that is not as it should be', { skip: noSigningKey }, async t 
     const archive = archiveAt(root)
     archive.serve(await archive.ofDay(2, { sign }))
     t.strictSame(await archive.update(), { day: '2', fits: true })
-    archive.serve((await next[name]?.(archive)) ?? new Map())
+    const files = (await next[name]?.(archive)) ?? new Map<string, Buffer>()
+    archive.serve(files)
+    if (name === 'not-to-be-stored') {
+      const fields = { 'Cache-Control': 'private' }
+      const content = files.get(archive.release) ?? ''
+      archive.origin.at(`/${archive.release}`, file({ content, fields }))
+    }
     await archive.update()
     t.strictSame(await archive.update(), { day, fits: true }, root)
   }

@@ -119,8 +119,7 @@ const signatureWords = {
 const behindWords = {
   'stale-origin-failed': 'the origin fails',
   'stale-origin-slow': 'the origin is slow',
-  'stale-suite-incomplete':
-    'the origin has a newer one; it or files it names cannot be had or stored yet',
+  'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
   'stale-suite-refused': 'the origin has another one that may not be adopted',
 } as const
 
