@@ -99,8 +99,15 @@ class FastConnection implements HeadReading, ResponseOwner {
     if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
+  /** The next one waits until there is room: all that is written at once counts as taken only when all of it is. */
   written(): void {
     this.#due.shift()
+    if (this.#due.length === 0) return
+    if (this.socket.writableNeedDrain) this.socket.once('drain', this.#turn)
+    else this.#turn()
+  }
+
+  readonly #turn = (): void => {
     this.#due[0]?.turn()
   }
 

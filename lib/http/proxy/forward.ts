@@ -139,6 +139,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
     const give = () => to.room.give(length)
     // The bytes are held until the origin has them, and they may wait for a connection to it.
     if (request.onceOver !== undefined) request.onceOver(give)
+    else if (request.signal.aborted) give()
     else request.signal.addEventListener('abort', give, { once: true })
     return { kind: 'bytes', bytes: await whole(request, to) }
   }

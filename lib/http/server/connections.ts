@@ -44,6 +44,9 @@ interface Moved {
   readonly allSince: Milliseconds
 }
 
+/** Of a connection that was not looked at yet, or not while a handler had it. */
+export const notLooked: Moved = { taken: -1, takenSince: 0, all: -1, allSince: 0 }
+
 /** Time limits for clients. 0 is no limit. */
 type ClientTimes = Pick<HttpServerLimits, 'headTime' | 'idle' | 'taking' | 'stalled'>
 
@@ -67,8 +70,12 @@ export class Connections {
   }
 
   #enter(socket: Socket, ends: Ends): Connection {
-    const moved = { taken: -1, takenSince: 0, all: -1, allSince: 0 }
-    const begun = { requests: 0, underWay: new Members<LiveRequest>(), over: false, moved }
+    const begun = {
+      requests: 0,
+      underWay: new Members<LiveRequest>(),
+      over: false,
+      moved: notLooked,
+    }
     const connection: Connection = { ...ends, ...begun, takenOver: false }
     this.#open.set(socket, connection)
     socket.once('close', () => {

@@ -55,7 +55,10 @@ export interface HttpServerLimits {
   readonly requestTime: Milliseconds
   /** Between requests. */
   readonly idle: Milliseconds
-  /** Without the client taking what waits for it; 0 for any time. What is written at once, up to 1 MiB, counts when all of it is taken. */
+  /**
+   * Without the client taking what waits for it; 0 for any time. What is written at once, a piece of content or the small responses
+   * of a pipeline, counts when all of it is taken.
+   */
   readonly taking: Milliseconds
   /** Without a byte moving either way while a request is under way; 0 for any time. */
   readonly stalled: Milliseconds

@@ -104,6 +104,8 @@ class Streaming {
   #asking = false
   #looping = false
   #broken: Error | undefined
+  /** The end has been written. */
+  #ended = false
   #over = false
 
   constructor(
@@ -160,7 +162,9 @@ class Streaming {
       if (error) return this.#over ? undefined : this.#fail(error)
       this.#taken += size
       if (this.#over) return
-      if (this.#broken !== undefined && this.#taken === this.#written) this.#fail(this.#broken)
+      if (this.#taken < this.#written) return this.#ask()
+      if (this.#broken !== undefined) this.#fail(this.#broken)
+      else if (this.#ended) this.#finish({ complete: true })
       else this.#ask()
     })
     this.#asking = false
@@ -175,7 +179,9 @@ class Streaming {
     // Without chunks there is no place for trailer fields (RFC 9112 section 7.1.2).
     if (trailers !== undefined && this.#out.chunked) this.#out.trailers(trailers())
     this.#out.end(undefined, error => {
-      if (!error) this.#finish({ complete: true })
+      if (error) return
+      this.#ended = true
+      if (this.#taken === this.#written) this.#finish({ complete: true })
     })
   }
 

@@ -17,7 +17,7 @@ import { textResponse } from '../message/reply.ts'
 import type { Authority } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
 import { TargetReader } from '../wire/target-reader.ts'
-import { afterLast, type Connection, Connections } from './connections.ts'
+import { afterLast, type Connection, Connections, notLooked } from './connections.ts'
 import { Exchanges, malformed } from './exchanges.ts'
 import { type LiveRequest, nodeRequest } from './live-request.ts'
 import { LoopShare } from './loop-share.ts'
@@ -193,6 +193,7 @@ export class HttpServer {
     } else answer = await this.#exchanges.handle(request)
     if ('fields' in answer) {
       connection.takenOver = false
+      connection.moved = notLooked
       const response = new ServerResponse(message)
       response.assignSocket(socket)
       const out = new NodeResponseWriter(response)

@@ -192,3 +192,78 @@ t.test('a 204 has no Content-Length, whatever an origin said', async t => {
   t.equal(status, 204)
   t.notOk(fields.has('Content-Length'))
 })
+
+t.test('a client that pipelines and reads slowly is not cut', async t => {
+  const clock = new ManualClock(0)
+  const [count, size] = [48, 448 * 1024]
+  const open = () =>
+    sourceOf(async function* () {
+      yield Buffer.alloc(size)
+    })
+  const { port } = await serveForTest(
+    t,
+    async () => ({
+      status: 200,
+      fields: Fields.empty,
+      content: { kind: 'stream', length: size, open },
+    }),
+    { clock, limits: { taking: 5000, stalled: 0, idle: 0, headTime: 0 } },
+  )
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count))
+  for (let n = 0; n < count; n += 1) {
+    t.equal((await client.response()).content.length, size)
+    clock.advance(250)
+  }
+})
+
+t.test('what the client has not taken is not reported as sent', async t => {
+  const [count, size] = [48, 448 * 1024]
+  const open = () =>
+    sourceOf(async function* () {
+      yield Buffer.alloc(size)
+    })
+  let answered = 0
+  const { port, exchanges } = await serveForTest(t, async () => {
+    answered += 1
+    return { status: 200, fields: Fields.empty, content: { kind: 'stream', length: size, open } }
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count))
+  await client.head()
+  await until(() => answered === count)
+  await client.reset()
+  await until(() => exchanges.length === count)
+  t.ok(exchanges.some(({ complete }) => !complete))
+})
+
+t.test('an upgrade refused late, with a large answer, is not cut', async t => {
+  const clock = new ManualClock(0)
+  const gate = new Gate()
+  const bytes = Buffer.alloc(16 * 1024 * 1024)
+  const { port } = await serveForTest(
+    t,
+    async () => ({ status: 204, fields: Fields.empty, content: noContent }),
+    {
+      upgrade: async () => {
+        await gate.pass()
+        return { status: 200, fields: Fields.empty, content: { kind: 'bytes', bytes } }
+      },
+      clock,
+      limits: { taking: 1000, stalled: 0, idle: 0, headTime: 0 },
+    },
+  )
+  const client = await RawClient.connect(t, port)
+  await client.get('/')
+  clock.advance(500)
+  await client.request('GET', '/', {
+    ...{ Connection: 'upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' },
+    'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  })
+  await gate.reached
+  clock.advance(3000)
+  gate.open()
+  await client.head()
+  clock.advance(500)
+  t.equal((await client.bytes(bytes.length)).length, bytes.length)
+})
