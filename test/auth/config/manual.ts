@@ -79,8 +79,8 @@ t.test(
     const { metadataCacheFile, usedIdsFile } = saml
     const beside = [failuresFile(configPath), revocationsFile(configPath)]
     for (const file of [...beside, metadataCacheFile, usedIdsFile]) {
-      const ending = file.slice(configPath.length)
-      t.ok(manual.includes(`( ${ending} )`), ending)
+      const ending = file.slice(configPath.length).replace(/[0-9a-f]{16}/, 'DIGEST')
+      t.ok(manual.includes(`( ${ending} `), ending)
     }
   },
 )
