@@ -92,9 +92,9 @@ export async function own(
     server.on('error', () => undefined)
     await chmod(bound, 0o600)
     if (process.geteuid?.() === 0) {
-      // After a run as root the user of the service must be able to ask whether that process has ended.
+      // After a run as root the user of the service should be able to ask whether that process has ended.
       const { uid, gid } = await stat(property.directory)
-      await lchown(bound, uid, gid)
+      await lchown(bound, uid, gid).catch(() => undefined)
     }
     await claim(base, bound, { property, clock })
   } catch (error) {
@@ -195,7 +195,11 @@ async function ownerOf(
     const { pid, host, since } = owner
     return `process ${pid} on ${host}, running since ${new Date(Number(since)).toISOString()}`
   } catch (error) {
-    if (systemCode(error) === 'EACCES') throw await notToBeAsked(property, path)
+    if (systemCode(error) === 'EACCES') {
+      const lock = await stat(path).catch(() => undefined)
+      if (lock !== undefined) throw notToBeAsked(property, path, lock.uid)
+      return undefined
+    }
     return isUnowned(error) ? undefined : `another process (${explainError(error)})`
   }
 }
@@ -213,9 +217,8 @@ function inUse({ name, mend, directory }: Property, owner: string): Failure {
   })
 }
 
-async function notToBeAsked({ name, directory }: Property, path: string): Promise<Failure> {
+function notToBeAsked({ name, directory }: Property, path: string, uid: number): Failure {
   const file = join(directory, basename(path))
-  const { uid } = await stat(path)
   const sentence = `The file ${file} belongs to user ${uid}, so this one (${process.geteuid?.()}) cannot ask whether a process has the ${name}: if none runs as user ${uid}, remove the file.`
   return new Failure(sentence, {
     code: 'lock-of-another-user',

@@ -103,6 +103,19 @@ t.test('a run as root does not keep the owner of the directory out', asRoot, asy
   t.equal(await child.line(), 'open')
 })
 
+t.test(
+  'where root may not give files away the directory is owned all the same',
+  asRoot,
+  async t => {
+    const directory = await mkdtemp(join(tmpdir(), 'lock-'))
+    t.teardown(() => rm(directory, { recursive: true }))
+    await chown(directory, 65_534, 65_534)
+    const child = startChild(t, 'hold', { directory, mayGive: false })
+    t.equal(await child.line(), 'open')
+    await t.rejects(own(cacheDirectory(directory), parts()), { code: 'directory-in-use' })
+  },
+)
+
 t.test('a lock that may not be asked is named with its owner', asRoot, async t => {
   const directory = await mkdtemp(join(tmpdir(), 'lock-'))
   t.teardown(() => rm(directory, { recursive: true }))
