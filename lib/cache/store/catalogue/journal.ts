@@ -107,10 +107,9 @@ export class Journal extends Catalogue<JournalParts> {
   /** Forgets an entry; with `digest`, only as long as it names that content. Answers whether it is gone. */
   remove(key: string, digest?: string): boolean {
     const row = this.table.find(nameOf(key))
-    if (row === undefined) return true
-    if (digest !== undefined && this.table.digest(row) !== digest) return false
+    if (row !== undefined && digest !== undefined && this.table.digest(row) !== digest) return false
     this.memory.delete(key)
-    this.#remove(row)
+    if (row !== undefined) this.#remove(row)
     return true
   }
 
@@ -200,7 +199,7 @@ export class Journal extends Catalogue<JournalParts> {
         this.#named = false
         this.#spoiled = false
         from.close()
-        for (const row of compacted.lost) this.lost(row)
+        this.removeRows(compacted.lost)
       }
       await this.#turns.run('log', () => this.#turns.run('walks', finish))
     } finally {

@@ -220,6 +220,7 @@ t.test('an entry whose line was damaged goes with the old log', async t => {
   await writeFile(layout.log, text)
   await journal.compact()
   t.equal(journal.table.count, 2)
+  t.equal(journal.peek(keyOf(1)), undefined)
   t.strictSame(freed, [numbered(1).digest])
   t.strictSame(await keysOf(journal), keys([0, 2]))
 })
