@@ -28,6 +28,8 @@ export class Checkpoints {
   readonly #parts: CheckpointParts
   #running: Promise<void> = Promise.resolve()
   #cancel: (() => void) | undefined
+  /** One is about to take what is fresh. */
+  #early = false
   #closed = false
 
   constructor(parts: CheckpointParts) {
@@ -37,7 +39,9 @@ export class Checkpoints {
   soon(): void {
     if (this.#closed) return
     this.#cancel ??= this.#parts.clock.after(interval, () => this.#start())
-    if (this.#parts.blobs.fresh.size === mostFresh) this.#start()
+    if (this.#early || this.#parts.blobs.fresh.size < mostFresh) return
+    this.#early = true
+    this.#start()
   }
 
   /** Makes everything that is there now survive. Rejects when the disk fails; the next one goes on with it. */
@@ -61,6 +65,7 @@ export class Checkpoints {
     this.#cancel?.()
     this.#cancel = undefined
     this.run().catch(error => {
+      this.#early = false
       this.#parts.health.failed(error, 'making contents durable')
       this.soon()
     })
@@ -74,6 +79,7 @@ export class Checkpoints {
     const durable = journal.position
     const { fresh } = blobs
     blobs.fresh = new Set()
+    this.#early = false
     const removed = [...blobs.removed]
     const left = [...checks.unproven]
     try {
