@@ -104,10 +104,12 @@ t.test('an import makes room as the service does, and removes nothing for its ag
     { expiration: { unused_days: 1 }, retention: { versions: 1, size: 1000 } },
     cache.directory,
   )
-  const { standing, ...rules } = await importRules(config, { clock: systemClock, log: silentLog })
+  const put = new Set([hexOf('sha256', 'just imported')])
+  const around = { clock: systemClock, log: silentLog }
+  const { standing, ...rules } = await importRules(config, put, around)
   t.match(rules, { size: 1000, unusedDays: 0, versions: 0 })
-  const standings = [release.content, '!<arch>\na', 'x'].map(bytes =>
+  const standings = [release.content, '!<arch>\na', 'x', 'just imported'].map(bytes =>
     standing?.(hexOf('sha256', bytes)),
   )
-  t.strictSame(standings, ['generation', 'named', 'unknown'])
+  t.strictSame(standings, ['generation', 'named', 'unknown', 'generation'])
 })

@@ -39,11 +39,13 @@ export async function printImport(
   const isBundle = !isDirectory || (await exists(join(path, identityName)))
   await mustBeOwner(config.cacheDirectory)
   const around = { clock: systemClock, log: createLog({ level: 'warn', to: process.stderr }) }
+  const put = new Set<string>()
   const store = await openStore({
     ...around,
     directory: config.cacheDirectory,
     memory: 0,
     keepUnnamed: true,
+    onPut: ({ digest }) => put.add(digest),
   })
   const line = new ProgressLine(process.stderr)
   let [found, read] = [0, 0]
@@ -53,7 +55,7 @@ export async function printImport(
   }
   let imported: Imported
   try {
-    if (!dryRun) store.retain(await importRules(config, around))
+    if (!dryRun) store.retain(await importRules(config, put, around))
     imported = isBundle
       ? await importBundle(path, isDirectory, { store, dryRun, onRead })
       : await importTree({
@@ -73,14 +75,19 @@ export async function printImport(
   return whole ? exitCodes.success : exitCodes.failure
 }
 
-/** Room is made as the service makes it. What is too old for the service stays until that runs. */
+/**
+ * Room is made as the service makes it, and what was `put` by the import goes last: no adopted index names it yet. What is too old
+ * for the service stays until that runs.
+ */
 export async function importRules(
   config: Config,
+  put: ReadonlySet<string>,
   around: { readonly clock: Clock; readonly log: Logger },
 ): Promise<RetentionRules> {
   const { cacheDirectory, retention, suites } = config
   const adopted = await openAdopted({ ...around, cacheDirectory, memory: suites.memory })
-  const standing = (digest: string) => standingOf(adopted, digest)
+  const standing = (digest: string) =>
+    put.has(digest) ? 'generation' : standingOf(adopted, digest)
   return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
