@@ -1,11 +1,12 @@
 /**
  * A disk that is full or fails, on the wire: clients are served, nothing is stored, readiness is red until there is room.
  */
-import { open, rm, writeFile } from 'node:fs/promises'
+import { cp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
-import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import type { RawResponse } from '../fixtures/http/raw-client.ts'
+import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { type Call, scriptedFiles } from '../fixtures/store/files.ts'
 import { mountTmpfs, withTmpfs } from '../fixtures/store/tmpfs.ts'
 import { Gate } from '../fixtures/time/gate.ts'
@@ -168,4 +169,39 @@ t.test('statistics that cannot be written stop nothing', withTmpfs, async t => {
   await cache.get('/_cachesvc/')
   await cache.stop()
   t.pass('stopped')
+})
+
+t.test('a file that is hashed after a crash has not gone when the origin says so', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const bytes = Buffer.alloc(5 << 20, 'x')
+  bytes.write('!<arch>\n')
+  origin.at(deb, file({ content: bytes, etag: '"1"' }))
+  const clock = new ManualClock(Date.now())
+  const before = await TestCache.start(t, { origins: [origin], clock })
+  await before.warm(origin.url(deb))
+  const log = join(before.directory, 'v2/entries.log')
+  await before.until(async () => (await readFile(log, 'utf8')).includes(origin.url(deb)))
+  const directory = join(t.testdir({}), 'left')
+  await cp(join(before.directory, 'v2'), join(directory, 'v2'), { recursive: true })
+  const scripted = scriptedFiles()
+  scripted.decide = (call, about) =>
+    call === 'readv' && about.includes('/blobs/') ? 'hang' : 'done'
+  const disk = { files: scripted.files }
+  const cache = await TestCache.start(t, { origins: [origin], clock, directory, disk })
+  origin.at(deb, reply({ status: 404, content: 'gone' }))
+  let answer: RawResponse | undefined
+  const asked = cache.get(origin.url(deb)).then(found => {
+    answer = found
+  })
+  await cache.until(() => {
+    clock.advance(500)
+    return answer !== undefined
+  })
+  await asked
+  t.equal(answer?.status, 503)
+  t.match(answer?.text, 'CONTENT_UNPROVEN')
+  scripted.decide = () => 'done'
+  scripted.release()
+  await cache.until(async () => (await cache.get(origin.url(deb))).status === 200)
+  t.ok((await cache.get(origin.url(deb))).content.equals(bytes))
 })

@@ -15,6 +15,7 @@ import {
   slowOrigin,
   superseded,
   unconfirmed,
+  unproven,
 } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { type Answered, type Filling, verifiedBy, type Wanted } from '../fetch/found.ts'
@@ -69,11 +70,19 @@ export class Answerer {
       store.content(entry, first, last ?? entry.size - 1),
     )
     return whenReady(represent(allowed, representation), answer => {
-      if (answer === undefined) return this.fetchedAnew(allowed)
+      if (answer === undefined) return this.#instead(allowed, entry)
       this.#given(allowed, entry, answer, 'givenStored')
       store.touch(entry.key)
       return answer
     })
+  }
+
+  /** Fetches what the store cannot give now. What it still has is not gone when the origin cannot give it either. */
+  async #instead(allowed: Allowed, entry: Entry): Promise<Response> {
+    const response = await this.fetchedAnew(allowed)
+    if (!isGone(response.status) && response.status < 500) return response
+    const kept = await this.#parts.store.get(entry.key)
+    return kept?.digest === entry.digest ? unavailable(allowed, unproven()) : response
   }
 
   /**

@@ -76,6 +76,15 @@ export function superseded(origin: string): Failure {
   })
 }
 
+/** The content has to be hashed before it is served, and the origin does not give the file instead. */
+export function unproven(): Failure {
+  return new Failure('the stored content is still being checked', {
+    code: 'CONTENT_UNPROVEN',
+    fault: 'internal',
+    publicText: 'The stored file is still being checked after an unclean stop; try again.',
+  })
+}
+
 /** Another fetch of the file cannot be joined. */
 export function passedBy(origin: string): Failure {
   return new Failure(`a fetch from ${origin} is under way that cannot be joined`, {

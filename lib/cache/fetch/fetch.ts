@@ -166,8 +166,8 @@ export class Fetcher {
       store.put(entry)
       return { kind: 'validated', entry }
     }
-    // What the origin declares gone stays gone when the origin fails later.
-    if (isGone(status)) store.remove(stored?.key ?? key)
+    // What the origin declares gone stays gone when the origin fails later. It was asked about this entry and no other.
+    if (isGone(status) && stored !== undefined) store.remove(stored.key)
     return { kind: 'answered', status, fields, certain }
   }
 

@@ -166,3 +166,28 @@ t.test('what cannot be stored lets the connection of its origin go', async t => 
   t.ok(closed)
   t.equal(fetcher.count, 0)
 })
+
+t.test(
+  'only the entry that was asked about goes when the origin says that it has gone',
+  async t => {
+    const uri = hostNamed('archive.example.org')
+    const gone = { ...answerOf(uri, Fields.empty, ''), certain: true }
+    let status = 200
+    const fetcher = await fetcherForTest(t, async () => ({
+      ...answerOf(uri, Fields.empty, 'text'),
+      ...(status === 200 ? {} : { response: { ...gone.response, status } }),
+    }))
+    const first = await fetcher.fetch(wanted(uri)).found
+    if (first.kind === 'filling') await first.filling.settled
+    const key = formatUri(uri)
+    status = 404
+    t.match(await fetcher.fetch(wanted(uri)).found, { kind: 'answered', status: 404 })
+    const stored = await fetcher.store.get(key)
+    t.ok(stored, 'nothing was asked about it')
+    t.match(await fetcher.fetch({ ...wanted(uri), stored }).found, {
+      kind: 'answered',
+      status: 404,
+    })
+    t.equal(await fetcher.store.get(key), undefined)
+  },
+)
