@@ -16,7 +16,7 @@ import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Missing } from '../suites/adopt.ts'
-import { byHashPaths, keyIn, keysOf, type Listed } from '../suites/generation.ts'
+import { byHashPath, byHashPaths, keyIn, type Listed } from '../suites/generation.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Suites } from '../suites/suites.ts'
 
@@ -250,24 +250,26 @@ export class Updates {
     return failed
   }
 
-  /** Whether the file has come and is kept under the names that its digests give it. */
+  /** Whether the file has come and is kept under the name that its SHA-256 gives it. */
   async #fetchOne(at: string, listed: Listed, path: string): Promise<boolean> {
     const { fetcher, store } = this.#parts
-    const key = keyIn(at, path)
-    const [, ...names] = keysOf(at, listed)
-    const uri = key === undefined ? undefined : parseUri(key)
-    if (key === undefined || uri === undefined || 'problem' in uri) return false
     const { size, digest } = listed
-    const claim = { size, digest, suite: at }
-    const staged = names.includes(key) ? key : `${key}${incoming}`
+    const [key, own] = [keyIn(at, path), keyIn(at, byHashPath(listed))]
+    if (key === undefined || own === undefined) return false
+    const uri = parseUri(key)
+    if ('problem' in uri) return false
     const archive = classify(uri.path)
+    const name = archive.digest?.hex ?? digest
+    // The content must have the digest in its name. With a claim only its SHA-256 would be checked.
+    const claim = name === digest ? { size, digest, suite: at } : undefined
+    const staged = path === listed.path ? `${key}${incoming}` : key
     const wanted = { key: staged, uri, archive, claim, stored: undefined, insist: true }
     const entry = await entryOf(await fetcher.fetch(wanted).found)
-    if (entry?.digest !== listed.digest) return false
-    const others = names.filter(name => name !== staged)
-    const kept = others.map(name => store.put({ ...entry, key: name, verified: { by: 'name' } }))
+    if (entry?.digest !== digest || entry.size !== size) return false
+    const named = { ...entry, key: own, verified: { by: 'name' } } as const
+    const kept = staged === own || store.put(named).stored
     if (staged !== key) store.remove(staged)
-    return kept.every(({ stored }) => stored)
+    return kept
   }
 }
 

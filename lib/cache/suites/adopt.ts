@@ -5,6 +5,7 @@
 import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { parentPort } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
@@ -70,6 +71,12 @@ type PackedIndex = Listed & { readonly kind: PackageIndex }
 /** Bytes that are unpacked for one adoption, at most: then the indexes left are not read. */
 const mostUnpacked = 8 * 1024 ** 3
 
+/** Bytes that are hashed once more for one adoption, at most: a Release file can name all that is in the store. */
+const mostHashed = 2 * 1024 ** 3
+
+/** Bytes of a file that are read at once. */
+const readBytes = 256 * 1024
+
 /** Adopts the best of the Release files. Rejects when tables cannot be written. */
 async function adopt(job: Job): Promise<Adoption> {
   const { at, mostTableBytes, inUse } = job
@@ -106,8 +113,39 @@ async function adopt(job: Job): Promise<Adoption> {
     if (index !== undefined) indexes.push(index)
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
+  const contents = await withTheirSha512(stored, job.adopted, layout)
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
-  return { generation: { release: file, ...about, indexes, contents: stored }, refused }
+  return { generation: { release: file, ...about, indexes, contents }, refused }
+}
+
+/**
+ * Files that are stored, each with its SHA-512 if the Release file names the right one: content is put under that name, where it
+ * counts as what the name says. What the generation before has was right.
+ */
+async function withTheirSha512(
+  stored: readonly Listed[],
+  before: Generation | undefined,
+  layout: Layout,
+): Promise<readonly Listed[]> {
+  const known = new Map(before?.contents.map(({ digest, sha512 }) => [digest, sha512]))
+  const contents: Listed[] = []
+  let left = mostHashed
+  for (const { sha512, ...listed } of stored) {
+    const { digest, size } = listed
+    if (sha512 !== undefined && known.get(digest) === undefined && size <= left) {
+      left -= size
+      known.set(digest, await sha512Of(layout.blob(digest)).catch(() => undefined))
+    }
+    const right = sha512 !== undefined && sha512 === known.get(digest)
+    contents.push(right ? { ...listed, sha512 } : listed)
+  }
+  return contents
+}
+
+async function sha512Of(path: string): Promise<string> {
+  const sha512 = createHash('sha512')
+  await pipeline(createReadStream(path, { highWaterMark: readBytes }), sha512)
+  return sha512.digest('hex')
 }
 
 /** Reads and judges a Release file; says why when it may not be adopted. */
@@ -212,7 +250,7 @@ class TableMaker {
 
   /** The content of an index, unpacked; as it is read, its bytes are hashed. */
   async *#unpacked(digest: string, sha256: Hash): AsyncGenerator<Uint8Array> {
-    const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: 256 * 1024 })
+    const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: readBytes })
     const hashed = async function* (): AsyncGenerator<Uint8Array> {
       for await (const chunk of packed) {
         sha256.update(chunk)
